@@ -208,6 +208,7 @@ const smallExample = `table ip kube-proxy {
 		ip daddr @cluster-ips ip saddr != 10.244.1.0/24 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"
 		ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000
 		ip daddr . meta l4proto . th dport map @service-endpoint-counts 0x2 [invalid type] goto service-2
+		dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints
 	}
 
 	chain service-2 {
@@ -222,6 +223,7 @@ const smallExample = `table ip kube-proxy {
 	chain nodeport-traffic {
 		meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000
 		meta l4proto . th dport map @nodeport-endpoint-counts 0x2 [invalid type] goto nodeport-2
+		dnat ip to meta l4proto . th dport . numgen random mod 1 map @nodeport-endpoints
 	}
 
 	chain nodeport-2 {

@@ -12,28 +12,32 @@ import type { DesiredFrontend, DesiredRoute, Hairpin } from './desired.js'
 import { maxEndpoints } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
-/** All desired objects of the route. Each frontend appears once: the first role of an address decides. */
+/**
+ * All desired objects of the route. Each frontend appears once: the first role of an address decides, but source ranges apply to
+ * each load-balancer IP.
+ */
 export function compileRoute(route: Route, settings: NftModeSettings): DesiredRoute {
   const protocol = frontendProtocols[route.protocol]
   const { clusterIP, port, nodePort } = route
   const atAddress = (address: IpAddress): Frontend => ({ kind: 'address', address, protocol, port })
-  const frontends: DesiredFrontend[] = [internalFrontend(route, atAddress(clusterIP))]
-  const known = new Set([clusterIP])
-  const addOthers = (addresses: readonly IpAddress[], allowedSources: readonly Cidr[] | undefined): void => {
-    for (const address of addresses) {
-      if (known.has(address)) continue
-      known.add(address)
-      frontends.push(externalFrontend(route, atAddress(address), allowedSources))
-    }
-  }
-  addOthers(route.externalIPs, undefined)
-  addOthers(route.loadBalancerIPs, allowedSourcesOf(route, settings))
+  const ranges = allowedSourcesOf(route, settings)
+  const sourcesOf = (address: IpAddress): readonly Cidr[] | undefined =>
+    route.loadBalancerIPs.includes(address) ? ranges : undefined
+  const frontends = [internalFrontend(route, atAddress(clusterIP), sourcesOf(clusterIP))]
+  const others = new Set([...route.externalIPs, ...route.loadBalancerIPs])
+  others.delete(clusterIP)
+  for (const address of others)
+    frontends.push(externalFrontend(route, atAddress(address), sourcesOf(address)))
   if (nodePort !== 0)
     frontends.push(externalFrontend(route, { kind: 'node-port', protocol, port: nodePort }, undefined))
   return { frontends, hairpins: hairpinsOf(route, settings) }
 }
 
-function internalFrontend(route: Route, frontend: Frontend): DesiredFrontend {
+function internalFrontend(
+  route: Route,
+  frontend: Frontend,
+  allowedSources: readonly Cidr[] | undefined,
+): DesiredFrontend {
   return {
     frontend,
     isClusterIP: true,
@@ -42,7 +46,7 @@ function internalFrontend(route: Route, frontend: Frontend): DesiredFrontend {
     shortCircuit: none,
     isMasqueraded: false,
     affinitySeconds: route.affinitySeconds,
-    allowedSources: undefined,
+    allowedSources,
   }
 }
 

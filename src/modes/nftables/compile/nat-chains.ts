@@ -186,27 +186,37 @@ function endpointChains(
   { counts, map, name, offset }: EndpointPlan,
 ): { readonly dispatch: readonly RulePlan[]; readonly chains: readonly ChainPlan[] } {
   const inUse = sorted(counts)
+  const oneOf = (modulus: number): RulePlan => ({
+    expressions: dnatBy(sets.endpoints, [...key, random(modulus, offset)]),
+  })
+  // The last rule of each chain: a packet may meet the former state of one set and the next state of another, or meet the former
+  // count in one rule and the next count in another. Then it gets the first endpoint.
+  const first = oneOf(1)
   const choices = inUse.map((count) => ({
     chain: `${name}-${count}`,
-    // The second rule is for the moment in which a transaction has removed the last endpoint and the packet has the former count.
-    rules: (count === 1 ? [1] : [count, 1]).map((modulus) => ({
-      expressions: dnatBy(sets.endpoints, [...key, random(modulus, offset)]),
-    })),
+    rules: count === 1 ? [first] : [oneOf(count), first],
   }))
   const equals = (count: number): RulePlan => ({
     expressions: [...countIs(map, key, '==', count), ...goTo(`${name}-${count}`)],
   })
-  if (inUse.length <= bucketSize) return { dispatch: inUse.map(equals), chains: choices }
+  if (inUse.length === 0) return { dispatch: [], chains: [] }
+  if (inUse.length <= bucketSize) return { dispatch: [...inUse.map(equals), first], chains: choices }
   const buckets = inUse.flatMap((_, start) =>
     start % bucketSize === 0 ? [inUse.slice(start, start + bucketSize)] : [],
   )
   const bucketName = (index: number): string => `${name}-bucket-${index}`
   return {
-    dispatch: buckets.map((bucket, index) => ({
-      expressions: [...countIs(map, key, '<=', bucket.at(-1) ?? 0), ...goTo(bucketName(index))],
-    })),
+    dispatch: [
+      ...buckets.map((bucket, index) => ({
+        expressions: [...countIs(map, key, '<=', bucket.at(-1) ?? 0), ...goTo(bucketName(index))],
+      })),
+      first,
+    ],
     chains: [
-      ...buckets.map((bucket, index) => ({ chain: bucketName(index), rules: bucket.map(equals) })),
+      ...buckets.map((bucket, index) => ({
+        chain: bucketName(index),
+        rules: [...bucket.map(equals), first],
+      })),
       ...choices,
     ],
   }

@@ -40,7 +40,7 @@ export async function removeUnknown(
 /** Sends the operations, once more without those that are refused. */
 async function remove(
   sender: TableSender,
-  { structure, suspects }: TableState,
+  { structure, suspects, staticSets }: TableState,
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []
@@ -49,6 +49,7 @@ async function remove(
     if (state === 'applied') {
       pass.count(nftOperations, new SentOperations(left), { applied: left.length, failures: [] })
       structure.confirm(left)
+      for (const each of staticSets) if (!structure.hasSet(each.set)) each.read(undefined)
       return errors
     }
     const refused = new Set(failures.map(({ operation }) => operation))

@@ -190,9 +190,15 @@ function readCounts(
 ): (elements: NfElements) => ReadParts {
   return (elements) => {
     const counts = new Map<FrontendId, number>()
-    for (let index = 0; index < elements.length; index++)
-      counts.set(packBytes(elements.key(index)), unpackCount(elements.data(index)))
-    return { ids: counts.keys(), update: (state, id) => withCount(state, counts.get(id) ?? 0) }
+    const strays: FrontendId[] = []
+    for (let index = 0; index < elements.length; index++) {
+      const id = packBytes(elements.key(index))
+      const count = unpackCount(elements.data(index))
+      // We never write a count of 0: a frontend without endpoints has no element.
+      if (count === 0) strays.push(id)
+      else counts.set(id, count)
+    }
+    return { ids: counts.keys(), strays, update: (state, id) => withCount(state, counts.get(id) ?? 0) }
   }
 }
 

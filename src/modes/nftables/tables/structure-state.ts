@@ -52,9 +52,14 @@ export class StructureState {
   readonly #sets = new Set<string>()
   readonly #chains = new Map<string, KnownChain>()
 
-  /** Sets, chains and rules for the elements in use. */
+  /** Sets, chains and rules for the elements in use. Compares the rules of all chains, so that `plan` need not. */
   set wanted(wanted: Structure) {
     this.#wanted = wanted
+    for (const { chain, rules } of wanted.chains) {
+      const known = this.#chains.get(chain.chain)
+      if (known !== undefined && isDeepStrictEqual(known.rules, rules))
+        this.#chains.set(chain.chain, { ...known, rules })
+    }
   }
 
   get sets(): readonly NfSet[] {
@@ -200,8 +205,7 @@ export class StructureState {
 
   #isAcknowledged({ chain, rules }: StructureChain): boolean {
     const known = this.#chains.get(chain.chain)
-    if (known?.rules === undefined || !isSameHook(chain.hook, known.hook)) return false
-    return known.rules === rules || isDeepStrictEqual(known.rules, rules)
+    return known?.rules === rules && isSameHook(chain.hook, known.hook)
   }
 
   /** A chain's hook never changes: the chain is made again. Nothing jumps to a base chain. */

@@ -19,6 +19,8 @@ export class TransactionPlan {
   readonly elements = new ElementBatch()
   /** States of frontends from which clients with session affinity may have to go. */
   readonly losses = new Map<string, FrontendState>()
+  /** Names of the sets from which elements go that belong to no object. */
+  readonly strays: string[] = []
   readonly #ledger: NftLedger
   readonly #planner: FrontendPlanner
   readonly #frontends: FrontendEntry[] = []

@@ -67,7 +67,7 @@ export class Writing {
     return this.#refusal
   }
 
-  /** Deletes elements that belong to no object. */
+  /** Deletes elements that belong to no object. They are known until the kernel has deleted them. */
   async writeStrays(): Promise<void> {
     const { strays } = this.#options.state
     for (const [name, { set, keys }] of strays) {
@@ -75,7 +75,7 @@ export class Writing {
         this.#plan.elements.remove(set, undefined, { key })
         await this.#sendFull()
       }
-      strays.delete(name)
+      this.#plan.strays.push(name)
     }
   }
 
@@ -142,6 +142,7 @@ export class Writing {
     }
     this.#isBegun = true
     plan.confirm()
+    for (const name of plan.strays) state.strays.delete(name)
     affinity.note(plan.losses.keys())
     this.#plan = this.#newPlan()
   }

@@ -165,17 +165,18 @@ const cases: readonly {
     ],
   },
   {
-    name: 'an external IP that is a load-balancer IP too has no source ranges',
+    name: 'F-056 source ranges apply to a load-balancer IP that is another address of the Service too',
     route: {
       clusterBackends: here,
       isExternallyAccessible: true,
-      externalIPs: [ip('203.0.113.1')],
-      loadBalancerIPs: [ip('203.0.113.1')],
+      externalIPs: [ip('203.0.113.1'), ip('203.0.113.2')],
+      loadBalancerIPs: [ip('10.96.0.1'), ip('203.0.113.1')],
       sourceRanges: [cidr('192.0.2.0/24')],
     },
     frontends: [
-      'tcp 10.96.0.1:80 cluster-ip to 10.1.0.1:8080',
-      'tcp 203.0.113.1:80 masqueraded to 10.1.0.1:8080',
+      'tcp 10.96.0.1:80 cluster-ip to 10.1.0.1:8080 from 192.0.2.0/24',
+      'tcp 203.0.113.1:80 masqueraded to 10.1.0.1:8080 from 192.0.2.0/24',
+      'tcp 203.0.113.2:80 masqueraded to 10.1.0.1:8080',
     ],
   },
 ]

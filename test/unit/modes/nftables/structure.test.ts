@@ -6,6 +6,7 @@ import {
   type NftModeSettings,
   type StructureUse,
 } from '../../../../src/modes/nftables/index.js'
+import { StructureState } from '../../../../src/modes/nftables/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
 import { cidr, ip } from '../../../support/routes.js'
 
@@ -92,6 +93,7 @@ describe('the structure of nftables mode', () => {
         'add rule ip6 kube-proxy services ip6 daddr @nodeport-ips goto nodeports',
         'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
         'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport map @service-endpoint-counts 1 goto service-1',
+        'add rule ip6 kube-proxy service-traffic dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
         'add rule ip6 kube-proxy service-1 dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
         'add rule ip6 kube-proxy nodeports meta l4proto . th dport map @nodeport-endpoint-counts != 0 goto nodeport-traffic',
         'add rule ip6 kube-proxy nodeport-traffic meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000',
@@ -165,11 +167,13 @@ describe('the structure of nftables mode', () => {
         'service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts != 0 jump short-circuit-service-sources',
         'service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
         'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts 2 goto service-2',
+        'service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
         'short-circuit-service-sources ip saddr & 255.255.255.0 10.244.1.0 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
         'short-circuit-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-service-sources fib saddr type local goto short-circuit-service-traffic comment "short-circuit local traffic"',
         'short-circuit-service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
         'short-circuit-service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts 3 goto short-circuit-service-3',
+        'short-circuit-service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
         'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 offset 2147483648 map @service-endpoints',
         'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
       ],
@@ -186,6 +190,7 @@ describe('the structure of nftables mode', () => {
         'short-circuit-nodeport-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-nodeport-sources fib saddr type local goto short-circuit-nodeport-traffic comment "short-circuit local traffic"',
         'short-circuit-nodeport-traffic meta l4proto . th dport map @short-circuit-nodeport-counts 1 goto short-circuit-nodeport-1',
+        'short-circuit-nodeport-traffic dnat ip to meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @nodeport-endpoints',
         'short-circuit-nodeport-1 dnat ip to meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @nodeport-endpoints',
       ],
     },
@@ -236,6 +241,7 @@ describe('the structure of nftables mode', () => {
         'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
         'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 160 goto service-bucket-0',
         'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 180 goto service-bucket-1',
+        'service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 10 goto service-10',
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 20 goto service-20',
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 30 goto service-30',
@@ -252,8 +258,10 @@ describe('the structure of nftables mode', () => {
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 140 goto service-140',
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 150 goto service-150',
         'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 160 goto service-160',
+        'service-bucket-0 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
         'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 170 goto service-170',
         'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 180 goto service-180',
+        'service-bucket-1 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
       ],
     },
   ]
@@ -279,8 +287,8 @@ describe('the structure of nftables mode', () => {
   })
 
   it('grows with what is in use only', () => {
-    // Per number: a chain, its two rules, the comparison; a bucket has a chain and a rule.
-    assert.equal(sizeFor(160) - sizeFor(32), 128 * 4 + 8 * 2)
+    // Per number: a chain, its two rules, the comparison; per bucket: a chain, its last rule, the comparison.
+    assert.equal(sizeFor(160) - sizeFor(32), 128 * 4 + 8 * 3)
   })
 
   it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
@@ -303,5 +311,31 @@ describe('the structure of nftables mode', () => {
       (name) => name.startsWith('affinity-') || name.includes('/') || otherTypes.includes(name),
     )
     assert.deepEqual(foreign, [])
+  })
+})
+
+describe('the known structure of nftables mode', () => {
+  it('compares the rules of a new structure once, not with each write', () => {
+    const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [1, 2] }) })
+    const state = new StructureState()
+    state.wanted = structure
+    const { first, last } = state.plan({ isForeign: false })
+    state.confirm([...first, ...last])
+    let comparisons = 0
+    const chains = structure.chains.map(({ chain, rules }) => ({
+      chain,
+      rules: rules.map((rule) => ({
+        ...rule,
+        get expressions() {
+          comparisons++
+          return rule.expressions
+        },
+      })),
+    }))
+    state.wanted = { ...structure, chains }
+    assert.ok(comparisons > 0)
+    comparisons = 0
+    assert.deepEqual(state.plan({ isForeign: false }), { first: [], last: [] })
+    assert.equal(comparisons, 0)
   })
 })

@@ -15,6 +15,7 @@ import {
   openNftLab,
   wantedContent,
 } from '../../../support/nft-lab.js'
+import { makeNftSettings } from '../../../support/nft-table.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 const { ENOMEM, EINVAL } = constants.errno
@@ -116,6 +117,42 @@ describe('the table of nftables mode after a restart', () => {
     next.claim(web)
     assert.equal(await next.write(), true)
     assertContent(next, [web])
+  })
+})
+
+/** Elements that the kernel has and no state of ours says. */
+describe('elements that belong to nothing', () => {
+  const { services } = schema
+
+  it('a count of 0 goes, and does not stop the Service that gets endpoints', async () => {
+    const { nftables } = await written(web, service(2))
+    const key = (await nftables.elements(services.rejected)).key(0).slice()
+    const elements = new NfElements(services.counts).add(key, { data: new Uint8Array(2) })
+    await nftables.apply([{ op: 'add-elements', elements }])
+    const next = openNftLab({ namespace: nftables.namespace })
+    next.claim(web, api)
+    assert.equal(await next.write(), true)
+    assertContent(next, [web, api])
+  })
+
+  it('go with the next write when the kernel refuses the first one', async () => {
+    const { nftables } = await written(sticky)
+    const other = services.affinityOf(60)
+    const key = (await nftables.elements(services.affinityOf(600))).key(0).slice()
+    await nftables.apply([
+      { op: 'add-set', set: other },
+      { op: 'add-elements', elements: new NfElements(other).add(key) },
+    ])
+    const next = openNftLab({ namespace: nftables.namespace })
+    next.nftables.plan = { transactionFault: () => ENOMEM }
+    next.claim(sticky)
+    assert.equal(await next.write(), false)
+    next.nftables.plan = {}
+    await next.clock.advance(1000)
+    assert.equal(await next.write(), true)
+    assert.equal(await next.tables.look('full'), false)
+    await next.write()
+    assertContent(next, [sticky])
   })
 })
 
@@ -281,6 +318,22 @@ describe('the table of nftables mode when the kernel refuses', () => {
     assert.equal(lab.tables.isWriteDue, true)
     assert.equal(await lab.write(), true)
     assertContent(lab, [service(1, '10.244.0.9')])
+  })
+
+  it('fills a set of node addresses that comes back with a large write', async () => {
+    const onNode = makeNftSettings('ipv4', { nodePortAddresses: [ip('192.0.2.7')] })
+    const lab = openNftLab({ settings: onNode })
+    await lab.write()
+    lab.tables.setSettings(makeNftSettings())
+    await lab.write()
+    await lab.tables.look('full')
+    await lab.write()
+    assert.ok(!namesOf(lab).includes('nodeport-ips'))
+    lab.tables.setSettings(onNode)
+    const addresses = Array.from({ length: 51_000 }, (_, index) => `10.${index >> 8}.1.${index & 255}`)
+    lab.claim(service(1, ...addresses))
+    assert.equal(await lab.write(), true)
+    assert.equal((await lab.nftables.elements(schema.nodePortIPs)).length, 1)
   })
 
   it('makes a large table in parts that serve nothing by halves, and goes on after ENOMEM', async () => {
