@@ -3,8 +3,8 @@ import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { median } from './figures.js'
-import { changeMs, changesMs, onStage, type Setting, type Stage } from './stage.js'
+import { median } from '../stage/figures.js'
+import { changeMs, changesMs, onStage, type Setting, type Stage } from '../stage/stage.js'
 
 const coldStarts = 5
 const changes = 25

@@ -8,9 +8,9 @@ import { Tracker } from '../../src/model/index.js'
 import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
 import { route, type Route } from '../../src/routing/index.js'
 import { realServer, realServersOf, service, slice } from '../state.js'
-import { median, medians, Stopwatch } from './figures.js'
-import { gapsWithin, longestGap, nowMs, watchLoop } from './loop-watch.js'
-import { isLargeCluster } from './manifests.js'
+import { median, medians, Stopwatch } from '../stage/figures.js'
+import { gapsWithin, longestGap, nowMs, watchLoop } from '../stage/loop-watch.js'
+import { isLargeCluster } from '../stage/manifests.js'
 
 const changes = 21
 const checks = 200

@@ -3,12 +3,12 @@ import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { realServer, vip } from '../state.js'
-import { AgentRun } from './agent-run.js'
-import { median } from './figures.js'
-import { Manifests, type Size } from './manifests.js'
-import { openPlace } from './place.js'
+import { AgentRun } from '../stage/agent-run.js'
+import { median } from '../stage/figures.js'
+import { Manifests, type Size } from '../stage/manifests.js'
+import { openPlace } from '../stage/place.js'
 import { restoreServices } from './restore-figures.js'
-import type { Setting } from './stage.js'
+import type { Setting } from '../stage/stage.js'
 
 const rounds = 15
 const connectionsPerRound = 4000

@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from '../../test/support/namespaces.js'
-import { median } from './figures.js'
-import { changeMs, onStage, type Setting, type Stage } from './stage.js'
+import { median } from '../stage/figures.js'
+import { changeMs, onStage, type Setting, type Stage } from '../stage/stage.js'
 
 const flooder = fileURLToPath(new URL('./flood-client.js', import.meta.url))
 const prober = fileURLToPath(new URL('./flood-probe.js', import.meta.url))

@@ -10,7 +10,7 @@ import { connectionFigures } from './connections.js'
 import { floodFigures } from './flood-figures.js'
 import { lockFigures } from './lock-figures.js'
 import { loopFigures } from './loop-figures.js'
-import type { Setting } from './stage.js'
+import type { Setting } from '../stage/stage.js'
 
 const [part = '', connect = '', services = ''] = process.argv.slice(2)
 const one: Setting = { connect, size: { services: Number(services), reals: 1 } }

@@ -1,6 +1,7 @@
 // The shipped agent as a process, seen from outside.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 
@@ -10,7 +11,7 @@ const ticksPerSecond = 100
 
 export interface AgentOptions {
   /** Default: iptables. */
-  readonly mode?: 'iptables' | 'ipvs'
+  readonly mode?: ProxyMode
   /** Flags of Node itself. */
   readonly node?: readonly string[]
   readonly flags?: readonly string[]
