@@ -11,7 +11,7 @@ export async function fillFlags(document) {
     ['fields', 'KubeProxyConfiguration'],
     ['own fields', 'ViaductConfiguration'],
   ].reduce((text, [part, kind]) => {
-    const rows = settings.filter(({ document: found }) => found === kind).map(fieldRow)
+    const rows = settings.filter(({ document: found }) => found === kind).map((row) => fieldRow(row, settings))
     const head = [`field of ${kind}`, 'default', 'flag', 'more']
     return replacePart(text, part, (lines) => tableOf(head, kept(lines, rows)))
   }, withFlags)
@@ -41,7 +41,9 @@ function flagRow({ flag }) {
   return [nameOf(flag), flag.metavar ?? 'boolean', code(flag.defaultText), meaning]
 }
 
-function fieldRow({ field, flag, use, type, initial }) {
+function fieldRow(setting, settings) {
+  const { field, use, type, initial } = setting
+  const flag = setting.flag ?? settings.find((other) => other.flag?.alsoSets.includes(setting))?.flag
   const facts = [flag && nameOf(flag).replace(/, .*/u, ''), use === 'none' ? 'no effect' : undefined]
   const preset = flag?.defaultText ?? (initial === undefined ? '' : type.format?.(initial) ?? String(initial))
   return [`\`${field}\``, code(preset), facts.filter((fact) => fact !== undefined).join('; ')]

@@ -1,23 +1,23 @@
 // Opens the configured proxy mode, or the first of its fallbacks that this kernel can run.
-import type { ConfiguredMode } from '../config/index.js'
-import { ConfigError, KernelError } from '../errors.js'
+import type { ProxyMode } from '../config/index.js'
+import { BugError, ConfigError, KernelError } from '../errors.js'
 import { nodeReference } from '../event.js'
 import type { Mode, OpenModeOptions } from '../engine/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { formerChains, modeKinds } from './modes.js'
 
 /** The modes to try for each configured mode, in order. */
-const candidates: Readonly<Record<ConfiguredMode, readonly ConfiguredMode[]>> = {
-  ipvs: ['ipvs', 'iptables'],
-  iptables: ['iptables'],
+const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
+  ipvs: ['ipvs', 'iptables', 'nftables'],
+  iptables: ['iptables', 'nftables'],
   nftables: ['nftables', 'iptables'],
 }
 
 type Options = Omit<OpenModeOptions, 'formerChains'>
 
-/** A mode that this kernel, or this build, cannot run. */
+/** A mode that this kernel cannot run. */
 interface UnavailableMode {
-  readonly name: ConfiguredMode
+  readonly name: ProxyMode
   readonly error: unknown
 }
 
@@ -45,9 +45,9 @@ export async function openMode(options: Options): Promise<Mode> {
   throw new ConfigError('', `no mode can run here: ${reasons.join('; ')}`)
 }
 
-async function open(name: ConfiguredMode, options: Options): Promise<Mode> {
+async function open(name: ProxyMode, options: Options): Promise<Mode> {
   const kind = modeKinds.find((candidate) => candidate.name === name)
-  if (kind?.open === undefined) throw new ConfigError('proxy-mode', `this build has no ${name} mode`)
+  if (kind === undefined) throw new BugError(`no mode is called ${name}`)
   return await kind.open({ ...options, formerChains })
 }
 
@@ -69,10 +69,10 @@ function reportFallback(
 }
 
 /**
- * Whether the kernel, or this build, lacks a feature that the mode needs. A missing right, a shortage and a setting that cannot be
+ * Whether the kernel lacks a feature that the mode needs. A missing right, a shortage and a setting that cannot be
  * written are no such reason: they affect the next mode too, or they pass.
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError) return lackOf(error) !== undefined
-  return error instanceof ConfigError && ['proxy-mode', 'ipvs-scheduler', 'vip-binding'].includes(error.path)
+  return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
 }

@@ -11,13 +11,15 @@ export function takeField(input: ConfigInput, setting: AnySetting, written: unkn
   return isAbsent ? input : withWritten(input, setting, value)
 }
 
-/** `input` with the text of a flag. Throws ConfigError with the field. */
+/** `input` with the text of a flag, for all settings that the flag sets. Throws ConfigError with the field. */
 export function takeFlag(input: ConfigInput, setting: AnySetting, text: string): ConfigInput {
-  const { type, field, place, isZeroDefault } = setting
+  const { type, field, place, isZeroDefault, flag } = setting
   const value = type.parse(field, text)
   if (isZeroDefault === 'in flags' && isZero(value, setting)) return input
   const former = type.add === undefined ? undefined : valueAt(input, place)
-  return withWritten(input, setting, former === undefined ? value : type.add?.(former, value))
+  const written = former === undefined ? value : type.add?.(former, value)
+  const all = [setting, ...(flag?.alsoSets ?? [])]
+  return all.reduce((result, each) => withWritten(result, each, written), input)
 }
 
 /** The value of a setting as written, or its default. */

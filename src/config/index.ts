@@ -6,7 +6,7 @@
 export type { Config, ConfigInput, ServersConfig } from './settings.js'
 export type { ClientConfig, ClientConnection, ConntrackConfig, IpvsConfig } from './settings.js'
 export type { LoggingFormat, VipBinding } from './settings-agent.js'
-export type { ConfiguredMode, ProxyMode } from './settings-traffic.js'
+export type { ProxyMode } from './settings-traffic.js'
 export { settings } from './settings.js'
 export type { AnySetting, Flag } from './setting.js'
 export { takeFlag } from './config-input.js'

@@ -44,6 +44,8 @@ export type AnySetting = Setting<string, unknown, unknown, Use>
 export interface Flag {
   /** Without dashes. */
   readonly name: string
+  /** Settings of the same type that the flag sets too. */
+  readonly alsoSets: readonly AnySetting[]
   /** Word for its value in the help; undefined: a boolean flag. */
   readonly metavar: string | undefined
   readonly help: string
@@ -59,6 +61,8 @@ interface Facts<Input, Value> {
   readonly field?: string
   /** Name without dashes; absent: the setting has no flag. */
   readonly flag?: string
+  /** Absent: the flag sets only this setting. */
+  readonly flagAlsoSets?: readonly AnySetting[]
   /** Absent: the type's. */
   readonly metavar?: string
   /** One sentence without default; `scripts/docs.mjs` and --help add it. */
@@ -127,7 +131,7 @@ function makeSetting<Key extends string, Input, Value>(
   initial: Input,
   { document, ...facts }: Facts<Input, Value> & { readonly document?: Document },
 ): Setting<Key, Input, Value> {
-  const { field = key, flag, metavar = type.metavar, help = '' } = facts
+  const { field = key, flag, flagAlsoSets: alsoSets = [], metavar = type.metavar, help = '' } = facts
   const { isBesideConfig = document !== 'KubeProxyConfiguration' } = facts
   const { defaultText = type.format?.(initial) ?? String(initial ?? '') } = facts
   return {
@@ -138,7 +142,8 @@ function makeSetting<Key extends string, Input, Value>(
     initial,
     field,
     document,
-    flag: flag === undefined ? undefined : { name: flag, metavar, help, defaultText, isBesideConfig },
+    flag:
+      flag === undefined ? undefined : { name: flag, alsoSets, metavar, help, defaultText, isBesideConfig },
     isZeroDefault: facts.isZeroDefault,
     resolve: facts.resolve ?? unchanged,
     show: facts.show ?? unchanged,

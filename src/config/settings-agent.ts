@@ -80,7 +80,7 @@ const task = [
   }),
 ] as const
 
-export const modeFallback = viaductSetting('modeFallback', t.boolean, true, {
+const modeFallback = viaductSetting('modeFallback', t.boolean, true, {
   flag: 'mode-fallback',
   help: 'run another mode if this kernel cannot run --proxy-mode; false: exit',
 })

@@ -14,37 +14,49 @@ import {
 } from './local-traffic.js'
 import { requireScheduler, requireSchedulerFlags } from './schedulers.js'
 import { inert, setting, viaductSetting } from './setting.js'
-import { modeFallback } from './settings-agent.js'
 import * as t from './value-types.js'
 
-/** A mode that this build can run. */
-export type ProxyMode = 'iptables' | 'ipvs'
-/** A mode that may be configured: also one that only a fallback can serve. */
-export type ConfiguredMode = ProxyMode | 'nftables'
+export type ProxyMode = 'iptables' | 'ipvs' | 'nftables'
 
-const knownMode = oneOf<ConfiguredMode>('iptables', 'ipvs', 'nftables')
+const knownMode = oneOf<ProxyMode>('iptables', 'ipvs', 'nftables')
 
 const mode = setting('mode', t.text, '', {
   flag: 'proxy-mode',
   metavar: 'MODE',
   help: 'how Services are programmed: iptables, ipvs or nftables (blank: iptables)',
-  resolve: (text, field, others) => {
-    const known = knownMode(text === '' ? 'iptables' : text, field)
-    if (known !== 'nftables' || others.valueOf(modeFallback)) return known
-    throw new ConfigError(field, 'nftables is not in this build, and modeFallback is false')
-  },
+  resolve: (text, field) => knownMode(text === '' ? 'iptables' : text, field),
 })
+
+// The flags for iptables mode set the masqueradeAll and the periods of this mode too, as in kube-proxy. The bit has no flag.
+const nftablesMasqueradeAll = setting('nftables.masqueradeAll', t.boolean, false)
+const nftablesSyncPeriod = setting('nftables.syncPeriodMs', t.duration, 30_000, {
+  field: 'nftables.syncPeriod',
+  isZeroDefault: 'in files',
+  resolve: period,
+})
+const nftablesMinSyncPeriod = setting('nftables.minSyncPeriodMs', t.duration, 0, {
+  field: 'nftables.minSyncPeriod',
+  resolve: (ms, field, others) => shortestPeriod(ms, field, others.valueOf(nftablesSyncPeriod)),
+})
+
+const nftables = [
+  setting('nftables.masqueradeBit', t.wholeNumber, 14, { resolve: within(0, 31) }),
+  nftablesMasqueradeAll,
+  nftablesSyncPeriod,
+  nftablesMinSyncPeriod,
+] as const
 
 const masqueradeBit = setting('iptables.masqueradeBit', t.wholeNumber, 14, {
   flag: 'iptables-masquerade-bit',
   metavar: 'BIT',
-  help: 'bit of the packet mark that requests masquerading: 0 to 31',
+  help: 'bit of the packet mark that requests masquerading, in iptables and ipvs mode: 0 to 31',
   resolve: within(0, 31),
 })
 const iptablesSyncPeriod = setting('iptables.syncPeriodMs', t.duration, 30_000, {
   field: 'iptables.syncPeriod',
   flag: 'iptables-sync-period',
-  help: 'time from a write to a full comparison of the tables with the desired state; up to 10 times that at rest',
+  flagAlsoSets: [nftablesSyncPeriod],
+  help: 'time from a write to a full comparison of the tables with the desired state; up to 10 times that at rest; in nftables mode too',
   isZeroDefault: 'in files',
   resolve: period,
 })
@@ -53,6 +65,7 @@ const iptables = [
   masqueradeBit,
   setting('iptables.masqueradeAll', t.boolean, false, {
     flag: 'masquerade-all',
+    flagAlsoSets: [nftablesMasqueradeAll],
     help: 'masquerade all traffic to cluster IPs',
   }),
   // IPv4 only.
@@ -64,7 +77,8 @@ const iptables = [
   setting('iptables.minSyncPeriodMs', t.duration, 0, {
     field: 'iptables.minSyncPeriod',
     flag: 'iptables-min-sync-period',
-    help: 'shortest time between two syncs; 0: at once when idle',
+    flagAlsoSets: [nftablesMinSyncPeriod],
+    help: 'shortest time between two syncs; 0: at once when idle; in nftables mode too',
     resolve: (ms, field, others) => shortestPeriod(ms, field, others.valueOf(iptablesSyncPeriod)),
   }),
 ] as const
@@ -163,11 +177,7 @@ function markMask(mask: number | undefined, field: string, maskedBit: number): n
   throw new ConfigError(field, problem)
 }
 
-const otherModes = [
-  inert(setting('nftables.masqueradeBit', t.wholeNumber, 14, { resolve: within(0, 31) })),
-  inert(setting('nftables.masqueradeAll', t.boolean, false)),
-  inert(setting('nftables.syncPeriod', t.durationText, '30s', { isZeroDefault: 'in files' })),
-  inert(setting('nftables.minSyncPeriod', t.durationText, '1s', { isZeroDefault: 'in files' })),
+const windows = [
   inert(setting('winkernel.networkName', t.text, '')),
   inert(setting('winkernel.sourceVip', t.text, '')),
   inert(setting('winkernel.enableDSR', t.boolean, false)),
@@ -263,7 +273,8 @@ export const trafficSettings = [
   mode,
   ...iptables,
   ...ipvs,
-  ...otherModes,
+  ...nftables,
+  ...windows,
   ...localTraffic,
   setting('oomScoreAdj', t.signedNumber, -999, {
     flag: 'oom-score-adj',

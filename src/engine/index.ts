@@ -18,12 +18,13 @@ export {
 } from './object-batch.js'
 export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
-export { type Change, applyEvents } from './changes.js'
+export type { Change } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
 export { openKernelWatch } from './kernel-watch.js'
 export { FailedObjects } from './failed-objects.js'
 export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { Inbox } from './inbox.js'
+export { Intake, type KnownObjects } from './intake.js'
 export {
   type HealthCheckFailure,
   type HealthCheckListeners,
@@ -37,7 +38,7 @@ export {
   type ModeWatch,
   type OpenModeOptions,
 } from './mode.js'
-export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
+export type { OpenTrackerOptions } from './open-tracker.js'
 export type { CountedOps, OperationCount } from './operation-counts.js'
 export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'

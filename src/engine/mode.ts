@@ -1,6 +1,6 @@
 // The interfaces of a proxy mode. A mode supplies a ModeKind, which opens a Mode, which opens a Pipeline for each family.
 import type { Cidr, IpAddress, IpFamily } from '../address.js'
-import type { Config, ConfiguredMode, ProxyMode } from '../config/index.js'
+import type { Config, ProxyMode } from '../config/index.js'
 import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import type { Kernel, XtTableName } from '../kernel/index.js'
@@ -72,12 +72,9 @@ export interface CleanUpOutcome {
 
 /** A proxy mode before it is open. The agent chooses a mode by it, and removes the objects that a mode left. */
 export interface ModeKind {
-  readonly name: ConfiguredMode
-  /**
-   * Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs.
-   * Absent: this build cannot run the mode.
-   */
-  readonly open?: (options: OpenModeOptions) => Promise<Mode>
+  readonly name: ProxyMode
+  /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs. */
+  readonly open: (options: OpenModeOptions) => Promise<Mode>
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
   /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */

@@ -3,6 +3,7 @@ import type { IpFamily } from '../address.js'
 import { isTransient, KernelError } from '../errors.js'
 import type { Kernel, Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
+import { findFamilies } from './families.js'
 import { inOrder } from './in-order.js'
 
 type XtablesKernel = Pick<Kernel, 'xtables' | 'nftChains' | 'sysctl'>
@@ -15,48 +16,14 @@ export interface FindXtablesOptions {
   readonly onFound?: (family: IpFamily) => void
 }
 
-/**
- * Returns the families whose tables exist. Throws KernelError without the IPv4 tables. A kernel without ip6_tables, or with IPv6 off,
- * gets no IPv6 Services (F-085).
- */
+/** Returns the families whose tables exist. Throws KernelError without the IPv4 tables. */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
-  const { log } = options
-  if (!(await hasIpv6(options))) {
-    await findTables(options, 'ipv4')
-    log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
-    return ['ipv4']
-  }
-  const [, absence] = await inOrder([findTables(options, 'ipv4'), absenceOfTables(options, 'ipv6')])
-  if (absence === undefined) return ['ipv4', 'ipv6']
-  log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: absence })
-  return ['ipv4']
-}
-
-/** The setting exists exactly when the kernel has IPv6. A kernel booted with ipv6.disable=1 has neither it nor /proc/net/if_inet6. */
-async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
-  const setting = 'net/ipv6/conf/all/disable_ipv6'
-  try {
-    const disabled = await kernel.sysctl.read(setting)
-    return disabled !== undefined && disabled !== '1'
-  } catch (error) {
-    if (!(error instanceof KernelError) || isTransient(error)) throw error
-    log.warn('IPv6 setting cannot be read: the agent assumes that IPv6 is on', { setting, err: error })
-    return true
-  }
-}
-
-/** Resolves with the reason for absent tables; undefined: the tables exist. */
-async function absenceOfTables(
-  options: FindXtablesOptions,
-  family: IpFamily,
-): Promise<KernelError | undefined> {
-  try {
-    await findTables(options, family)
-    return undefined
-  } catch (error) {
-    if (error instanceof KernelError && isWithoutXtables(error)) return error
-    throw error
-  }
+  return await findFamilies({
+    sysctl: options.kernel.sysctl,
+    log: options.log,
+    find: async (family) => await findTables(options, family),
+    isLack: isWithoutXtables,
+  })
 }
 
 /** Whether the error says that the table or its module does not exist. */

@@ -4,5 +4,5 @@
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
 export { Tracker, type ReportProblems } from './tracker.js'
-export { servicePortKey, type ServicePort, type ServicePortKey } from './service-port.js'
+export { servicePortKey, servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
 export type { Endpoint } from './endpoint.js'

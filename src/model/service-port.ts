@@ -121,6 +121,11 @@ function readPort(
   }
 }
 
+/** `namespace/name:port`, or `namespace/name` for a port without a name, as kube-proxy writes a service port. */
+export function servicePortName({ service, portName }: Pick<ServicePort, 'service' | 'portName'>): string {
+  return portName === '' ? service : `${service}:${portName}`
+}
+
 export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
   return (
     a.key === b.key &&

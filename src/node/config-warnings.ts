@@ -1,7 +1,8 @@
 // Warnings about settings that are valid but incomplete (F-065, F-083, F-086).
-import { familyOf, type Cidr, type IpFamily } from '../address.js'
+import { familyOf, formatCidr, type Cidr, type IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import { familyNames } from './family-problem.js'
+import { includesLoopback } from './node-port-addresses.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
@@ -26,6 +27,7 @@ export function configWarnings(
   return [
     ...(known.length === 0 ? [unknown] : []),
     ...nodePortWarnings(config, families),
+    ...(config.mode === 'nftables' ? loopbackWarnings(config) : []),
     ...detectionWarnings(config, node, families),
     ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
@@ -42,6 +44,16 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
   return withoutNetwork(nodePortAddresses, families).map(
     (family) =>
       `nodePortAddresses has no ${familyNames[family]} network; NodePort connections will be accepted on all local ${familyNames[family]} addresses`,
+  )
+}
+
+/** F-064: only iptables mode serves node ports on loopback addresses. */
+function loopbackWarnings({ nodePortAddresses }: WarnedConfig): string[] {
+  if (nodePortAddresses === 'primary') return []
+  const named = nodePortAddresses.filter((network) => network.prefixLength > 0 && includesLoopback(network))
+  return named.map(
+    (network) =>
+      `nodePortAddresses has ${formatCidr(network)}, but nftables mode does not serve node ports on loopback addresses`,
   )
 }
 

@@ -78,7 +78,8 @@ function primaryNetworks({ addresses }: NodePortFacts['node']): readonly Cidr[] 
   return networks.filter((network) => network !== undefined)
 }
 
-function includesLoopback(network: Cidr): boolean {
+/** Whether the network has a loopback address. */
+export function includesLoopback(network: Cidr): boolean {
   return isLoopback(network.address) || (firstLoopback !== undefined && cidrContains(network, firstLoopback))
 }
 

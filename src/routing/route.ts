@@ -12,6 +12,8 @@ import { endpointRules, type EndpointRule, type NoteStep } from './reasons.js'
 export interface Backend {
   readonly address: IpAddress
   readonly port: number
+  /** undefined: not known. */
+  readonly nodeName?: string | undefined
 }
 
 /**

@@ -2,17 +2,32 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import type { NftChain, NftChains } from '../../src/kernel/nftables/nft-chains.js'
+import { ModelNftNamespace } from './nft-objects.js'
 
-/** NftChains in memory. Tests set the chains. A table exists while it has a chain. */
+/**
+ * NftChains in memory: the chains of the namespace's tables, and those that tests set. A table of these exists while it has a
+ * chain.
+ */
 export class ModelNftChains implements NftChains {
   readonly chains: Record<IpFamily, readonly NftChain[]> = { ipv4: [], ipv6: [] }
   /** The effect of a request for the modules of the legacy tables. */
   onLoadXtables: (family: IpFamily) => void = () => {}
+  readonly #namespace: ModelNftNamespace
+  readonly #port: number
   #isClosed = false
+
+  constructor(namespace = new ModelNftNamespace()) {
+    this.#namespace = namespace
+    this.#port = namespace.takePort()
+  }
 
   async list(family: IpFamily): Promise<readonly NftChain[]> {
     this.#refuseClosed(family)
-    return this.chains[family]
+    const tables = [...this.#namespace.tables[family]]
+    const found = tables.flatMap(([table, { chains }]) =>
+      [...chains.keys()].map((chain) => ({ table, chain })),
+    )
+    return [...this.chains[family], ...found]
   }
 
   async discardTable(family: IpFamily, table: string): Promise<boolean> {
@@ -20,7 +35,7 @@ export class ModelNftChains implements NftChains {
     const others = this.chains[family].filter((chain) => chain.table !== table)
     const isThere = others.length < this.chains[family].length
     this.chains[family] = others
-    return isThere
+    return this.#namespace.discardTable(family, table, this.#port) || isThere
   }
 
   async loadXtables(family: IpFamily): Promise<void> {

@@ -76,6 +76,14 @@ export class ModelNftNamespace {
     }
   }
 
+  /** Deletes a table with its content; false: it was absent. */
+  discardTable(family: IpFamily, table: string, port: number): boolean {
+    if (!this.tables[family].delete(table)) return false
+    this.generation++
+    for (const listener of this.listeners) listener([{ kind: 'table', family, table, name: '' }], port)
+    return true
+  }
+
   makeTable(table: NfTable, port: number): ModelNfTable {
     const isOwned = table.flags?.includes('owner') === true
     return {

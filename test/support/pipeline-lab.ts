@@ -9,7 +9,7 @@ import {
   viaductRouteProtocol,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
-import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
+import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
 import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
@@ -17,6 +17,7 @@ import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/inde
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
+import { nftablesMode } from '../../src/modes/nftables/index.js'
 import { type HealthCheckListeners, type Mode, type Pipeline, Synchronizer } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, leavingOthers } from '../../src/agent/index.js'
@@ -143,10 +144,13 @@ export class PipelineLab {
         return this.healthChecks
       },
     }
-    const mode =
-      config.mode === 'iptables'
-        ? iptablesMode(modeOptions, { families: ['ipv4', 'ipv6'], dropsInvalid: true })
-        : ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs }))
+    const families: readonly IpFamily[] = ['ipv4', 'ipv6']
+    const modes: Readonly<Record<ProxyMode, () => Mode>> = {
+      iptables: () => iptablesMode(modeOptions, { families, dropsInvalid: true }),
+      ipvs: () => ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs })),
+      nftables: () => nftablesMode(modeOptions, families),
+    }
+    const mode = modes[config.mode]()
     const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
       const pipeline = mode.openPipeline(family, isHealthy)
       this.pipelines.set(family, pipeline)

@@ -3,12 +3,10 @@ import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
 import {
-  applyEvents,
-  Backlog,
+  Intake,
   type FamilyHealth,
   KernelObject,
   ObjectTable,
-  openTracker,
   type OperationKind,
   Pass,
   PassHistory,
@@ -17,7 +15,6 @@ import {
 } from '../../src/engine/index.js'
 import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
-import type { Tracker } from '../../src/model/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { type Route, route } from '../../src/routing/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
@@ -69,27 +66,21 @@ class RecordedRoute extends KernelObject<string, string | undefined> {
 export class RecordingPipeline implements Pipeline {
   readonly #surroundings: Surroundings
   readonly #records: string[]
-  readonly #tracker: Tracker
-  readonly #backlog: Backlog
+  readonly #intake: Intake
   readonly #table = new ObjectTable<string, RecordedRoute>()
   readonly #history = new PassHistory()
   isInForce = false
   isClosed = false
-  #isListed = false
 
   constructor(family: IpFamily, surroundings: Surroundings, records: string[]) {
     const { clock, metrics } = surroundings
     this.#surroundings = surroundings
     this.#records = records
-    this.#tracker = openTracker({ family, ...surroundings })
-    this.#backlog = new Backlog({ family, clock, syncPeriodMs, metrics: metrics[family] })
+    this.#intake = new Intake({ ...surroundings, family, clock, syncPeriodMs, metrics: metrics[family] })
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
-    const changes = applyEvents(this.#tracker, events)
-    this.#isListed ||= events.some(({ type }) => type === 'synced')
-    if (this.#isListed) this.#backlog.note(changes)
-    return this.#isListed
+    return this.#intake.apply(events, () => true)
   }
 
   applyNode(): boolean {
@@ -103,14 +94,14 @@ export class RecordingPipeline implements Pipeline {
   stopSoon(): void {}
 
   async runOnce(): Promise<number | undefined> {
-    if (!this.#isListed) return undefined
+    if (this.#intake.known === 'nothing') return undefined
     const { clock, log, metrics, node } = this.#surroundings
-    const oldestEventMs = this.#backlog.begin()
+    const oldestEventMs = this.#intake.backlog.begin()
     const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, oldestEventMs })
-    for (const key of this.#tracker.take()) {
-      const port = this.#tracker.servicePort(key)
+    for (const key of this.#intake.tracker.take()) {
+      const port = this.#intake.tracker.servicePort(key)
       const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
-      const decided = port && route(port, this.#tracker.endpoints(port), node.facts)
+      const decided = port && route(port, this.#intake.tracker.endpoints(port), node.facts)
       object.desired = decided?.clusterBackends.map(({ address }) => address).join(' ')
       this.#table.markDirty(object)
     }
@@ -122,7 +113,7 @@ export class RecordingPipeline implements Pipeline {
       this.#table.settle(object)
     }
     this.#history.add(pass.end({ hasRefusals: false, fields: {} }))
-    this.#backlog.settle()
+    this.#intake.backlog.settle()
     this.isInForce = true
     return undefined
   }
@@ -132,7 +123,7 @@ export class RecordingPipeline implements Pipeline {
   }
 
   get health(): FamilyHealth {
-    return this.#backlog.health
+    return this.#intake.backlog.health
   }
 
   describe({ service }: Route): readonly string[] {

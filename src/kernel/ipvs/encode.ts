@@ -11,6 +11,7 @@ import type {
 import { realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
 import { addressFamily, recordBuffer, type RecordBuffer, writeText } from '../records.js'
 
+/** IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP. */
 export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<Protocol, number>
 /** By IP_VS_CONN_F_* of linux/ip_vs.h. */
 export const forwardings = [

@@ -36,8 +36,3 @@ export function iptablesSettings(
     withComments,
   }
 }
-
-/** Whether the settings depend on the machine's own addresses. */
-export function looksAtAddresses(config: TrafficConfig, family: IpFamily, node: NodeFacts): boolean {
-  return nodePortAddressesOf({ family, config, node }, []) !== 'all'
-}

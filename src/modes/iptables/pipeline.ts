@@ -1,31 +1,24 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpAddress, IpFamily } from '../../address.js'
+import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Conntrack, LinkEvent, Links, Routes } from '../../kernel/index.js'
 import { IptablesLedger } from './ledger.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
-import type { ServicePortKey, Tracker } from '../../model/index.js'
+import { type ServicePortKey, servicePortName } from '../../model/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
 import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
-import { dispatchChains, servicePortName } from './compile/names.js'
-import {
-  type NodeChange,
-  type NodeFacts,
-  healthCheckAddressesOf,
-  nodePortDestinations,
-} from '../../node/index.js'
-import { type Route, route } from '../../routing/index.js'
+import { dispatchChains } from './compile/names.js'
+import type { NodeChange, NodeFacts } from '../../node/index.js'
+import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
-  Backlog,
   type FamilyHealth,
-  applyEvents,
   type HealthCheckListeners,
+  Intake,
   KernelQuestions,
-  openTracker,
   Pass,
   PassHistory,
   type PassReason,
@@ -33,24 +26,16 @@ import {
   type Pipeline,
   reportSizes,
   worldSize,
-  traceRoute,
   type ChainNames,
 } from '../../engine/index.js'
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from '../../clock.js'
-import {
-  ConntrackCleaner,
-  LocalPolicyGaps,
-  reportConflict,
-  ServiceHealthChecks,
-  type TrafficConfig,
-} from '../shared/index.js'
+import { AfterSync, claimDirty, NodeAddresses, type TrafficConfig } from '../shared/index.js'
 import { endPass } from './report.js'
-import { iptablesSettings, looksAtAddresses } from './node-settings.js'
+import { iptablesSettings } from './node-settings.js'
 import { type IptablesXtables, IptablesTables } from './tables.js'
 import { PacketCounts } from './packet-counts.js'
 import { LookTimes } from './look-times.js'
-import { machineAddresses } from '../../host/index.js'
 
 export interface IptablesPipelineOptions {
   readonly family: IpFamily
@@ -89,9 +74,6 @@ type Look = 'none' | 'cheap' | 'full' | 'different'
 /** Time until a kernel that could not be read is asked again. */
 const retryMs = 1000
 
-/** Longest time for which compiling holds the event loop before other work gets its turn. */
-const sliceMs = 8
-
 /**
  * The path of one family from events to the tables nat and filter. The first sync has no order of importance: a table is replaced
  * as a whole, so the API server's Service and the cluster's DNS are served at the same moment as all others.
@@ -99,21 +81,15 @@ const sliceMs = 8
 export class IptablesPipeline implements Pipeline {
   readonly #options: IptablesPipelineOptions
   readonly #questions: KernelQuestions
-  readonly #tracker: Tracker
-  readonly #cleaner: ConntrackCleaner
-  readonly #healthChecks: ServiceHealthChecks
+  readonly #intake: Intake
+  readonly #addresses: NodeAddresses
+  readonly #afterSync: AfterSync
   readonly #size = new ClusterSize()
-  readonly #gaps = new LocalPolicyGaps()
-  /** Changes that the cleaner of flows does not have yet. */
-  #unsettled = new Map<ServicePortKey, Route | undefined>()
   #state: State | undefined
   #hasTakenOver = false
-  #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #settings: IptablesModeSettings | undefined
-  #machine: readonly IpAddress[] | undefined
   #isInForce = false
   #isStopping = false
-  readonly #backlog: Backlog
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
@@ -123,46 +99,32 @@ export class IptablesPipeline implements Pipeline {
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
     this.#questions = new KernelQuestions(options)
-    this.#backlog = new Backlog(options)
+    this.#intake = new Intake(options)
+    this.#addresses = new NodeAddresses(options)
+    this.#afterSync = new AfterSync({
+      ...options,
+      tracker: this.#intake.tracker,
+      nodePortAddresses: async () => await this.#addresses.destinations(),
+    })
     this.#packets = new PacketCounts(options.tables.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
-    this.#cleaner = new ConntrackCleaner({
-      ...options,
-      nodePortAddresses: async () =>
-        nodePortDestinations(
-          { ...options, node: options.node.facts },
-          await machineAddresses(options.family, options),
-        ),
-    })
-    this.#healthChecks = new ServiceHealthChecks(options.family, options)
-    this.#tracker = openTracker(options)
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
-    const changes = applyEvents(this.#tracker, events)
-    for (const event of events) {
-      if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
-    }
-    const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)
-    const isWork = this.#known !== 'nothing' && (isUnsettled || this.#tracker.hasDirty)
-    if (isWork) this.#backlog.note(changes)
-    return isWork
+    return this.#intake.apply(
+      events,
+      (known) => this.#state === undefined || (known === 'synced' && !this.#hasTakenOver),
+    )
   }
 
   applyNode({ routing, modeSettings }: NodeChange): boolean {
-    if (routing) this.#tracker.markAll()
-    if (modeSettings) this.#machine = undefined
+    if (routing) this.#intake.tracker.markAll()
+    if (modeSettings) this.#addresses.forget()
     return modeSettings
   }
 
   applyLinks(events: readonly LinkEvent[]): boolean {
-    const { family, config, node } = this.#options
-    if (!looksAtAddresses(config, family, node.facts)) return false
-    const isConcerned = events.some(
-      (event) => event.kind === 'overrun' || (event.kind === 'address' && event.family === family),
-    )
-    if (isConcerned) this.#machine = undefined
-    return isConcerned
+    return this.#addresses.applyLinks(events)
   }
 
   stopSoon(): void {
@@ -198,7 +160,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   get health(): FamilyHealth {
-    return this.#backlog.health
+    return this.#intake.backlog.health
   }
 
   async countPackets(): Promise<PacketTotals> {
@@ -213,30 +175,30 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async close(): Promise<void> {
-    await this.#healthChecks.stop()
+    await this.#afterSync.stop()
   }
 
   async runOnce(): Promise<number | undefined> {
     // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
-    const known = this.#known
+    const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
     const { clock, metrics } = this.#options
-    const pass = new Pass({ ...this.#options, oldestEventMs: this.#backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
     const state = await this.#prepare(known)
     if (state === undefined) {
-      this.#backlog.waitOn()
+      backlog.waitOn()
       return retryMs
     }
     const { ledger, tables } = state
     // Before any operation goes to the tables: a rule that is missing now was removed by another program.
     const look = await this.#look(tables)
-    if (look === 'different') this.#cleaner.recheck()
-    this.#size.update(this.#tracker.endpointCount)
+    if (look === 'different') this.#afterSync.recheckFlows()
+    this.#size.update(tracker.endpointCount)
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start: the addresses that take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
     pass.reason = this.#reasonOf(look, isRenewed)
-    this.#tracker.mark(tables.dueRoutes())
+    tracker.mark(tables.dueRoutes())
     const routes = await this.#claimDirty(state, pass)
     metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
@@ -247,7 +209,7 @@ export class IptablesPipeline implements Pipeline {
       this.#lookTimes.noteChange()
       reportSizes(metrics, ledger.sizes)
       const sizes = {
-        ...worldSize(this.#tracker),
+        ...worldSize(tracker),
         numFilterRules: ledger.countRules('filter'),
         numNATRules: ledger.countRules('nat'),
       }
@@ -257,15 +219,15 @@ export class IptablesPipeline implements Pipeline {
     } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
       await this.#settle(ledger)
     }
-    if (tables.isBehind) this.#backlog.waitOn()
-    else this.#backlog.settle()
+    if (tables.isBehind) backlog.waitOn()
+    else backlog.settle()
     return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
   }
 
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
   #reasonOf(look: Look, isRenewed: boolean): PassReason {
     if (!this.#isInForce) return 'start'
-    if (this.#tracker.hasDirty || isRenewed) return 'change'
+    if (this.#intake.tracker.hasDirty || isRenewed) return 'change'
     return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
   }
 
@@ -280,15 +242,12 @@ export class IptablesPipeline implements Pipeline {
 
   /** Throws KernelError. */
   async #readState(known: 'listed' | 'synced'): Promise<State> {
-    const { family, config, node, tables } = this.#options
-    if (this.#machine === undefined)
-      this.#machine = looksAtAddresses(config, family, node.facts)
-        ? await machineAddresses(family, this.#options)
-        : []
+    const { tables } = this.#options
+    await this.#addresses.read()
     if (this.#state === undefined) {
       const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(tables)) })
       const portNameOf = (of: ServicePortKey): string | undefined => {
-        const port = this.#tracker.servicePort(of)
+        const port = this.#intake.tracker.servicePort(of)
         return port && servicePortName(port)
       }
       this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
@@ -302,7 +261,7 @@ export class IptablesPipeline implements Pipeline {
     const former = this.#settings
     const settings = iptablesSettings(family, config, {
       node: node.facts,
-      machine: this.#machine ?? [],
+      machine: this.#addresses.last,
       dropsInvalid,
       withComments: !this.#size.isLarge,
     })
@@ -310,43 +269,33 @@ export class IptablesPipeline implements Pipeline {
     this.#settings = settings
     ledger.setSkeleton(compileSkeleton(settings))
     if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
-      this.#tracker.markAll()
+      this.#intake.tracker.markAll()
     return true
   }
 
   /** Resolves with the number of service ports that changed. */
   async #claimDirty({ ledger, tables }: State, pass: Pass): Promise<number> {
-    const { clock } = this.#options
-    let sliceStartMs = clock.now()
     const stagings: Promise<void>[] = []
-    const dirty = this.#tracker.take()
-    for (const key of dirty) {
-      if (this.#isStopping) break
-      this.#claim(ledger, key)
-      tables.noteClaim(key)
-      if (clock.now() - sliceStartMs < sliceMs) continue
-      // Stages this part while the next one is compiled.
-      const staging = tables.stage(pass)
-      // A later await throws its error.
-      staging.catch(() => {})
-      stagings.push(staging)
-      await clock.pause()
-      sliceStartMs = clock.now()
-    }
+    const routes = await claimDirty({
+      ...this.#options,
+      tracker: this.#intake.tracker,
+      claim: (key, decided) => {
+        const desired = decided && this.#settings && compileRoute(decided, this.#settings)
+        ledger.claim(key, decided?.service ?? '', desired)
+        tables.noteClaim(key)
+        this.#afterSync.note(key, decided)
+      },
+      onSlice: () => {
+        // Stages this part while the next one is compiled.
+        const staging = tables.stage(pass)
+        // A later await throws its error.
+        staging.catch(() => {})
+        stagings.push(staging)
+      },
+      isStopping: () => this.#isStopping,
+    })
     await Promise.all(stagings)
-    return dirty.size
-  }
-
-  #claim(ledger: IptablesLedger, key: ServicePortKey): void {
-    const { family, log, node } = this.#options
-    const port = this.#tracker.servicePort(key)
-    const endpoints = port === undefined ? [] : this.#tracker.endpoints(port)
-    const decided = port && route(port, endpoints, node.facts)
-    traceRoute(log, family, key, decided)
-    const desired = decided && this.#settings && compileRoute(decided, this.#settings)
-    ledger.claim(key, port?.service ?? '', desired)
-    this.#gaps.put(key, decided)
-    if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
+    return routes
   }
 
   /** All objects are known: the chains of a former owner are unused. True at the first call. */
@@ -366,29 +315,15 @@ export class IptablesPipeline implements Pipeline {
     return isDifferent ? 'different' : look
   }
 
-  /** The work that follows once everything is in the kernel. A new owner of a frontend is reported as working only now. */
+  /** The work that follows once everything is in the kernel. */
   async #settle(ledger: IptablesLedger): Promise<void> {
-    const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
+    const { clock, syncPeriodMs } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
-    for (const conflict of ledger.takeConflicts()) reportConflict(warnings, { family, ...conflict })
-    for (const policy of ['internal', 'external'] as const)
-      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
-    if (this.#hasTakenOver) await this.#cleanFlows()
-    await this.#syncHealthChecks()
-  }
-
-  /** Only once all objects are known: flows to endpoints that were not read yet are not stale. */
-  async #cleanFlows(): Promise<void> {
-    const changes = this.#unsettled
-    this.#unsettled = new Map()
-    await this.#cleaner.clean(changes)
-  }
-
-  async #syncHealthChecks(): Promise<void> {
-    const { family, config, node } = this.#options
-    const checks = this.#tracker.healthChecks(node.facts.name)
-    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
-    await this.#healthChecks.sync(checks, addresses)
+    await this.#afterSync.run({
+      conflicts: ledger.takeConflicts(),
+      isComplete: this.#hasTakenOver,
+      machine: this.#addresses.last,
+    })
   }
 }
 

@@ -11,13 +11,12 @@ import type { NodeFacts } from '../../node/index.js'
 import { type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
-  Backlog,
   type FamilyHealth,
-  applyEvents,
   type HealthCheckListeners,
+  Intake,
+  type KnownObjects,
   type ModeKernel,
   type OpenTrackerOptions,
-  openTracker,
   reportSizes,
   Pass,
   PassHistory,
@@ -81,6 +80,7 @@ const compileChunk = 1000
  */
 export class IpvsPipeline {
   readonly #options: IpvsPipelineOptions
+  readonly #intake: Intake
   readonly #tracker: Tracker
   readonly #vips: VipTable
   readonly #ledger: IpvsLedger
@@ -91,18 +91,15 @@ export class IpvsPipeline {
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly #cheapLook: CheapLook
-  /** Which objects have been delivered. */
-  #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isInForce = false
-  readonly #backlog: Backlog
   readonly #history = new PassHistory()
 
   constructor(options: IpvsPipelineOptions) {
     const { family, clock, problems, kernel } = options
     const { ipvs, sysctl } = kernel
     this.#options = options
-    this.#backlog = new Backlog(options)
-    this.#tracker = openTracker(options)
+    this.#intake = new Intake(options)
+    this.#tracker = this.#intake.tracker
     this.#vips = new VipTable(options.vipBinding)
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
     this.#ledger = new IpvsLedger(this.#vips, options.isExcluded, this.#drainChoice.drains)
@@ -134,16 +131,10 @@ export class IpvsPipeline {
 
   /** Takes events in; the caller asks for a run. True: a run is needed. */
   apply(events: readonly ObjectEvent[]): boolean {
-    const changes = applyEvents(this.#tracker, events)
-    for (const event of events) {
-      if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
-    }
-    const isDropDue = this.#known === 'synced' && this.#ledger.keepsLeftovers
-    const isWork =
-      this.#known !== 'nothing' &&
-      (isDropDue || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
-    if (isWork) this.#backlog.note(changes)
-    return isWork
+    return this.#intake.apply(
+      events,
+      (known) => this.#isDropDue(known) || this.#ledger.hasDirty || !this.#reconciler.isAdopted,
+    )
   }
 
   /** The node's zone changed: topology hints may select other endpoints for every Service. */
@@ -200,7 +191,7 @@ export class IpvsPipeline {
   }
 
   get health(): FamilyHealth {
-    return this.#backlog.health
+    return this.#intake.backlog.health
   }
 
   /** A run in progress ends at its next batch. */
@@ -215,11 +206,11 @@ export class IpvsPipeline {
   async runOnce(): Promise<number | undefined> {
     await this.#lookAtKernel()
     // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
-    const known = this.#known
+    const { known, backlog } = this.#intake
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
     this.#cheapLook.forget()
-    const pass = new Pass({ ...this.#options, oldestEventMs: this.#backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
     pass.reason = this.#reason
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
@@ -239,14 +230,14 @@ export class IpvsPipeline {
       if (!isRead) pass.fail()
     }
     if (!pass.isFailed) await this.#renewsMarks()
-    if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
+    if (this.#isDropDue(known)) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
     // Service ports that wait for a mark get the marks that this pass freed.
     if (!pass.isFailed && (await this.#renewsMarks())) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
-    if (pass.isFailed) this.#backlog.waitOn()
-    else this.#backlog.settle()
+    if (pass.isFailed) backlog.waitOn()
+    else backlog.settle()
     this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !pass.isFailed
     this.#endPass(pass, isReconcile)
     reportSizes(this.#options.metrics, {
@@ -290,13 +281,20 @@ export class IpvsPipeline {
     if (!isAsExpected) this.#reconciler.request()
   }
 
+  /** All objects are known, and former ones are still in the kernel. */
+  #isDropDue(known: KnownObjects): boolean {
+    return known === 'synced' && this.#ledger.keepsLeftovers
+  }
+
   /** The only work left is to look again later. */
-  #isIdle(known: 'listed' | 'synced'): boolean {
-    const isDropDue = known === 'synced' && this.#ledger.keepsLeftovers
+  #isIdle(known: KnownObjects): boolean {
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
     const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue
-    return this.#isInForce && !(isDropDue || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
+    return (
+      this.#isInForce &&
+      !(this.#isDropDue(known) || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
+    )
   }
 
   #nextInMs(): number {

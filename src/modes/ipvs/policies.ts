@@ -14,19 +14,9 @@ import type { DesiredVirtualServer } from './compile/desired.js'
 import { describeServers } from './describe.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
 import type { SchedulingSettings } from './compile/scheduling.js'
-import {
-  healthCheckAddressesOf,
-  localDetectorOf,
-  nodePortAddressesOf,
-  type NodeFacts,
-} from '../../node/index.js'
+import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import {
-  ConntrackCleaner,
-  LocalPolicyGaps,
-  ServiceHealthChecks,
-  type TrafficConfig,
-} from '../shared/index.js'
+import { AfterSync, type TrafficConfig } from '../shared/index.js'
 import { IpvsChains } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
@@ -67,11 +57,7 @@ export class IpvsPolicies {
   readonly #sets: IpvsSets
   readonly #chains: IpvsChains
   readonly #marks: IpvsMarks
-  readonly #cleaner: ConntrackCleaner
-  readonly #healthChecks: ServiceHealthChecks
-  readonly #gaps = new LocalPolicyGaps()
-  /** Changes that the cleaner of flows does not have yet. */
-  #unsettled = new Map<ServicePortKey, Route | undefined>()
+  readonly #afterSync: AfterSync
   #machine: readonly IpAddress[] = []
   #isMachineKnown = false
   #node: NodeSettings | undefined
@@ -98,12 +84,11 @@ export class IpvsPolicies {
       masqueradeMark: 2 ** config.iptables.masqueradeBit,
       table: this.#table,
     })
-    this.#cleaner = new ConntrackCleaner({
+    this.#afterSync = new AfterSync({
       ...options,
       conntrack: kernel.conntrack,
       nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
     })
-    this.#healthChecks = new ServiceHealthChecks(family, options)
   }
 
   /** The addresses of the machine changed: the next run reads them. */
@@ -169,8 +154,7 @@ export class IpvsPolicies {
 
   /** Compiles the route into virtual servers and set entries; only after `renew`. */
   compile(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
-    this.#gaps.put(route.key, route)
-    if (route.protocol === 'UDP') this.#unsettled.set(route.key, route)
+    this.#afterSync.note(route.key, route)
     const settings = this.#settingsFor(scheduling)
     if (!needsMark(route)) {
       this.#marks.release(route.key)
@@ -198,9 +182,8 @@ export class IpvsPolicies {
 
   /** The service port was removed. */
   forget(key: ServicePortKey): void {
-    this.#gaps.put(key, undefined)
     this.#marks.release(key)
-    this.#unsettled.set(key, undefined)
+    this.#afterSync.note(key, undefined)
   }
 
   /**
@@ -250,13 +233,8 @@ export class IpvsPolicies {
     if (!isComplete) return isDiscarded
     const isWritten = await this.#chains.write(pass, { isComplete: true })
     if (isWritten) await this.#sets.destroyFormer()
-    const { metrics } = this.#options
-    for (const policy of ['internal', 'external'] as const)
-      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
-    const changes = this.#unsettled
-    this.#unsettled = new Map()
-    await this.#cleaner.clean(changes)
-    await this.#syncHealthChecks()
+    // The applier reports conflicts.
+    await this.#afterSync.run({ conflicts: [], isComplete: true, machine: this.#machine })
     return isDiscarded && isWritten
   }
 
@@ -272,7 +250,7 @@ export class IpvsPolicies {
   /** Whether rules differ from our last write; those are due to be written then. The cheap look finds added and removed rules. */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
     const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
-    if (areDue) this.#cleaner.recheck()
+    if (areDue) this.#afterSync.recheckFlows()
     return areDue
   }
 
@@ -285,7 +263,7 @@ export class IpvsPolicies {
   }
 
   async close(): Promise<void> {
-    await this.#healthChecks.stop()
+    await this.#afterSync.stop()
   }
 
   #want(entries: readonly Entry[]): void {
@@ -325,12 +303,5 @@ export class IpvsPolicies {
     this.#machine = machine
     this.#isMachineKnown = true
     return true
-  }
-
-  async #syncHealthChecks(): Promise<void> {
-    const { family, config, node, tracker } = this.#options
-    const checks = tracker.healthChecks(node.facts.name)
-    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine)
-    await this.#healthChecks.sync(checks, addresses)
   }
 }

@@ -1,12 +1,11 @@
-// Clean-up of kube-proxy's nftables mode, which has one table in each family (F-101, F-102).
+// Clean-up of nftables mode, ours or kube-proxy's, which has one table in each family (F-101, F-102).
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
+import { tableName } from './compile/schema.js'
 
 const families = ['ipv4', 'ipv6'] as const
-/** The table's name in kube-proxy, in the families `ip` and `ip6`. */
-const table = 'kube-proxy'
 
 export interface NftCleanUp {
   /** Families whose table existed and was removed. */
@@ -20,7 +19,7 @@ export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
   const failures: KernelError[] = []
   for (const family of families) {
     try {
-      if (await nftChains.discardTable(family, table)) removed.push(family)
+      if (await nftChains.discardTable(family, tableName)) removed.push(family)
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       failures.push(error)
@@ -31,5 +30,5 @@ export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
 
 /** `removed the table kube-proxy of nf_tables in IPv4 and IPv6`, for at least one family. */
 export function describeCleanedNft(removed: readonly IpFamily[]): string {
-  return `removed the table ${table} of nf_tables in ${removed.map(logFamily).join(' and ')}`
+  return `removed the table ${tableName} of nf_tables in ${removed.map(logFamily).join(' and ')}`
 }

@@ -1,11 +1,15 @@
 import type { ModeKind } from '../../engine/index.js'
+import type { KernelError } from '../../errors.js'
 import { cleanUpNft, describeCleanedNft } from './clean-up.js'
+import { openNftablesMode } from './mode.js'
+import { isWithoutFeature } from './probes.js'
 
-/** nftables mode: the clean-up removes the tables of kube-proxy's; this build cannot run the mode. */
+/** nftables mode. Its table has kube-proxy's name, so the clean-up removes the table of either. */
 export const nftablesKind: ModeKind = {
   name: 'nftables',
+  open: openNftablesMode,
   chains: {},
-  lackOf: () => undefined,
+  lackOf,
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpNft(kernel.nftChains)
     const hasRemoved = removed.length > 0
@@ -15,4 +19,9 @@ export const nftablesKind: ModeKind = {
       failures: failures.map(({ message }) => message),
     }
   },
+}
+
+function lackOf(error: KernelError): string | undefined {
+  if (!isWithoutFeature(error)) return undefined
+  return `this kernel's nf_tables lacks what nftables mode needs (${error.object}): load its module, or run a kernel that has it`
 }

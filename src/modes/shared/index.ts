@@ -1,11 +1,12 @@
 // In: routes, and the kernel's tables. Out: work that every mode does in the same way.
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners.
-// Read next: conntrack-cleaner.ts, service-health-checks.ts, xtables-clean-up.ts.
+// Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, claim-dirty.ts, xtables-clean-up.ts.
+export { AfterSync } from './after-sync.js'
+export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
 export { reportConflict } from './frontend-conflict.js'
-export { LocalPolicyGaps } from './local-policy-gaps.js'
-export { ServiceHealthChecks } from './service-health-checks.js'
+export { NodeAddresses } from './node-addresses.js'
 export {
   type XtablesAccess,
   cleanUpXtables,

@@ -6,7 +6,7 @@ import { Registry } from 'prom-client'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
 import type { EventReport } from '../../../src/event.js'
-import type { IpsetOp } from '../../../src/kernel/index.js'
+import type { IpsetOp, NfOp } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel, type ModelKernelOptions } from '../../model/index.js'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
@@ -16,7 +16,7 @@ import type { Mode } from '../../../src/engine/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
-const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno
+const { ENOENT, ENOMEM, ENOPROTOOPT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } = constants.errno
 
 async function open(
   kernel: ModelKernel,
@@ -48,7 +48,7 @@ async function open(
 }
 
 describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', () => {
-  for (const mode of ['ipvs', 'iptables'] as const) {
+  for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
     it(`are reported by ${mode} mode, with the command that removes them`, async () => {
       const kernel = openModelKernel()
       kernel.nftChains.chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
@@ -79,10 +79,18 @@ it('ipvs mode removes a set that a killed start made to try the kernel, and need
   assert.deepEqual(await kernel.ipset.sets(), [])
 })
 
-type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables'
+type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables' | NftLack
+type NftLack = 'nf_tables' | 'numgen' | 'dynamic sets' | 'elements'
 
 function isBitmap(op: IpsetOp): boolean {
   return op.op === 'create-set' && op.set.type === 'bitmap:port'
+}
+
+/** Whether a kernel that lacks this refuses the operation. */
+function needs(op: NfOp, lack: Lack): boolean {
+  if (lack === 'numgen') return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
+  if (lack === 'dynamic sets') return op.op === 'add-set' && op.set.flags?.includes('dynamic') === true
+  return lack === 'elements' && op.op === 'add-elements'
 }
 
 /** A kernel that lacks things. */
@@ -101,6 +109,10 @@ function kernelWithout(...lacks: readonly Lack[]): ModelKernel {
     for (const family of ['ipv4', 'ipv6'] as const)
       for (const table of ['nat', 'filter'] as const)
         kernel.xtables(family, table).plan = { callFault: () => ENOPROTOOPT }
+  kernel.nftables.plan = {
+    transactionFault: () => (lacks.includes('nf_tables') ? EPROTONOSUPPORT : undefined),
+    fault: (op) => (lacks.some((lack) => needs(op, lack)) ? EOPNOTSUPP : undefined),
+  }
   return kernel
 }
 
@@ -112,7 +124,7 @@ it('leaves no set behind from looking for their types', async () => {
   assert.ok(types.includes('hash:ip,port,net') && types.includes('bitmap:port'), types.join(' '))
 })
 
-for (const mode of ['ipvs', 'iptables'] as const) {
+for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
   it(`settings of connection tracking that fail are no reason for another mode than ${mode}`, async () => {
     const kernel = kernelWithout()
     const failure = new ConfigError('', 'no such setting')
@@ -121,7 +133,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
   })
 }
 
-for (const mode of ['ipvs', 'iptables'] as const) {
+for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
   describe(`families in ${mode} mode`, () => {
     const cases: readonly {
       readonly name: string
@@ -160,6 +172,11 @@ for (const mode of ['ipvs', 'iptables'] as const) {
         else kernel.sysctl.values.set(path, disabled)
         for (const table of ['nat', 'filter', 'mangle'] as const)
           if (!hasTables) kernel.xtables('ipv6', table).plan = { callFault: () => ENOPROTOOPT }
+        if (!hasTables) {
+          kernel.nftables.plan = {
+            fault: (op) => (op.op === 'create-table' && op.table.family === 'ipv6' ? EOPNOTSUPP : undefined),
+          }
+        }
         const { mode: opened, log } = await open(kernel, { mode })
         assert.deepEqual(opened.families, families)
         const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
@@ -251,12 +268,57 @@ describe('the mode that runs', () => {
       mode: 'iptables',
       because: /load the module dummy/,
     },
+    { name: 'nftables as configured', kernel: kernelWithout, input: { mode: 'nftables' }, mode: 'nftables' },
     {
-      name: 'iptables for nftables',
-      kernel: kernelWithout,
+      name: 'nftables as configured, without x_tables and IP_VS',
+      kernel: () => kernelWithout('x_tables', 'IP_VS'),
+      input: { mode: 'nftables' },
+      mode: 'nftables',
+    },
+    {
+      name: 'iptables for nftables without nf_tables',
+      kernel: () => kernelWithout('nf_tables'),
       input: { mode: 'nftables' },
       mode: 'iptables',
-      because: /nftables mode cannot run here: proxy-mode: this build has no nftables mode/,
+      because:
+        /nf_tables lacks what nftables mode needs \(tables and transactions\): load its module.*EPROTONOSUPPORT/,
+    },
+    {
+      name: 'iptables for nftables without an expression',
+      kernel: () => kernelWithout('numgen'),
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /nf_tables lacks what nftables mode needs \(expression numgen\)/,
+    },
+    {
+      name: 'iptables for nftables without a kind of set',
+      kernel: () => kernelWithout('dynamic sets'),
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /lacks what nftables mode needs \(set session-affinity \(map, timeout, dynamic\)\)/,
+    },
+    {
+      name: 'iptables for nftables without elements of its sets',
+      kernel: () => kernelWithout('elements'),
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
+    },
+    {
+      name: 'nftables for iptables without x_tables',
+      kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables' },
+      mode: 'nftables',
+      because:
+        /^nftables mode runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'nftables for ipvs without IP_VS and x_tables',
+      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      input: { mode: 'ipvs' },
+      mode: 'nftables',
+      because:
+        /this kernel has no IP_VS.*; iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
   ]
   for (const { name, kernel, input, mode: expected, because } of cases) {
@@ -269,7 +331,7 @@ describe('the mode that runs', () => {
       assert.ok(event)
       assert.deepEqual([warnings, events.length], [[`Proxy mode falls back: ${event.note}`], 1])
       assert.match(event.note, because)
-      assert.ok(event.note.startsWith(`iptables mode runs instead: ${input.mode} mode cannot run here: `))
+      assert.ok(event.note.startsWith(`${expected} mode runs instead: ${input.mode} mode cannot run here: `))
       const { type, reason, action, regarding } = event
       assert.deepEqual(
         { type, reason, action, regarding },
@@ -309,17 +371,33 @@ describe('the mode that runs', () => {
       words: /^ipvs-scheduler: this kernel has no scheduler "nosuch"/,
     },
     {
-      name: 'ipvs and its fallback, without either',
-      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      name: 'ipvs and its fallbacks, without any',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nf_tables'),
       input: { mode: 'ipvs' },
       words:
-        /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables/,
+        /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables.*; nftables: this kernel's nf_tables lacks/,
     },
     {
-      name: 'iptables, which has no fallback in this build',
+      name: 'iptables alone without x_tables',
       kernel: () => kernelWithout('x_tables'),
-      input: {},
+      input: { modeFallback: false },
       words: /^this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'nftables alone without an expression',
+      kernel: () => kernelWithout('numgen'),
+      input: { mode: 'nftables', modeFallback: false },
+      words: /^this kernel's nf_tables lacks what nftables mode needs \(expression numgen\)/,
+    },
+    {
+      name: 'a process that may not use nf_tables: nothing to fall back to',
+      kernel: () => {
+        const kernel = kernelWithout()
+        kernel.nftables.plan = { transactionFault: () => EPERM }
+        return kernel
+      },
+      input: { mode: 'nftables' },
+      words: /^CAP_NET_ADMIN is missing/,
     },
     {
       name: 'a process that may not: nothing to fall back to',

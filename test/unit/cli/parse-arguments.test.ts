@@ -66,11 +66,14 @@ describe('parseArguments', () => {
     [['--manifests=m', '--iptables-masquerade-bit=0'], { iptables: { masqueradeBit: 0 } }],
     [
       ['--manifests=m', '--masquerade-all', '--iptables-localhost-nodeports=false'],
-      { iptables: { masqueradeAll: true, localhostNodePorts: false } },
+      { iptables: { masqueradeAll: true, localhostNodePorts: false }, nftables: { masqueradeAll: true } },
     ],
     [
       ['--manifests=m', '--iptables-sync-period=1m', '--iptables-min-sync-period=1s'],
-      { iptables: { syncPeriodMs: 60_000, minSyncPeriodMs: 1000 } },
+      {
+        iptables: { syncPeriodMs: 60_000, minSyncPeriodMs: 1000 },
+        nftables: { syncPeriodMs: 60_000, minSyncPeriodMs: 1000 },
+      },
     ],
     [
       ['--manifests=m', '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56'],
@@ -220,10 +223,6 @@ describe('parseArguments', () => {
     [['--manifests=m', '--cleanup=maybe'], '--cleanup: must be true or false, not "maybe"'],
     [['--manifests=m', '-v=high'], '-v: must be a whole number from 0, not "high"'],
     [
-      ['--manifests=m', '--proxy-mode=nftables', '--mode-fallback=false'],
-      '--proxy-mode: nftables is not in this build, and modeFallback is false',
-    ],
-    [
       ['--manifests=m', '--proxy-mode=userspace'],
       '--proxy-mode: must be iptables, ipvs or nftables, not "userspace"',
     ],
@@ -340,6 +339,16 @@ describe('parseArguments with --config', () => {
       input: { mode: 'ipvs', discardedFlags: ['proxy-mode', 'healthz-port', 'kubeconfig'] },
     },
     {
+      name: 'discards the flags for iptables mode in nftables mode too',
+      file: `${head}mode: nftables\nnftables: {syncPeriod: 10s}`,
+      argv: ['--manifests=m', '--masquerade-all', '--iptables-sync-period=1m'],
+      input: {
+        mode: 'nftables',
+        nftables: { syncPeriodMs: 10_000 },
+        discardedFlags: ['masquerade-all', 'iptables-sync-period'],
+      },
+    },
+    {
       name: 'lets the flags of host name, logging, --master and tasks win',
       file: `${head}hostnameOverride: a\nlogging: {verbosity: 1, format: json, vmodule: [{filePattern: a, verbosity: 1}]}`,
       argv: [
@@ -404,9 +413,9 @@ describe('parseArguments with --config', () => {
 
   const wrong: [string, string[], string][] = [
     [
-      `${head}mode: nftables\n${viaduct}modeFallback: false`,
+      `${head}mode: userspace`,
       ['--manifests=m', '--proxy-mode=ipvs'],
-      'f: mode: nftables is not in this build, and modeFallback is false',
+      'f: mode: must be iptables, ipvs or nftables, not "userspace"',
     ],
     [head, ['--manifests=m', '--logging-format=xml'], '--logging-format: must be json or text, not "xml"'],
     [

@@ -145,8 +145,11 @@ describe('readConfig', () => {
       },
     ],
     [
-      'nftables: {masqueradeBit: 3, syncPeriod: 1h}',
-      { withoutEffect: { 'nftables.masqueradeBit': 3, 'nftables.syncPeriod': '1h0m0s' } },
+      'mode: nftables\nnftables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 1h, minSyncPeriod: 1s}',
+      {
+        mode: 'nftables',
+        nftables: { masqueradeBit: 3, masqueradeAll: true, syncPeriodMs: 3_600_000, minSyncPeriodMs: 1000 },
+      },
     ],
     ['clusterCIDR: 10.0.0.0/8, fd00::/8', { clusterCIDR: ['10.0.0.0/8', 'fd00::/8'] }],
     ['nodePortAddresses: [primary]', { nodePortAddresses: ['primary'] }],

@@ -64,6 +64,7 @@ describe('resolveConfig', () => {
         syncPeriodMs: 30_000,
         minSyncPeriodMs: 0,
       },
+      nftables: { masqueradeBit: 14, masqueradeAll: false, syncPeriodMs: 30_000, minSyncPeriodMs: 0 },
       detectLocalMode: 'ClusterCIDR',
       detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
       clusterCIDR: [],
@@ -261,10 +262,6 @@ describe('resolveConfig', () => {
   })
 
   const wrong: [ConfigInput, string][] = [
-    [
-      { mode: 'nftables', modeFallback: false },
-      'mode: nftables is not in this build, and modeFallback is false',
-    ],
     [{ mode: 'ebpf' }, 'mode: must be iptables, ipvs or nftables, not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
     [{ ipvs: { markMask: 0 } }, 'ipvs.markMask: must have 1 to 32 bits, 0x1 to 0xffffffff, not 0'],
@@ -312,6 +309,15 @@ describe('resolveConfig', () => {
     [
       { iptables: { syncPeriodMs: 1000, minSyncPeriodMs: 1001 } },
       'iptables.minSyncPeriod: must not be longer than the sync period (1000 ms)',
+    ],
+    [{ nftables: { masqueradeBit: 32 } }, 'nftables.masqueradeBit: must be within the range [0, 31], not 32'],
+    [{ nftables: { masqueradeBit: -1 } }, 'nftables.masqueradeBit: must be within the range [0, 31], not -1'],
+    [{ nftables: { syncPeriodMs: 0 } }, 'nftables.syncPeriod: must be greater than 0'],
+    [{ nftables: { syncPeriodMs: 597 * 3_600_000 } }, 'nftables.syncPeriod: must be at most 596h'],
+    [{ nftables: { minSyncPeriodMs: -1 } }, 'nftables.minSyncPeriod: must not be negative'],
+    [
+      { nftables: { syncPeriodMs: 1000, minSyncPeriodMs: 1001 } },
+      'nftables.minSyncPeriod: must not be longer than the sync period (1000 ms)',
     ],
     [
       { bindAddress: 'node' },
@@ -376,10 +382,6 @@ describe('resolveConfig', () => {
     [{ servers: { metricsPort: 65_536 } }, 'metricsPort: must be a valid port, not 65536'],
     [{ client: { clientConnection: { burst: -1 } } }, 'clientConnection.burst: must be non-negative'],
     [{ oomScoreAdj: 1001 }, 'oomScoreAdj: must be within the range [-1000, 1000], not 1001'],
-    [
-      { withoutEffect: { 'nftables.masqueradeBit': 32 } },
-      'nftables.masqueradeBit: must be within the range [0, 31], not 32',
-    ],
     [{ withoutEffect: { configSyncPeriod: '-1s' } }, 'configSyncPeriod: must be greater than 0'],
     [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
     [{ loggingFormat: 'xml' }, 'logging.format: must be json or text, not "xml"'],

@@ -67,7 +67,7 @@ nftables:
   masqueradeBit: 14
   masqueradeAll: false
   syncPeriod: 30s
-  minSyncPeriod: 1s
+  minSyncPeriod: 0s
 winkernel:
   networkName: ""
   sourceVip: ""
@@ -138,7 +138,7 @@ ipvs:
   const networks = fc.array(fc.constantFrom('10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'))
   const inputs: fc.Arbitrary<ConfigInput> = fc.record({
     manifests: someText.filter((written) => written !== ''),
-    mode: fc.constantFrom('', 'ipvs', 'iptables'),
+    mode: fc.constantFrom('', 'ipvs', 'iptables', 'nftables'),
     modeFallback: fc.boolean(),
     hostnameOverride: maybe(someText.filter((written) => written.trim() !== '')),
     bindAddress: fc.constantFrom('0.0.0.0', '::', '192.0.2.1', 'fd00::1'),
@@ -157,6 +157,12 @@ ipvs:
       masqueradeBit: fc.nat(31),
       masqueradeAll: fc.boolean(),
       localhostNodePorts: fc.boolean(),
+      syncPeriodMs: durationMs.map((ms) => ms + 1000),
+      minSyncPeriodMs: fc.nat(1000),
+    }),
+    nftables: fc.record({
+      masqueradeBit: fc.nat(31),
+      masqueradeAll: fc.boolean(),
       syncPeriodMs: durationMs.map((ms) => ms + 1000),
       minSyncPeriodMs: fc.nat(1000),
     }),
@@ -205,7 +211,6 @@ ipvs:
       'logging.vmodule': fc.constantFrom('', 'a=1', 'a=1,b*=2'),
       'logging.options.text.splitStream': fc.boolean(),
       'logging.options.json.infoBufferSize': fc.constantFrom('0', '64Ki'),
-      'nftables.masqueradeBit': fc.nat(31),
       portRange: someText,
       windowsRunAsService: fc.boolean(),
     }),

@@ -276,6 +276,27 @@ describe('warnings about valid settings', () => {
       expected: [],
     },
     {
+      name: 'F-064 loopback networks for node ports in nftables mode',
+      config: { ...quiet, mode: 'nftables', nodePortAddresses: ['127.0.0.0/8', '::1/128', '192.0.2.0/24'] },
+      node: { ipv4 },
+      expected: [
+        /^nodePortAddresses has 127\.0\.0\.0\/8, but nftables mode does not serve node ports on loopback/u,
+        /^nodePortAddresses has ::1\/128, but/u,
+      ],
+    },
+    {
+      name: 'are none about loopback addresses when all addresses serve node ports',
+      config: { ...quiet, mode: 'nftables', nodePortAddresses: ['0.0.0.0/0', '::/0'] },
+      node: { ipv4 },
+      expected: [],
+    },
+    {
+      name: 'are none about loopback networks in a mode that serves them',
+      config: { ...quiet, nodePortAddresses: ['127.0.0.0/8'] },
+      node: { ipv4 },
+      expected: [],
+    },
+    {
       name: 'F-086 servers of a family that is not programmed',
       config: {
         ...quiet,
@@ -295,8 +316,7 @@ describe('warnings about valid settings', () => {
   for (const { name, config, node, families = both, expected } of cases) {
     it(name, () => {
       const podCIDRs = [cidr('10.244.1.0/24')]
-      const mode = config.mode === 'ipvs' ? 'ipvs' : 'iptables'
-      const warned = { ...configOf(config), mode, families } as const
+      const warned = { ...configOf(config), families }
       const sentences = configWarnings(warned, { addresses: node, podCIDRs })
       assert.equal(sentences.length, expected.length, sentences.join('\n'))
       for (const [i, pattern] of expected.entries()) assert.match(sentences[i] ?? '', pattern)

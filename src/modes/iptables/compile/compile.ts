@@ -7,6 +7,7 @@ import {
   type XtRule,
   type XtTarget,
 } from '../../../kernel/index.js'
+import { servicePortName } from '../../../model/index.js'
 import {
   type Backend,
   type Frontend,
@@ -15,7 +16,7 @@ import {
   verdictOf,
 } from '../../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
-import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
+import { chainNames, dispatchChains, endpointChain, ServiceChains } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
 
 /** The input for the chains and frontends of a route. */

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { formatEndpoint } from '../../../address.js'
 import type { Protocol } from '../../../kernel/index.js'
-import type { Backend, Route } from '../../../routing/index.js'
+import type { Backend } from '../../../routing/index.js'
 import type { DispatchChain, IptablesTable } from './desired.js'
 
 /** Chains of the mode itself. */
@@ -108,11 +108,6 @@ function eightDigits(digest: string, at: number): string {
 
 function pairAt(bits: number): string {
   return digitPairs[bits] ?? ''
-}
-
-/** `namespace/name:port`, as kube-proxy writes a service port in comments and hashes. */
-export function servicePortName(route: Pick<Route, 'service' | 'portName'>): string {
-  return route.portName === '' ? route.service : `${route.service}:${route.portName}`
 }
 
 /** Chains that one service port may have; most service ports have only the first one. */

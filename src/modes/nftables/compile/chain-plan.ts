@@ -1,0 +1,38 @@
+// What the chains of the mode are compiled from and into.
+import type { NfHook } from '../../../kernel/index.js'
+import type { Expressions } from './expressions.js'
+
+/** What the frontends of one kind use. */
+export interface FrontendUse {
+  /** Numbers of endpoints of connections that no short circuit takes, from 1 to maxEndpoints. */
+  readonly counts: ReadonlySet<number>
+  /** Numbers of endpoints for pods and for the node itself. */
+  readonly shortCircuitCounts: ReadonlySet<number>
+  /** Times of session affinity. */
+  readonly affinitySeconds: ReadonlySet<number>
+}
+
+/** The values in elements for which there are chains or sets. Values that no element uses any more do no harm. */
+export interface StructureUse {
+  readonly services: FrontendUse
+  readonly nodePorts: FrontendUse
+  /** Of the allowed sources. */
+  readonly prefixLengths: ReadonlySet<number>
+}
+
+export interface RulePlan {
+  readonly expressions: Expressions
+  readonly comment?: string
+}
+
+/** A chain of the mode's table. */
+export interface ChainPlan {
+  readonly chain: string
+  readonly hook?: NfHook
+  readonly rules: readonly RulePlan[]
+}
+
+/** In ascending order. */
+export function sorted(numbers: ReadonlySet<number>): readonly number[] {
+  return [...numbers].toSorted((a, b) => a - b)
+}

@@ -1,0 +1,111 @@
+// Compiles one route into what the kernel does with connections to each of its frontends.
+import { cidrContains, type Cidr, formatCidr, type IpAddress } from '../../../address.js'
+import { hostPrefixLength } from '../../../kernel/index.js'
+import {
+  type Backend,
+  type Frontend,
+  frontendProtocols,
+  type Route,
+  verdictOf,
+} from '../../../routing/index.js'
+import type { DesiredFrontend, DesiredRoute, Hairpin } from './desired.js'
+import { maxEndpoints } from './schema.js'
+import type { NftModeSettings } from './settings.js'
+
+/** All desired objects of the route. Each frontend appears once: the first role of an address decides. */
+export function compileRoute(route: Route, settings: NftModeSettings): DesiredRoute {
+  const protocol = frontendProtocols[route.protocol]
+  const { clusterIP, port, nodePort } = route
+  const atAddress = (address: IpAddress): Frontend => ({ kind: 'address', address, protocol, port })
+  const frontends: DesiredFrontend[] = [internalFrontend(route, atAddress(clusterIP))]
+  const known = new Set([clusterIP])
+  const addOthers = (addresses: readonly IpAddress[], allowedSources: readonly Cidr[] | undefined): void => {
+    for (const address of addresses) {
+      if (known.has(address)) continue
+      known.add(address)
+      frontends.push(externalFrontend(route, atAddress(address), allowedSources))
+    }
+  }
+  addOthers(route.externalIPs, undefined)
+  addOthers(route.loadBalancerIPs, allowedSourcesOf(route, settings))
+  if (nodePort !== 0)
+    frontends.push(externalFrontend(route, { kind: 'node-port', protocol, port: nodePort }, undefined))
+  return { frontends, hairpins: hairpinsOf(route, settings) }
+}
+
+function internalFrontend(route: Route, frontend: Frontend): DesiredFrontend {
+  return {
+    frontend,
+    isClusterIP: true,
+    refusal: refusalOf(route, 'internal'),
+    backends: bounded(route.isInternalLocal ? route.localBackends : route.clusterBackends),
+    shortCircuit: none,
+    isMasqueraded: false,
+    affinitySeconds: route.affinitySeconds,
+    allowedSources: undefined,
+  }
+}
+
+const none: readonly Backend[] = []
+
+/** F-049, F-051: policy Cluster masquerades all connections; policy Local leaves those of pods and the node to the whole cluster. */
+function externalFrontend(
+  route: Route,
+  frontend: Frontend,
+  allowedSources: readonly Cidr[] | undefined,
+): DesiredFrontend {
+  const { isExternalLocal, localBackends, clusterBackends, affinitySeconds } = route
+  return {
+    frontend,
+    isClusterIP: false,
+    refusal: refusalOf(route, 'external'),
+    backends: bounded(isExternalLocal ? localBackends : clusterBackends),
+    shortCircuit: isExternalLocal ? bounded(clusterBackends) : none,
+    isMasqueraded: !isExternalLocal,
+    affinitySeconds,
+    allowedSources,
+  }
+}
+
+/** The list itself, which routes share, unless it is too long. */
+function bounded(backends: readonly Backend[]): readonly Backend[] {
+  return backends.length > maxEndpoints ? backends.slice(0, maxEndpoints) : backends
+}
+
+function refusalOf(route: Route, side: 'internal' | 'external'): DesiredFrontend['refusal'] {
+  switch (verdictOf(route, side)) {
+    case 'serve':
+      return undefined
+    case 'refuse':
+      return 'reject'
+    case 'drop':
+      return 'drop'
+  }
+}
+
+/** F-056. Each network once. undefined: every source may connect. */
+function allowedSourcesOf(route: Route, settings: NftModeSettings): readonly Cidr[] | undefined {
+  const { sourceRanges, loadBalancerIPs } = route
+  const { nodeIP, family } = settings
+  if (sourceRanges.length === 0) return undefined
+  const isNodeAllowed = nodeIP !== undefined && sourceRanges.some((range) => cidrContains(range, nodeIP))
+  const prefixLength = hostPrefixLength(family)
+  // Packets of the node itself to the address have that address as their source.
+  const own = isNodeAllowed ? loadBalancerIPs.map((address) => ({ family, address, prefixLength })) : []
+  const networks = new Map([...sourceRanges, ...own].map((network) => [formatCidr(network), network]))
+  return [...networks.values()]
+}
+
+/** F-050. Each endpoint once. */
+function hairpinsOf(route: Route, { nodeName }: NftModeSettings): readonly Hairpin[] {
+  const protocol = frontendProtocols[route.protocol]
+  const hairpins = new Map<string, Hairpin>()
+  for (const backends of [route.clusterBackends, route.localBackends]) {
+    for (const backend of backends) {
+      if (backend.nodeName !== nodeName) continue
+      const { address, port } = backend
+      hairpins.set(`${address} ${port}`, { address, protocol, port })
+    }
+  }
+  return [...hairpins.values()]
+}

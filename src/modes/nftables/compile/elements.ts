@@ -1,0 +1,79 @@
+// The elements of the sets that a route has.
+import type { IpFamily } from '../../../address.js'
+import { type NfFieldValue, type NfSet, protocolNumber } from '../../../kernel/index.js'
+import type { Backend, Frontend } from '../../../routing/index.js'
+import type { DesiredFrontend, DesiredRoute } from './desired.js'
+import { type FrontendSets, type NftSchema, schemaOf, shortCircuitOffset } from './schema.js'
+
+/** An element of a set, or of a map when it has data. */
+export interface DesiredElement {
+  readonly set: NfSet
+  readonly key: readonly NfFieldValue[]
+  readonly data?: readonly NfFieldValue[]
+}
+
+/** KEY of the frontend in the sets of its kind. */
+export function frontendKey(frontend: Frontend): readonly NfFieldValue[] {
+  const { protocol, port } = frontend
+  const portKey = [protocolNumber[protocol], port]
+  return frontend.kind === 'address' ? [frontend.address, ...portKey] : portKey
+}
+
+/**
+ * All elements of a route, frontend by frontend. The endpoints of a list have the indices of their places; in the kernel they may
+ * have others, because an endpoint that comes or goes moves one other endpoint at most.
+ */
+export function* elementsOf(route: DesiredRoute, family: IpFamily): Generator<DesiredElement> {
+  const schema = schemaOf(family)
+  for (const frontend of route.frontends) yield* frontendElements(frontend, schema)
+  for (const { address, protocol, port } of route.hairpins)
+    yield { set: schema.hairpinConnections, key: [address, address, protocolNumber[protocol], port] }
+}
+
+function* frontendElements(desired: DesiredFrontend, schema: NftSchema): Generator<DesiredElement> {
+  const { frontend, backends, shortCircuit, refusal, affinitySeconds } = desired
+  const sets = frontend.kind === 'address' ? schema.services : schema.nodePorts
+  const key = frontendKey(frontend)
+  if (desired.isClusterIP && frontend.kind === 'address')
+    yield { set: schema.clusterIPs, key: [frontend.address] }
+  if (refusal !== undefined) yield { set: refusal === 'drop' ? sets.dropped : sets.rejected, key }
+  if (desired.isMasqueraded) yield { set: sets.masqueraded, key }
+  if (affinitySeconds > 0) yield { set: sets.affinityOf(affinitySeconds), key }
+  yield* sourceElements(desired, schema)
+  yield* endpointElements(sets, { map: sets.counts, key, backends, offset: 0 })
+  yield* endpointElements(sets, {
+    map: sets.shortCircuitCounts,
+    key,
+    backends: shortCircuit,
+    offset: shortCircuitOffset,
+  })
+}
+
+function* sourceElements(
+  { frontend, allowedSources }: DesiredFrontend,
+  { firewalledServices, allowedSources: setOf }: NftSchema,
+): Generator<DesiredElement> {
+  if (allowedSources === undefined) return
+  const key = frontendKey(frontend)
+  yield { set: firewalledServices, key }
+  for (const { address, prefixLength } of allowedSources)
+    yield { set: setOf(prefixLength), key: [...key, address] }
+}
+
+interface EndpointList {
+  /** Of the counts. */
+  readonly map: NfSet
+  readonly key: readonly NfFieldValue[]
+  readonly backends: readonly Backend[]
+  readonly offset: number
+}
+
+function* endpointElements(
+  { endpoints }: FrontendSets,
+  { map, key, backends, offset }: EndpointList,
+): Generator<DesiredElement> {
+  if (backends.length === 0) return
+  yield { set: map, key, data: [backends.length] }
+  for (const [index, { address, port }] of backends.entries())
+    yield { set: endpoints, key: [...key, offset + index], data: [address, port] }
+}

@@ -1,0 +1,259 @@
+// The parts of the mode's rules: matches, lookups and statements, as expressions of nf_tables. Each part loads its registers
+// itself, from the first register on.
+import { hostPrefixLength, type NfExpression, type NfSet, packFields } from '../../../kernel/index.js'
+import type { IpFamily } from '../../../address.js'
+import type { LocalDetector } from '../../../node/index.js'
+
+export type Expressions = readonly NfExpression[]
+
+/** Loads one field of a concatenation into registers, from `to` on. */
+export interface Field {
+  readonly load: (to: number) => Expressions
+  /** Number of registers. */
+  readonly words: number
+}
+
+/** Fields of packets of one family. */
+export interface PacketFields {
+  readonly source: Field
+  readonly destination: Field
+  readonly protocol: Field
+  readonly port: Field
+  /** Destination of the connection before its translation. */
+  readonly originalDestination: Field
+  readonly originalPort: Field
+}
+
+export const packetFields: Readonly<Record<IpFamily, PacketFields>> = {
+  ipv4: makeFields('ipv4'),
+  ipv6: makeFields('ipv6'),
+}
+
+function makeFields(family: IpFamily): PacketFields {
+  const isIPv4 = family === 'ipv4'
+  const words = addressLength(family) / 4
+  const address = (offset: number): Field => ({
+    load: (to) => [{ kind: 'payload', to, base: 'network', offset, length: words * 4 }],
+    words,
+  })
+  return {
+    source: address(isIPv4 ? 12 : 8),
+    destination: address(isIPv4 ? 16 : 24),
+    protocol: { load: (to) => [{ kind: 'meta', to, key: 'l4proto' }], words: 1 },
+    port: { load: (to) => [{ kind: 'payload', to, base: 'transport', offset: 2, length: 2 }], words: 1 },
+    originalDestination: {
+      load: (to) => [{ kind: 'ct', to, key: isIPv4 ? 'ip daddr' : 'ip6 daddr', direction: original }],
+      words,
+    },
+    originalPort: { load: (to) => [{ kind: 'ct', to, key: 'proto-dst', direction: original }], words: 1 },
+  }
+}
+
+/** IP_CT_DIR_ORIGINAL. */
+const original = 0
+
+function addressLength(family: IpFamily): number {
+  return hostPrefixLength(family) / 8
+}
+
+/** The source's network of a prefix length. */
+export function sourceNetwork(family: IpFamily, prefixLength: number): Field {
+  const { source } = packetFields[family]
+  return {
+    load: (to) => [...source.load(to), ...masked(to, family, prefixLength)],
+    words: source.words,
+  }
+}
+
+/** Clears the host bits of the address in the register. */
+function masked(register: number, family: IpFamily, prefixLength: number): Expressions {
+  if (prefixLength === hostPrefixLength(family)) return []
+  const length = addressLength(family)
+  const mask = Uint8Array.from({ length }, (_, index) => {
+    const bits = Math.min(8, Math.max(0, prefixLength - 8 * index))
+    return 256 - 2 ** (8 - bits)
+  })
+  return [{ kind: 'bitwise', from: register, to: register, length, mask, xor: new Uint8Array(length) }]
+}
+
+/** A random number from `offset` to `offset + modulus - 1`, equally likely. */
+export function random(modulus: number, offset = 0): Field {
+  return {
+    load: (to) => [{ kind: 'numgen', to, modulus, type: 'random', ...(offset === 0 ? {} : { offset }) }],
+    words: 1,
+  }
+}
+
+function concat(fields: readonly Field[], from = 0): { readonly loads: Expressions; readonly end: number } {
+  let end = from
+  const loads = fields.flatMap((field) => {
+    const loaded = field.load(end)
+    end += field.words
+    return loaded
+  })
+  return { loads, end }
+}
+
+/** Goes on when the set has the key. */
+export function isIn({ set }: NfSet, key: readonly Field[]): Expressions {
+  return [...concat(key).loads, { kind: 'lookup', set, from: 0 }]
+}
+
+/** Goes on when the map has the key, with a number that compares so. */
+export function countIs(
+  map: NfSet,
+  key: readonly Field[],
+  op: '==' | '<=' | '!=',
+  count: number,
+): Expressions {
+  return [
+    ...concat(key).loads,
+    { kind: 'lookup', set: map.set, from: 0, to: 0 },
+    { kind: 'cmp', from: 0, op, value: packFields(['inet_service'], [count]) },
+  ]
+}
+
+/** Translates the destination to the map's endpoint for the key. Goes on when the map has none. */
+export function dnatBy({ family, set }: NfSet, key: readonly Field[]): Expressions {
+  return [
+    ...concat(key).loads,
+    { kind: 'lookup', set, from: 0, to: 0 },
+    {
+      kind: 'nat',
+      type: 'dnat',
+      family,
+      addressMin: 0,
+      portMin: addressLength(family) / 4,
+    },
+  ]
+}
+
+/** Stores an element for some time, or starts its time again. The data of an existing element stays. */
+export function update(
+  { set }: NfSet,
+  { key, data, timeoutMs }: { key: readonly Field[]; data: readonly Field[]; timeoutMs: number },
+): Expressions {
+  const { loads, end } = concat(key)
+  return [
+    ...loads,
+    ...concat(data, end).loads,
+    { kind: 'dynset', set, op: 'update', key: 0, data: end, timeoutMs },
+  ]
+}
+
+const hostWord = (value: number): Uint8Array => packFields(['mark'], [value])
+
+/** `mark set mark | bits`. */
+export function setMark(bits: number): Expressions {
+  return markChange(~bits, bits)
+}
+
+/** `mark & bits != 0`. */
+export function hasMark(bits: number): Expressions {
+  return [
+    { kind: 'meta', to: 0, key: 'mark' },
+    { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(bits), xor: hostWord(0) },
+    { kind: 'cmp', from: 0, op: '!=', value: hostWord(0) },
+  ]
+}
+
+/** `mark set mark ^ bits`. */
+export function flipMark(bits: number): Expressions {
+  return markChange(-1, bits)
+}
+
+/** (mark & mask) ^ xor. */
+function markChange(mask: number, xor: number): Expressions {
+  return [
+    { kind: 'meta', to: 0, key: 'mark' },
+    { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(mask >>> 0), xor: hostWord(xor) },
+    { kind: 'meta', key: 'mark', from: 0 },
+  ]
+}
+
+/** NF_NAT_RANGE_PROTO_RANDOM_FULLY. */
+const fullyRandom = 16
+
+export const masquerade: Expressions = [{ kind: 'masq', flags: fullyRandom }]
+
+/** NF_CT_STATE_BIT(IP_CT_NEW). */
+const newConnection = 8
+/** IPS_DST_NAT. */
+const translatedDestination = 32
+
+export const isNew: Expressions = ctBits('state', newConnection)
+export const isTranslated: Expressions = ctBits('status', translatedDestination)
+
+function ctBits(key: 'state' | 'status', bits: number): Expressions {
+  return [
+    { kind: 'ct', to: 0, key },
+    { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(bits), xor: hostWord(0) },
+    { kind: 'cmp', from: 0, op: '!=', value: hostWord(0) },
+  ]
+}
+
+/** NFTA_FIB_F_SADDR, NFTA_FIB_F_DADDR. */
+const fibFlags = { saddr: 1, daddr: 2 } as const
+/** RTN_LOCAL. */
+const localType = 2
+
+/** `fib saddr type local`: an address of this machine. */
+export function isLocalAddress(side: keyof typeof fibFlags): Expressions {
+  return [
+    { kind: 'fib', to: 0, result: 'type', flags: fibFlags[side] },
+    { kind: 'cmp', from: 0, op: '==', value: hostWord(localType) },
+  ]
+}
+
+/** `ip daddr != 127.0.0.0/8`, `ip6 daddr != ::1`. */
+export function isNotLoopback(family: IpFamily): Expressions {
+  const { destination } = packetFields[family]
+  return family === 'ipv4'
+    ? [
+        ...destination.load(0),
+        { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(255), xor: hostWord(0) },
+        { kind: 'cmp', from: 0, op: '!=', value: hostWord(127) },
+      ]
+    : [...destination.load(0), { kind: 'cmp', from: 0, op: '!=', value: packFields(['ipv6_addr'], ['::1']) }]
+}
+
+/** Whether the detector takes the packet for traffic of this node's pods; `!=`: for other traffic. */
+export function isFromPod(family: IpFamily, detector: LocalDetector, op: '==' | '!='): Expressions {
+  if (detector.kind === 'interface') {
+    const load: NfExpression = { kind: 'meta', to: 0, key: 'iifname' }
+    return [load, { kind: 'cmp', from: 0, op, value: interfacePattern(detector.name) }]
+  }
+  const { address, prefixLength } = detector.cidr
+  const value = packFields([family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'], [address])
+  return [...sourceNetwork(family, prefixLength).load(0), { kind: 'cmp', from: 0, op, value }]
+}
+
+/** The whole name with its padding, or a prefix without. */
+function interfacePattern(name: string): Uint8Array {
+  return name.endsWith('+') ? new TextEncoder().encode(name.slice(0, -1)) : packFields(['ifname'], [name])
+}
+
+export const drop: Expressions = [verdict('drop')]
+export const returns: Expressions = [verdict('return')]
+
+export function jump(chain: string): Expressions {
+  return [verdict('jump', chain)]
+}
+
+export function goTo(chain: string): Expressions {
+  return [verdict('goto', chain)]
+}
+
+function verdict(code: 'drop' | 'return'): NfExpression
+function verdict(code: 'jump' | 'goto', chain: string): NfExpression
+function verdict(code: 'drop' | 'return' | 'jump' | 'goto', chain?: string): NfExpression {
+  const content = chain === undefined ? { code } : { code, chain }
+  return { kind: 'immediate', to: 'verdict', data: { verdict: content } }
+}
+
+/** ICMP_PORT_UNREACH, ICMPV6_PORT_UNREACH: what nft means by `reject`. */
+const portUnreachable: Readonly<Record<IpFamily, number>> = { ipv4: 3, ipv6: 4 }
+
+export function reject(family: IpFamily): Expressions {
+  return [{ kind: 'reject', type: 'icmp', code: portUnreachable[family] }]
+}

@@ -1,0 +1,137 @@
+// The chains that refuse connections and record session affinity, at the filter hooks.
+import type { IpFamily } from '../../../address.js'
+import type { NfSet } from '../../../kernel/index.js'
+import { type ChainPlan, type RulePlan, sorted, type StructureUse } from './chain-plan.js'
+import {
+  countIs,
+  drop,
+  type Expressions,
+  type Field,
+  goTo,
+  isIn,
+  isNotLoopback,
+  packetFields,
+  reject,
+  returns,
+  sourceNetwork,
+  update,
+} from './expressions.js'
+import { schemaOf } from './schema.js'
+import type { NftModeSettings } from './settings.js'
+
+/** Chains that base chains jump to. */
+export const checks = {
+  nodePortEndpoints: 'nodeport-endpoints-check',
+  serviceEndpoints: 'service-endpoints-check',
+  clusterIPs: 'cluster-ips-check',
+  firewall: 'firewall-check',
+  affinity: 'session-affinity-update',
+} as const
+
+export function checkChains(settings: NftModeSettings, use: StructureUse): readonly ChainPlan[] {
+  const { family } = settings
+  const schema = schemaOf(family)
+  const { destination, protocol, port } = packetFields[family]
+  const affinity = affinityRules(settings, use)
+  return [
+    {
+      chain: checks.serviceEndpoints,
+      rules: refusals(family, schema.services, [[], [destination, protocol, port]]),
+    },
+    {
+      chain: checks.nodePortEndpoints,
+      rules: refusals(family, schema.nodePorts, [nodePortAddress(settings), [protocol, port]]),
+    },
+    { chain: checks.clusterIPs, rules: clusterIPRules(family) },
+    ...firewallChains(family, use),
+    ...(affinity.length === 0 ? [] : [{ chain: checks.affinity, rules: affinity }]),
+  ]
+}
+
+/** Of packets for this node: those for an address that serves node ports. */
+function nodePortAddress({ family, nodePortAddresses }: NftModeSettings): Expressions {
+  if (nodePortAddresses === 'all') return isNotLoopback(family)
+  return isIn(schemaOf(family).nodePortIPs, [packetFields[family].destination])
+}
+
+/** F-053, F-054. */
+function refusals(
+  family: IpFamily,
+  { dropped, rejected }: { readonly dropped: NfSet; readonly rejected: NfSet },
+  [condition, key]: readonly [Expressions, readonly Field[]],
+): readonly RulePlan[] {
+  return [
+    { expressions: [...condition, ...isIn(dropped, key), ...drop] },
+    { expressions: [...condition, ...isIn(rejected, key), ...reject(family)] },
+  ]
+}
+
+/** F-055. */
+function clusterIPRules(family: IpFamily): readonly RulePlan[] {
+  const { clusterIPs, serviceCidrs } = schemaOf(family)
+  const key = [packetFields[family].destination]
+  return [
+    {
+      expressions: [...isIn(clusterIPs, key), ...reject(family)],
+      comment: 'Reject traffic to invalid ports of ClusterIPs',
+    },
+    {
+      expressions: [...isIn(serviceCidrs, key), ...drop],
+      comment: 'Drop traffic to unallocated ClusterIPs',
+    },
+  ]
+}
+
+const firewall = 'firewall'
+
+/** F-056. A lookup per prefix length, whatever the number of ranges. */
+function firewallChains(family: IpFamily, { prefixLengths }: StructureUse): readonly ChainPlan[] {
+  const { firewalledServices, allowedSources } = schemaOf(family)
+  const { destination, protocol, port } = packetFields[family]
+  const key = [destination, protocol, port]
+  const allowed = sorted(prefixLengths).map((prefixLength) => ({
+    expressions: [
+      ...isIn(allowedSources(prefixLength), [...key, sourceNetwork(family, prefixLength)]),
+      ...returns,
+    ],
+  }))
+  return [
+    {
+      chain: checks.firewall,
+      rules: [{ expressions: [...isIn(firewalledServices, key), ...goTo(firewall)] }],
+    },
+    { chain: firewall, rules: [...allowed, { expressions: drop }] },
+  ]
+}
+
+/**
+ * Records the endpoints of new connections, here because translation rules cannot: the endpoint is known only behind them.
+ * The frontend is the connection's destination before its translation.
+ */
+function affinityRules(settings: NftModeSettings, use: StructureUse): readonly RulePlan[] {
+  const { family, nodePortAddresses } = settings
+  const { nodePortIPs, services, nodePorts } = schemaOf(family)
+  const fields = packetFields[family]
+  const { source, destination, protocol, port, originalDestination, originalPort } = fields
+  const serviceKey = [originalDestination, protocol, originalPort]
+  const nodePortKey = [protocol, originalPort]
+  const record = (map: NfSet, key: readonly Field[], seconds: number): Expressions =>
+    update(map, { key: [source, ...key], data: [destination, port], timeoutMs: seconds * 1000 })
+  const ofServices = sorted(use.services.affinitySeconds).map((seconds) => [
+    ...isIn(services.affinityOf(seconds), serviceKey),
+    ...record(services.sessionAffinity, serviceKey, seconds),
+  ])
+  const onNode = nodePortAddresses === 'all' ? [] : isIn(nodePortIPs, [originalDestination])
+  const ofNodePorts = sorted(use.nodePorts.affinitySeconds).map((seconds) => [
+    ...onNode,
+    ...isIn(nodePorts.affinityOf(seconds), nodePortKey),
+    ...record(nodePorts.sessionAffinity, nodePortKey, seconds),
+  ])
+  // A Service's own port may have the number of another Service's node port.
+  const toServices = [services.counts, services.shortCircuitCounts].map((map) => [
+    ...countIs(map, serviceKey, '!=', 0),
+    ...returns,
+  ])
+  const rules = ofNodePorts.length === 0 ? ofServices : [...ofServices, ...toServices, ...ofNodePorts]
+  return rules.map((expressions) => ({ expressions }))
+}

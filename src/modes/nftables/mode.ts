@@ -1,0 +1,48 @@
+import { inOrder } from '../../host/index.js'
+import type { IpFamily } from '../../address.js'
+import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { openWarnings, warnOfNft } from '../shared/index.js'
+import { NftPipeline } from './pipeline.js'
+import { familiesWithNftables } from './probes.js'
+import { NftModeWatch } from './watch.js'
+
+/** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
+const restFactor = 1
+
+/** Makes the kernel ready. Throws KernelError if its nf_tables lacks a feature, or if the process may not use it. */
+export async function openNftablesMode(options: OpenModeOptions): Promise<Mode> {
+  const { kernel, log, conntrack } = options
+  const [, families] = await inOrder([conntrack, familiesWithNftables({ kernel, log })])
+  await warnOfNft(kernel.nftChains, options.formerChains, log)
+  return nftablesMode(options, families)
+}
+
+/** The mode on a kernel that is ready. */
+export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]): Mode {
+  const { config, kernel, log, metrics } = options
+  const warnings = openWarnings(options)
+  const { syncPeriodMs, minSyncPeriodMs } = config.nftables
+  const pipelines: NftPipeline[] = []
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+    const pipeline = new NftPipeline({
+      ...options,
+      ...kernel,
+      family,
+      syncPeriodMs,
+      warnings,
+      metrics: metrics[family],
+      listeners: options.openHealthChecks(family, isHealthy),
+    })
+    pipelines.push(pipeline)
+    return pipeline
+  }
+  return {
+    name: 'nftables',
+    families,
+    openPipeline,
+    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor,
+  }
+}

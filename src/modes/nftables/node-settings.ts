@@ -1,0 +1,33 @@
+// The settings on which the table depends, from the configuration and the facts about this node.
+import type { IpAddress, IpFamily } from '../../address.js'
+import { localDetectorOf, type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
+import type { TrafficConfig } from '../shared/index.js'
+import type { NftModeSettings } from './compile/settings.js'
+
+/** The part of the configuration that the table depends on. */
+export interface NftConfig extends TrafficConfig {
+  readonly nftables: { readonly masqueradeBit: number; readonly masqueradeAll: boolean }
+}
+
+/** nftables mode never serves node ports on loopback addresses (F-064). */
+export function withoutLocalhost(config: NftConfig): NftConfig {
+  return { ...config, iptables: { ...config.iptables, localhostNodePorts: false } }
+}
+
+/** `machine`: the machine's own addresses of this family. */
+export function nftSettings(
+  family: IpFamily,
+  config: NftConfig,
+  { node, machine }: { readonly node: NodeFacts; readonly machine: readonly IpAddress[] },
+): NftModeSettings {
+  const { masqueradeBit, masqueradeAll } = config.nftables
+  return {
+    family,
+    masqueradeMark: 2 ** masqueradeBit,
+    masqueradeAll,
+    localDetector: localDetectorOf(config, family, node),
+    nodePortAddresses: nodePortAddressesOf({ family, config: withoutLocalhost(config), node }, machine),
+    nodeIP: node.addresses[family],
+    nodeName: node.name,
+  }
+}

@@ -1,0 +1,281 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import {
+  type FamilyHealth,
+  type HealthCheckListeners,
+  Intake,
+  KernelQuestions,
+  Pass,
+  PassHistory,
+  type PassReason,
+  type PassRecord,
+  type Pipeline,
+  reportSizes,
+  worldSize,
+} from '../../engine/index.js'
+import { KernelError } from '../../errors.js'
+import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Routes } from '../../kernel/index.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import { servicePortName } from '../../model/index.js'
+import type { NodeChange, NodeFacts } from '../../node/index.js'
+import type { Route } from '../../routing/index.js'
+import type { ObjectEvent } from '../../source/index.js'
+import { AfterSync, claimDirty, NodeAddresses } from '../shared/index.js'
+import { compileRoute } from './compile/compile.js'
+import type { NftModeSettings } from './compile/settings.js'
+import { describeDesired } from './describe.js'
+import { NftLookTimes } from './look-times.js'
+import { type NftConfig, nftSettings, withoutLocalhost } from './node-settings.js'
+import { NftTables } from './tables/tables.js'
+import type { WatchedTable } from './watch.js'
+
+export interface NftPipelineOptions {
+  readonly family: IpFamily
+  readonly config: NftConfig
+  /** Time between two full comparisons. */
+  readonly syncPeriodMs: number
+  readonly nftables: Nftables
+  readonly conntrack: Conntrack
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** Gets the objects that cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** Gets the requests of Services that the mode does not provide, of both families. */
+  readonly warnings: StateReporter
+  readonly listeners: HealthCheckListeners
+}
+
+/** The kind of the last look at the table; `different`: another program changed it. */
+type Look = 'none' | 'suspect' | 'full' | 'different'
+
+/** What one run does besides the service ports that changed. */
+interface Work {
+  readonly look: Look
+  readonly routes: number
+  readonly isRenewed: boolean
+  /** All objects are known for the first time: what a former owner left goes. */
+  readonly isTakeover: boolean
+}
+
+/** Time until a kernel that could not be read is asked again. */
+const retryMs = 1000
+
+/** The path of one family from events to its table. */
+export class NftPipeline implements Pipeline, WatchedTable {
+  readonly #options: NftPipelineOptions
+  readonly #questions: KernelQuestions
+  readonly #intake: Intake
+  readonly #addresses: NodeAddresses
+  readonly #afterSync: AfterSync
+  readonly #tables: NftTables
+  readonly #lookTimes: NftLookTimes
+  readonly #history = new PassHistory()
+  readonly firstSync: Promise<void>
+  #endFirstSync = (): void => {}
+  #settings: NftModeSettings | undefined
+  #hasTakenOver = false
+  #isInForce = false
+  #isStopping = false
+  /** The time to retry listeners and flows that failed. */
+  #settleDueMs = 0
+
+  constructor(options: NftPipelineOptions) {
+    this.#options = options
+    this.firstSync = new Promise((resolve) => {
+      this.#endFirstSync = resolve
+    })
+    this.#questions = new KernelQuestions(options)
+    this.#intake = new Intake(options)
+    this.#addresses = new NodeAddresses({ ...options, config: withoutLocalhost(options.config) })
+    this.#afterSync = new AfterSync({
+      ...options,
+      tracker: this.#intake.tracker,
+      nodePortAddresses: async () => await this.#addresses.destinations(),
+    })
+    this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#tables = new NftTables({
+      ...options,
+      portNameOf: (route) => {
+        const port = this.#intake.tracker.servicePort(route)
+        return port && servicePortName(port)
+      },
+    })
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    return this.#intake.apply(
+      events,
+      (known) => this.#settings === undefined || (known === 'synced' && !this.#hasTakenOver),
+    )
+  }
+
+  applyNode({ routing, modeSettings }: NodeChange): boolean {
+    if (routing) this.#intake.tracker.markAll()
+    if (modeSettings) this.#addresses.forget()
+    return modeSettings
+  }
+
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    return this.#addresses.applyLinks(events)
+  }
+
+  noteChanges(changes: readonly NftChange[]): boolean {
+    const isConcerned = this.#tables.noteChanges(changes)
+    if (isConcerned) this.#lookTimes.noteChange()
+    return isConcerned
+  }
+
+  noteWatch(): void {
+    this.#lookTimes.noteWatch()
+  }
+
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce
+  }
+
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
+  get health(): FamilyHealth {
+    return this.#intake.backlog.health
+  }
+
+  describe(decided: Route): readonly string[] {
+    if (this.#settings === undefined) return []
+    return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+  }
+
+  async close(): Promise<void> {
+    await this.#afterSync.stop()
+  }
+
+  async runOnce(): Promise<number | undefined> {
+    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
+    const { known, backlog, tracker } = this.#intake
+    if (known === 'nothing') return undefined
+    const { clock, metrics } = this.#options
+    const tables = this.#tables
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    if (!(await this.#readAddresses())) {
+      backlog.waitOn()
+      return retryMs
+    }
+    // Before any write: an object that is missing now was removed by another program.
+    const look = await this.#look()
+    if (look === 'different') this.#afterSync.recheckFlows()
+    const isRenewed = this.#renewSettings()
+    pass.reason = this.#reasonOf(look, isRenewed)
+    tracker.mark(tables.dueRoutes())
+    const routes = await this.#claimDirty()
+    metrics.dirtyRoutes.inc(routes)
+    if (this.#isStopping) return undefined
+    const isTakeover = known === 'synced' && !this.#hasTakenOver
+    this.#hasTakenOver ||= isTakeover
+    if (routes > 0 || isRenewed || isTakeover || tables.isWriteDue) {
+      await this.#write(pass, { look, routes, isRenewed, isTakeover })
+    } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) await this.#settle()
+    if (tables.isBehind) backlog.waitOn()
+    else backlog.settle()
+    return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
+  }
+
+  async #write(pass: Pass, { look, routes, isRenewed, isTakeover }: Work): Promise<void> {
+    const { metrics } = this.#options
+    const tables = this.#tables
+    const isWritten = await tables.write(pass, { isComplete: this.#hasTakenOver })
+    reportSizes(metrics, tables.sizes)
+    const isFull = isTakeover || isRenewed || look === 'full'
+    if (!isWritten) pass.fail()
+    const fields = { full: isFull, routes, ...worldSize(this.#intake.tracker), ...tables.sizes }
+    const record = pass.end({ hasRefusals: tables.dueRoutes().length > 0, fields })
+    this.#history.add(record)
+    const duration = isFull ? metrics.fullSyncDurationSeconds : metrics.partialSyncDurationSeconds
+    duration.observe(record.durationMs / 1000)
+    if (isWritten) await this.#settle()
+    this.#isInForce ||= isWritten && this.#hasTakenOver
+    if (this.#hasTakenOver) this.#endFirstSync()
+  }
+
+  /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
+  #reasonOf(look: Look, isRenewed: boolean): PassReason {
+    if (!this.#isInForce) return 'start'
+    if (this.#intake.tracker.hasDirty || isRenewed) return 'change'
+    return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
+  }
+
+  /** False: the addresses could not be read. */
+  async #readAddresses(): Promise<boolean> {
+    const answer = await this.#questions.ask(
+      { key: 'read', subject: 'addresses of this machine' },
+      async () => await this.#addresses.read(),
+    )
+    return !(answer instanceof KernelError)
+  }
+
+  /** True: the rules of the mode itself may have changed. A change of settings that routes depend on makes all routes dirty. */
+  #renewSettings(): boolean {
+    const { family, config, node } = this.#options
+    const former = this.#settings
+    const settings = nftSettings(family, config, { node: node.facts, machine: this.#addresses.last })
+    if (isDeepStrictEqual(settings, former)) return false
+    this.#settings = settings
+    this.#tables.setSettings(settings)
+    if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
+      this.#intake.tracker.markAll()
+    return true
+  }
+
+  /** Resolves with the number of service ports that changed. */
+  async #claimDirty(): Promise<number> {
+    return await claimDirty({
+      ...this.#options,
+      tracker: this.#intake.tracker,
+      claim: (key, decided) => {
+        const desired = decided && this.#settings && compileRoute(decided, this.#settings)
+        this.#tables.claim(key, decided?.service ?? '', desired)
+        this.#afterSync.note(key, decided)
+      },
+      isStopping: () => this.#isStopping,
+    })
+  }
+
+  async #look(): Promise<Look> {
+    const look = this.#lookTimes.take()
+    if (look === 'none') return look
+    return (await this.#tables.look(look)) ? 'different' : look
+  }
+
+  /** The work that follows once everything is in the kernel. */
+  async #settle(): Promise<void> {
+    const { clock, syncPeriodMs } = this.#options
+    this.#settleDueMs = clock.now() + syncPeriodMs
+    await this.#afterSync.run({
+      conflicts: this.#tables.takeConflicts(),
+      isComplete: this.#hasTakenOver,
+      machine: this.#addresses.last,
+    })
+  }
+}
+
+/** The settings without those that only the rules of the mode itself depend on. */
+function forRoutes(settings: NftModeSettings): NftModeSettings {
+  return {
+    ...settings,
+    masqueradeMark: 0,
+    masqueradeAll: false,
+    localDetector: undefined,
+    nodePortAddresses: 'all',
+  }
+}

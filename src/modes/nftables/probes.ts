@@ -1,0 +1,144 @@
+// Finds out whether the kernel has what the mode needs. Versions do not tell: distributions add features to old kernels, and a
+// kernel is built with any choice of modules.
+import { type IpFamily, parseCidr } from '../../address.js'
+import { isTransient, KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
+import { findFamilies } from '../../host/index.js'
+import {
+  type NfChain,
+  NfElements,
+  type NfFailure,
+  type NfOp,
+  type NfRule,
+  type NfSet,
+  type NfTransaction,
+  type Nftables,
+  type Sysctl,
+} from '../../kernel/index.js'
+import type { Log } from '../../log.js'
+import type { FrontendUse } from './compile/chain-plan.js'
+import type { NftModeSettings } from './compile/settings.js'
+import { compileStructure } from './compile/structure.js'
+
+/** Nothing is made: the name only differs from the tables that exist. */
+const probeTable = 'viaduct-probe'
+/** Operation of the error that names a missing feature. */
+const probeOperation = 'probe nf_tables'
+
+const counts = new Set([1, 2])
+const everything: FrontendUse = { counts, shortCircuitCounts: counts, affinitySeconds: new Set([10_800]) }
+
+export interface ProbeOptions {
+  readonly kernel: { readonly nftables: Nftables; readonly sysctl: Sysctl }
+  readonly log: Log
+}
+
+/** The families whose tables the kernel can have. Throws KernelError without those of IPv4, as `probeFamily`. */
+export async function familiesWithNftables({ kernel, log }: ProbeOptions): Promise<readonly IpFamily[]> {
+  return await findFamilies({
+    sysctl: kernel.sysctl,
+    log,
+    find: async (family) => await probeFamily(kernel.nftables, family),
+    isLack: isWithoutFeature,
+  })
+}
+
+/**
+ * Sends the kernel all sets, chains and rules of the mode, with an element in each set. The kernel checks them and makes nothing, but
+ * loads the modules that they need. Throws KernelError, which names the feature if the kernel lacks one (`isWithoutFeature`).
+ */
+export async function probeFamily(nftables: Nftables, family: IpFamily): Promise<void> {
+  const transaction = probeTransaction(family)
+  const failures = await dryRun(nftables, transaction)
+  const [first] = failures
+  if (first === undefined) return
+  const { error } = first
+  if (isTransient(error) || isAboutRights(error)) throw error
+  const refused = new Set(failures.map(({ operation }) => operation))
+  throw new KernelError({
+    errno: error.errno,
+    subsystem: 'nftables',
+    operation: probeOperation,
+    family,
+    object: featureOf(transaction, { first: first.operation, refused }),
+    ...(error.extack === undefined ? {} : { extack: error.extack }),
+  })
+}
+
+/** A kernel without nf_tables refuses the call itself. */
+async function dryRun(nftables: Nftables, transaction: NfTransaction): Promise<readonly NfFailure[]> {
+  const outcome = await orRefusal(async () => await nftables.apply(transaction, { isDryRun: true }))
+  return outcome instanceof KernelError ? [{ error: outcome }] : outcome.failures
+}
+
+/** The kernel has no nf_tables, or lacks a part of it that the mode needs. */
+export function isWithoutFeature(error: KernelError): boolean {
+  return error.subsystem === 'nftables' && error.operation === probeOperation
+}
+
+/** The process may not use nf_tables, or the socket is closed: the error says nothing about the kernel. */
+function isAboutRights({ code }: KernelError): boolean {
+  return ['EPERM', 'EACCES', 'EBADF'].includes(code)
+}
+
+function probeTransaction(family: IpFamily): NfTransaction {
+  const cidr = parseCidr(family === 'ipv4' ? '192.0.2.0/24' : '2001:db8::/32')
+  const settings: NftModeSettings = {
+    family,
+    masqueradeMark: 1,
+    masqueradeAll: false,
+    localDetector: cidr === undefined ? undefined : { kind: 'cidr', cidr },
+    nodePortAddresses: 'all',
+    nodeIP: undefined,
+    nodeName: '',
+  }
+  const use = { services: everything, nodePorts: everything, prefixLengths: new Set([8]) }
+  const { table, sets, chains } = compileStructure(settings, use)
+  const inProbe = <T extends NfSet | NfChain | NfRule>(object: T): T => ({ ...object, table: probeTable })
+  const probeSets = sets.map(inProbe)
+  return [
+    // Dormant: the kernel does not even register the hooks.
+    { op: 'create-table', table: { ...table, table: probeTable, flags: ['dormant'] } },
+    ...probeSets.map((set): NfOp => ({ op: 'add-set', set })),
+    ...probeSets.map((set): NfOp => ({ op: 'add-elements', elements: sampleOf(set) })),
+    ...chains.map(({ chain }): NfOp => ({ op: 'add-chain', chain: inProbe(chain) })),
+    ...chains.flatMap(({ rules }) => rules.map((rule): NfOp => ({ op: 'add-rule', rule: inProbe(rule) }))),
+  ]
+}
+
+function sampleOf(set: NfSet): NfElements {
+  const elements = new NfElements(set)
+  const { keyBytes, dataBytes } = elements.layout
+  const key = new Uint8Array(keyBytes)
+  return elements.add(key, dataBytes === 0 ? {} : { data: new Uint8Array(dataBytes) })
+}
+
+/** Names what the first refused operation needs: `set session-affinity (dynamic, timeout)`, `expression numgen`. */
+function featureOf(
+  transaction: NfTransaction,
+  {
+    first,
+    refused,
+  }: { readonly first: number | undefined; readonly refused: ReadonlySet<number | undefined> },
+): string {
+  const op = first === undefined ? undefined : transaction[first]
+  if (op?.op === 'add-set') return describeSet(op.set)
+  if (op?.op === 'add-elements') return `elements of ${describeSet(op.elements.set)}`
+  if (op?.op === 'add-chain') return `chain ${op.chain.chain}`
+  if (op?.op !== 'add-rule') return 'tables and transactions'
+  const accepted = new Set(
+    transaction.flatMap((other, index) => (refused.has(index) ? [] : expressionsOf(other))),
+  )
+  const missing = [...new Set(expressionsOf(op))].filter((kind) => !accepted.has(kind))
+  return missing.length === 0 ? 'rules' : `expression ${missing.join(', ')}`
+}
+
+/** `set session-affinity (map, timeout, dynamic)`. */
+function describeSet({ set, data, flags = [] }: NfSet): string {
+  const kinds = [...(data === undefined ? [] : ['map']), ...flags]
+  return `set ${set}${kinds.length === 0 ? '' : ` (${kinds.join(', ')})`}`
+}
+
+function expressionsOf(op: NfOp): readonly string[] {
+  return 'rule' in op && 'expressions' in op.rule ? op.rule.expressions.map(({ kind }) => kind) : []
+}

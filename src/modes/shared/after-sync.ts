@@ -1,0 +1,82 @@
+import type { IpAddress } from '../../address.js'
+import type { HealthCheckListeners } from '../../engine/index.js'
+import type { StateReporter } from '../../log.js'
+import type { ServicePortKey, Tracker } from '../../model/index.js'
+import { healthCheckAddressesOf, type NodeFacts } from '../../node/index.js'
+import type { FrontendConflict, Route } from '../../routing/index.js'
+import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
+import { reportConflict } from './frontend-conflict.js'
+import { LocalPolicyGaps } from './local-policy-gaps.js'
+import { ServiceHealthChecks } from './service-health-checks.js'
+import type { TrafficConfig } from './traffic-config.js'
+
+export interface AfterSyncOptions extends ConntrackCleanerOptions {
+  readonly config: TrafficConfig
+  readonly tracker: Tracker
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  /** Gets the requests of Services that the mode does not provide, of both families. */
+  readonly warnings: StateReporter
+  readonly listeners: HealthCheckListeners
+}
+
+export interface SyncedState {
+  /** Conflicts since the last call, and conflicts that ended. */
+  readonly conflicts: readonly FrontendConflict[]
+  /** All objects are known. Until then flows stay: those to endpoints that were not read yet are not stale. */
+  readonly isComplete: boolean
+  /** The machine's own addresses of this family. */
+  readonly machine: readonly IpAddress[]
+}
+
+/**
+ * The work of a family, in every mode, once everything is in the kernel: conflicts of frontends, stale flows, health checks, and the
+ * metric of Services of policy Local without endpoints here.
+ */
+export class AfterSync {
+  readonly #options: AfterSyncOptions
+  readonly #cleaner: ConntrackCleaner
+  readonly #healthChecks: ServiceHealthChecks
+  readonly #gaps = new LocalPolicyGaps()
+  /** Changes that the cleaner of flows does not have yet. */
+  #changes = new Map<ServicePortKey, Route | undefined>()
+
+  constructor(options: AfterSyncOptions) {
+    this.#options = options
+    this.#cleaner = new ConntrackCleaner(options)
+    this.#healthChecks = new ServiceHealthChecks(options.family, options)
+  }
+
+  /** The service port was compiled again; undefined: it was removed. */
+  note(key: ServicePortKey, decided: Route | undefined): void {
+    this.#gaps.put(key, decided)
+    if (decided === undefined || decided.protocol === 'UDP') this.#changes.set(key, decided)
+  }
+
+  /** Another program removed rules for a while: the next run checks the flows of every frontend. */
+  recheckFlows(): void {
+    this.#cleaner.recheck()
+  }
+
+  /** Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. */
+  async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
+    const { family, config, metrics, node, tracker, warnings } = this.#options
+    for (const conflict of conflicts) reportConflict(warnings, { family, ...conflict })
+    for (const policy of ['internal', 'external'] as const)
+      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    if (isComplete) await this.#cleanFlows()
+    const checks = tracker.healthChecks(node.facts.name)
+    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
+    await this.#healthChecks.sync(checks, addresses)
+  }
+
+  async stop(): Promise<void> {
+    await this.#healthChecks.stop()
+  }
+
+  async #cleanFlows(): Promise<void> {
+    const changes = this.#changes
+    this.#changes = new Map()
+    await this.#cleaner.clean(changes)
+  }
+}

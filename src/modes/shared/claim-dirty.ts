@@ -1,0 +1,43 @@
+import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import { traceRoute } from '../../engine/index.js'
+import type { Log } from '../../log.js'
+import type { ServicePortKey, Tracker } from '../../model/index.js'
+import type { NodeFacts } from '../../node/index.js'
+import { type Route, route } from '../../routing/index.js'
+
+export interface ClaimDirtyOptions {
+  readonly family: IpFamily
+  readonly tracker: Tracker
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
+  readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
+  /** Called before other work gets its turn. */
+  readonly onSlice?: () => void
+  readonly isStopping: () => boolean
+}
+
+/** Longest time for which compiling holds the event loop before other work gets its turn. */
+const sliceMs = 8
+
+/** Decides all dirty service ports and claims them, in slices of time. Resolves with their number. */
+export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
+  const { family, tracker, node, clock, log, claim, onSlice, isStopping } = options
+  let sliceStartMs = clock.now()
+  const dirty = tracker.take()
+  for (const key of dirty) {
+    if (isStopping()) break
+    const port = tracker.servicePort(key)
+    const decided = port && route(port, tracker.endpoints(port), node.facts)
+    traceRoute(log, family, key, decided)
+    claim(key, decided)
+    if (clock.now() - sliceStartMs < sliceMs) continue
+    onSlice?.()
+    await clock.pause()
+    sliceStartMs = clock.now()
+  }
+  return dirty.size
+}

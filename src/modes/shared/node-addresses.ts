@@ -1,0 +1,63 @@
+import type { IpAddress, IpFamily } from '../../address.js'
+import { machineAddresses } from '../../host/index.js'
+import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
+import { type NodeFacts, nodePortAddressesOf, nodePortDestinations } from '../../node/index.js'
+import type { TrafficConfig } from './traffic-config.js'
+
+export interface NodeAddressesOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+}
+
+/** The machine's own addresses of one family, for a mode whose rules name them only if the configuration limits node ports to some. */
+export class NodeAddresses {
+  readonly #options: NodeAddressesOptions
+  #machine: readonly IpAddress[] | undefined
+
+  constructor(options: NodeAddressesOptions) {
+    this.#options = options
+  }
+
+  /** The last read addresses; empty before the first read, and while the rules name none. */
+  get last(): readonly IpAddress[] {
+    return this.#machine ?? []
+  }
+
+  /** The next `read` asks the kernel. */
+  forget(): void {
+    this.#machine = undefined
+  }
+
+  /** Returns whether the rules may differ now. */
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    const { family } = this.#options
+    if (!this.#areUsed) return false
+    const isConcerned = events.some(
+      (event) => event.kind === 'overrun' || (event.kind === 'address' && event.family === family),
+    )
+    if (isConcerned) this.forget()
+    return isConcerned
+  }
+
+  /** Reads the addresses if they may have changed. Throws KernelError. */
+  async read(): Promise<void> {
+    const { family } = this.#options
+    this.#machine ??= this.#areUsed ? await machineAddresses(family, this.#options) : []
+  }
+
+  /** The addresses that serve node ports now, read from the kernel. Throws KernelError. */
+  async destinations(): Promise<readonly IpAddress[]> {
+    const { family, node } = this.#options
+    const facts = { ...this.#options, node: node.facts }
+    return nodePortDestinations(facts, await machineAddresses(family, this.#options))
+  }
+
+  get #areUsed(): boolean {
+    const { family, config, node } = this.#options
+    return nodePortAddressesOf({ family, config, node: node.facts }, []) !== 'all'
+  }
+}

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { NftLookTimes } from '../../../../src/modes/nftables/look-times.js'
+import { ManualClock } from '../../../support/manual-clock.js'
+
+/** The looks of a runner that runs when a look is due, by their times in ms. */
+async function looksUntil(
+  endMs: number,
+  happen: (times: NftLookTimes, nowMs: number) => void = () => {},
+): Promise<readonly string[]> {
+  const clock = new ManualClock()
+  const times = new NftLookTimes(clock, 30_000)
+  const looks: string[] = []
+  while (clock.now() < endMs) {
+    happen(times, clock.now())
+    const look = times.take()
+    if (look !== 'none') looks.push(`${clock.now()} ${look}`)
+    await clock.advance(Math.min(Math.max(times.nextInMs(), 1), 100))
+  }
+  return looks
+}
+
+describe('the times of looks at a table', () => {
+  it('are those of full comparisons, once a sync period', async () => {
+    assert.deepEqual(await looksUntil(70_000), ['30000 full', '60000 full'])
+  })
+
+  it('a change gets a look at once', async () => {
+    const looks = await looksUntil(10_000, (times, nowMs) => {
+      if (nowMs === 2000) times.noteChange()
+    })
+    assert.deepEqual(looks, ['2000 suspect'])
+  })
+
+  it('changes without end get a look twice a second', async () => {
+    const looks = await looksUntil(1600, (times) => times.noteChange())
+    assert.deepEqual(looks, ['0 suspect', '500 suspect', '1000 suspect', '1500 suspect'])
+  })
+
+  it('a full comparison is a look at changes too', async () => {
+    const looks = await looksUntil(31_000, (times, nowMs) => {
+      if (nowMs === 30_000) times.noteChange()
+    })
+    assert.deepEqual(looks, ['30000 full'])
+  })
+
+  it('the begin and the end of a watch get a full comparison, and the next one comes a period later', async () => {
+    const looks = await looksUntil(40_000, (times, nowMs) => {
+      if (nowMs === 5000 || nowMs === 6000) times.noteWatch()
+    })
+    assert.deepEqual(looks, ['5000 full', '6000 full', '36000 full'])
+  })
+})
