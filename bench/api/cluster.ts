@@ -1,13 +1,8 @@
 // The cluster of bench/state.ts as an API server has it, encoded as it sends it.
 import type { Document, Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
+import type { Size } from '../stage/manifests.js'
 import { realServer, realServersOf, vip } from '../state.js'
-
-export interface Size {
-  readonly services: number
-  /** Endpoints of each. */
-  readonly reals: number
-}
 
 /** Endpoints that come by a change; no service begins with one of them. */
 const firstNewReal = 0x80000
@@ -97,17 +92,35 @@ export function changedSlice({ services, reals }: Size, change: number): Change 
   const index = services - 1 - (change % services)
   const endpoint = realServer(firstNewReal + (change % firstNewReal))
   const document = sliceDocument(index, [endpoint, ...realServersOf(index, reals).slice(1)])
-  const event = protobufWriter.event(
-    'MODIFIED',
-    'EndpointSlice',
-    withVersion(document, services + 2 + change),
+  const version = services + 2 + change
+  const event = protobufWriter.event('MODIFIED', 'EndpointSlice', withVersion(document, version))
+  return { vip: vip(index), endpoint, events: [['EndpointSlice', event]] }
+}
+
+/** Change number `change`: Service `index`, which the list lacks, comes or goes with its slice. */
+export function changedService(
+  { services, reals }: Size,
+  {
+    index,
+    type,
+    change,
+  }: { readonly index: number; readonly type: 'ADDED' | 'DELETED'; readonly change: number },
+): Change {
+  const version = services + 2 + change
+  const [endpoint = '', ...others] = realServersOf(index, reals)
+  const documents = {
+    Service: serviceDocument(index),
+    EndpointSlice: sliceDocument(index, [endpoint, ...others]),
+  }
+  const events = (['Service', 'EndpointSlice'] as const).map(
+    (kind) => [kind, protobufWriter.event(type, kind, withVersion(documents[kind], version))] as const,
   )
-  return { vip: vip(index), endpoint, event }
+  return { vip: vip(index), endpoint, events }
 }
 
 export interface Change {
   readonly vip: string
   readonly endpoint: string
   /** Framed. */
-  readonly event: Buffer
+  readonly events: readonly (readonly [Kind, Buffer])[]
 }

@@ -7,7 +7,8 @@ import type { Program } from '../../test/support/processes.js'
 /** VIPs and endpoints of bench/state.ts. */
 const networks = ['10.96.0.0/12', '10.128.0.0/12']
 const clientAddress = '192.0.2.1'
-const realPort = 8080
+/** Where pods listen. */
+export const realPort = 8080
 /** Far above what is waited for: who is not answered by then never is. */
 const answerLimitMs = 60_000
 
@@ -62,6 +63,15 @@ export class Prober {
 
   /** The moment of the first right answer: nanoseconds of CLOCK_MONOTONIC, as process.hrtime.bigint(). */
   async answered({ address, port, expected = 'any' }: Target): Promise<bigint> {
+    return await this.#seen(address, port, expected)
+  }
+
+  /** The moment of the first connection that is refused, as `answered`. */
+  async refused(address: string, port: number): Promise<bigint> {
+    return await this.#seen(address, port, 'none')
+  }
+
+  async #seen(address: string, port: number, expected: string): Promise<bigint> {
     const id = `${this.#asked++}`
     this.#program.write(`${id} ${address} ${port} ${expected}\n`)
     const limit = new AbortController()

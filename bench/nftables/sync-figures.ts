@@ -1,0 +1,98 @@
+// The tables of the mode alone, beside a plain C program and nft, in turns, so that ratios hold on a busy machine.
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Size } from '../stage/manifests.js'
+import { mustRun } from '../../test/support/processes.js'
+import { medians } from '../stage/figures.js'
+
+const syncProgram = fileURLToPath(new URL('./sync.js', import.meta.url))
+const elementsProgram = fileURLToPath(new URL('./elements.js', import.meta.url))
+const rounds = 3
+
+const Figures = Type.Record(Type.String(), Type.Number())
+const Sync = Type.Object({ first: Figures, change: Type.Optional(Figures) })
+export type Sync = Static<typeof Sync>
+const Floor = Type.Object({ seconds: Type.Number(), changeMicroseconds: Type.Number() })
+const Elements = Type.Composite([Floor, Type.Object({ systemMicroseconds: Type.Number() })])
+
+/** Runs a program in a network namespace of its own. */
+async function alone(...command: readonly string[]): Promise<string> {
+  return await mustRun(['unshare', '--net', ...command])
+}
+
+/** One first sync, then so many changes. `file` gets its transactions in nft's syntax. */
+async function sync({ services, reals }: Size, changes: number, ...file: readonly string[]): Promise<Sync> {
+  const args = [services, reals, changes].map(String)
+  return Value.Parse(Sync, JSON.parse(await alone(process.execPath, syncProgram, ...args, ...file)))
+}
+
+async function floorOf(floor: string, { services, reals }: Size): Promise<Static<typeof Floor>> {
+  return Value.Parse(Floor, JSON.parse(await alone(floor, String(services), String(reals))))
+}
+
+/** The same elements through the addon and by the C program, medians of the rounds. */
+export async function elementFigures(floor: string, sizes: readonly Size[]): Promise<unknown> {
+  const figures = []
+  for (const size of sizes) {
+    const runs = []
+    for (let round = 0; round < rounds; round++) {
+      const args = [size.services, size.reals].map(String)
+      const ours = Value.Parse(Elements, JSON.parse(await alone(process.execPath, elementsProgram, ...args)))
+      const bare = await floorOf(floor, size)
+      runs.push({
+        ms: ours.seconds * 1000,
+        floorMs: bare.seconds * 1000,
+        ratio: ours.seconds / bare.seconds,
+        changeUs: ours.changeMicroseconds,
+        systemUs: ours.systemMicroseconds,
+        floorChangeUs: bare.changeMicroseconds,
+      })
+    }
+    figures.push({ size, ...medians(runs) })
+  }
+  return figures
+}
+
+/** The first sync by the mode's tables, by the C program and by `nft -f`, medians of the rounds. */
+export async function firstSyncFigures(floor: string, size: Size): Promise<unknown> {
+  const folder = mkdtempSync(join(tmpdir(), 'nft-'))
+  const file = join(folder, 'ruleset.nft')
+  try {
+    await sync(size, 0, file)
+    const runs = []
+    for (let round = 0; round < rounds; round++) {
+      const { first } = await sync(size, 0)
+      const floorMs = (await floorOf(floor, size)).seconds * 1000
+      const start = performance.now()
+      await alone('nft', '-f', file)
+      const nftMs = performance.now() - start
+      const { ms = Number.NaN } = first
+      runs.push({ ...first, floorMs, nftMs, byFloor: ms / floorMs, nftByOurs: nftMs / ms })
+    }
+    return { ...medians(runs), fileMiB: statSync(file).size / 1024 / 1024 }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** First sync and one change by the number of services. */
+export async function curveFigures(sizes: readonly Size[], changes: number): Promise<unknown> {
+  const figures = []
+  for (const size of sizes) {
+    const runs: Sync[] = []
+    for (let round = 0; round < rounds; round++) runs.push(await sync(size, changes))
+    const first = medians(runs.map((run) => run.first))
+    const change = medians(runs.map((run) => run.change ?? {}))
+    figures.push({ size, first, change })
+  }
+  return figures
+}
+
+/** One first sync of a cluster far beyond others. */
+export async function hugeSyncFigures(size: Size): Promise<Sync> {
+  return await sync(size, 1000)
+}
