@@ -185,4 +185,9 @@ export class Holdings<Holder, T> {
     else if (former.length > 0) this.#held.delete(holder)
     return former
   }
+
+  /** The holders of an object. Walks all. */
+  holdersOf(object: T): readonly Holder[] {
+    return [...this.#held].filter(([, objects]) => objects.includes(object)).map(([holder]) => holder)
+  }
 }

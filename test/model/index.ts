@@ -23,13 +23,12 @@ export type {
   ModelIpset,
   ModelIpvs,
   ModelLinks,
-  ModelNftables,
   ModelNftChains,
   ModelRoutes,
   ModelSysctl,
 }
 export type { ModelXtables, ModelXtTable, XtChains }
-export { ModelNftNamespace, ModelXtNamespace }
+export { ModelNftables, ModelNftNamespace, ModelXtNamespace }
 
 export interface ModelKernelOptions {
   /** False: addDummy() fails with EOPNOTSUPP. Default true. */

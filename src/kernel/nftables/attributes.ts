@@ -233,6 +233,12 @@ export function isSameSet(wanted: NfSet, found: SetAttributes): boolean {
   return Buffer.from(setBytes(setAttributes(wanted))).equals(setBytes(kept))
 }
 
+/** Whether a set of the kernel holds the elements of `wanted`. Comments and what only nft reads may differ. */
+export function isUsableSet(wanted: NfSet, found: SetAttributes): boolean {
+  const { userdata } = setAttributes(wanted)
+  return isSameSet(wanted, userdata === undefined ? found : { ...found, userdata })
+}
+
 /** An empty description and the packets that an element counts make no difference. */
 function setBytes({ description, expression, ...rest }: SetAttributes): Uint8Array {
   const { size, fields } = description ?? {}

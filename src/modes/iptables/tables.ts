@@ -16,7 +16,7 @@ import {
   sendTransaction,
   type ChainNames,
 } from '../../engine/index.js'
-import { describeKept } from '../shared/index.js'
+import { describeKept, shortened } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */
@@ -321,9 +321,4 @@ export class IptablesTables {
 
 function isAny({ missing, changed }: XtDrift): boolean {
   return missing.length + changed.length > 0
-}
-
-/** Ten names are enough for a log line. */
-function shortened(names: readonly string[]): readonly string[] {
-  return names.length <= 10 ? names : [...names.slice(0, 10), `and ${names.length - 10} more`]
 }

@@ -24,7 +24,7 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
   const pipelines: NftPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline = new NftPipeline({
+    const pipeline: NftPipeline = new NftPipeline({
       ...options,
       ...kernel,
       family,
@@ -32,6 +32,9 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
       warnings,
       metrics: metrics[family],
       listeners: options.openHealthChecks(family, isHealthy),
+      onApplied: (generation) => {
+        for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
+      },
     })
     pipelines.push(pipeline)
     return pipeline

@@ -50,6 +50,8 @@ export interface NftPipelineOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Gets the generation of each transaction, for the pipeline of the other family. */
+  readonly onApplied: (generation: number) => void
 }
 
 /** The kind of the last look at the table; `different`: another program changed it. */
@@ -130,6 +132,11 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const isConcerned = this.#tables.noteChanges(changes)
     if (isConcerned) this.#lookTimes.noteChange()
     return isConcerned
+  }
+
+  /** The other family's pipeline made a transaction of this generation. */
+  noteOtherFamily(generation: number): void {
+    this.#tables.noteOtherFamily(generation)
   }
 
   noteWatch(): void {

@@ -1,15 +1,29 @@
 // The table of one family: its desired state, the state that the kernel acknowledged, and the way from one to the other.
 import type { Cidr, IpFamily } from '../../../address.js'
 import type { Clock } from '../../../clock.js'
-import type { Pass } from '../../../engine/index.js'
-import { BugError } from '../../../errors.js'
+import {
+  KernelQuestions,
+  LeftOutObjects,
+  logFamily,
+  type Pass,
+  RetryQueue,
+  sendTransaction,
+} from '../../../engine/index.js'
+import { BugError, KernelError } from '../../../errors.js'
 import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import type { FrontendConflict } from '../../../routing/index.js'
+import { shortened } from '../../shared/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
+import { AffinityCleaner } from './affinity.js'
+import { removeUnknown } from './clean-up-unknown.js'
+import { TableState } from './state.js'
+import { networkElements } from './static-sets.js'
+import { type Reading, TableReader } from './table-reader.js'
+import { TableWriter } from './table-writer.js'
 
 export interface NftTablesOptions {
   readonly family: IpFamily
@@ -20,6 +34,8 @@ export interface NftTablesOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  /** Gets the generation of each transaction of this table. The watch leaves these out, so the other family needs it. */
+  readonly onApplied?: (generation: number) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
 }
@@ -32,25 +48,66 @@ export interface NftWriteOptions {
 /** Numbers of objects that routes claim, by kind. */
 export type NftSizes = Readonly<Record<'frontend' | 'endpoint', number>>
 
+/** Searches for refused elements in one write, and readings of a table that another program changed meanwhile. */
+const mostSearches = 4
+
+/** Errors of elements that no element causes. */
+const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
+
+/** What is tried again by itself: reading and writing the table, its session affinity, and the removal of unneeded objects. */
+type Work = 'read' | 'write' | 'affinity' | 'clean-up'
+
 /**
  * The table of one family. Calls with a promise must not overlap. No method rejects with a KernelError: a refusal is reported as a
  * problem, and tried again.
  */
 export class NftTables {
   readonly #options: NftTablesOptions
+  readonly #state: TableState
+  readonly #reader: TableReader
+  readonly #writer: TableWriter
+  readonly #affinity: AffinityCleaner
+  readonly #retries: RetryQueue<Work>
+  readonly #questions: KernelQuestions
+  readonly #leftOut: LeftOutObjects<ServicePortKey>
+  /** The kernel was read once. */
+  #isRead = false
+  #isBehind = true
+  /** All objects are known. */
+  #isComplete = false
+  /** Another owner of the table serves until all objects are known. */
+  #isWaiting = false
+  /** The table may have objects that it does not need. */
+  #isUnclean = false
 
   constructor(options: NftTablesOptions) {
+    const { family, nftables, clock } = options
     this.#options = options
+    this.#state = new TableState(family, options.onApplied)
+    this.#reader = new TableReader(nftables, this.#state)
+    this.#affinity = new AffinityCleaner(nftables, clock, this.#state)
+    this.#writer = new TableWriter({ nftables, clock, state: this.#state, affinity: this.#affinity })
+    this.#retries = new RetryQueue(clock)
+    this.#questions = new KernelQuestions(options)
+    this.#leftOut = new LeftOutObjects({
+      ...options,
+      nameOf: (route) => `${family} ${route}`,
+      servicesOf: (route) => {
+        const name = options.portNameOf(route)
+        return name === undefined ? [] : [name]
+      },
+    })
   }
 
   /** The settings of the whole mode; required before the first `write`. Routes that depend on them must be claimed again. */
   setSettings(settings: NftModeSettings): void {
-    throw new BugError(`${this.#options.family} ${settings.family}`)
+    this.#state.settings = settings
   }
 
-  /** Networks of cluster IPs, of this family: connections to their unknown addresses are dropped. Empty: none is. */
+  /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). Those of the other family are ignored. */
   setServiceCidrs(cidrs: readonly Cidr[]): void {
-    throw new BugError(`${cidrs.length}`)
+    const { ledger, serviceCidrs } = this.#state
+    serviceCidrs.want(networkElements(ledger.schema.serviceCidrs, this.#options.family, cidrs))
   }
 
   /**
@@ -58,21 +115,27 @@ export class NftTables {
    * kernel. Keeps no reference to the backends.
    */
   claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
-    throw new BugError(`${route} ${service} ${desired?.frontends.length}`)
+    this.#state.ledger.claim(route, service, desired)
+    this.#leftOut.noteClaim(route)
   }
 
   /** Conflicts of the claims and releases since the last call, and conflicts that ended. */
   takeConflicts(): readonly FrontendConflict[] {
-    return []
+    return this.#state.ledger.takeConflicts()
   }
 
   get sizes(): NftSizes {
-    return { frontend: 0, endpoint: 0 }
+    return this.#state.ledger.sizes
   }
 
   /** Takes in changes of other programs. True: they concern our table, and a look (`suspect`) is due. */
   noteChanges(changes: readonly NftChange[]): boolean {
-    return changes.length > 0
+    return this.#state.suspects.note(changes)
+  }
+
+  /** The other family's table was written: the ruleset's generation, and nothing of this table changed. */
+  noteOtherFamily(generation: number): void {
+    this.#state.suspects.noteGeneration(generation)
   }
 
   /**
@@ -80,7 +143,16 @@ export class NftTables {
    * ruleset's generation shows that nothing changed). True: the kernel differs, and a write is due. False before the first write.
    */
   async look(kind: 'suspect' | 'full'): Promise<boolean> {
-    throw new BugError(kind)
+    if (!this.#isRead || this.#isWaiting) return false
+    const { suspects } = this.#state
+    if (kind === 'full') {
+      const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
+      if (generation instanceof KernelError) return false
+      if (!suspects.isNone || !suspects.knows(generation)) suspects.suspectAll()
+      this.#dropUnneeded()
+    }
+    const reading = await this.#read()
+    return reading?.isDifferent === true
   }
 
   /**
@@ -89,26 +161,176 @@ export class NftTables {
    * the table serves until all objects are known.
    */
   async write(pass: Pass, { isComplete }: NftWriteOptions): Promise<boolean> {
-    throw new BugError(`${isComplete} ${pass.reason}`)
+    if (this.#state.settings === undefined) throw new BugError('a write before the settings')
+    if (this.#isWaiting && !isComplete) return false
+    this.#complete(isComplete)
+    if ((await this.#read()) === undefined) {
+      pass.fail()
+      return false
+    }
+    this.#dropLeftovers()
+    this.#isWaiting = !isComplete && this.#state.structure.isForeign
+    if (this.#isWaiting) return false
+    const refused = await this.#ask('write', async () => await this.#send(pass))
+    this.#isBehind = refused instanceof KernelError
+    if (refused instanceof KernelError) {
+      pass.fail(refused)
+      return false
+    }
+    this.#leftOut.settle()
+    await this.#finish(pass)
+    return true
   }
 
   /** The last write failed, no write was made yet, or a look found a difference. */
   get isBehind(): boolean {
-    return true
+    return this.#isBehind
   }
 
   /** A write is due although no claim or setting changed: a retry, a repair, or the removal of leftovers. */
   get isWriteDue(): boolean {
-    return true
+    if (this.#isWaiting) return false
+    const isDue = (work: Work): boolean => !this.#retries.has(work) || this.#retries.due().includes(work)
+    if (this.#isBehind) return isDue('read') && isDue('write')
+    if (this.#isUnclean && this.#isComplete && isDue('clean-up')) return true
+    return this.#affinity.nextInMs() === 0 && isDue('affinity')
   }
 
   /** Milliseconds until a write or a route is due; undefined: none is, or the next write waits until all objects are known. */
   nextInMs(): number | undefined {
-    return undefined
+    if (this.#isWaiting) return undefined
+    if (this.isWriteDue) return 0
+    const times = [this.#retries.nextInMs()]
+    if (!this.#isBehind) times.push(this.#leftOut.nextInMs())
+    if (!this.#isBehind && !this.#retries.has('affinity')) times.push(this.#affinity.nextInMs())
+    const next = Math.min(...times.map((time) => time ?? Infinity))
+    return next === Infinity ? undefined : next
   }
 
-  /** Service ports that the kernel refused, to be claimed again now. */
+  /** Service ports that the kernel refused, to be claimed again now. They wait for a table that could not be written. */
   dueRoutes(): readonly ServicePortKey[] {
-    return []
+    return this.#isBehind ? [] : this.#leftOut.due()
+  }
+
+  /** All objects are known from the first such call on. */
+  #complete(isComplete: boolean): void {
+    if (!isComplete || this.#isComplete) return
+    this.#isComplete = true
+    this.#isUnclean = true
+  }
+
+  /** Objects of a former run that no route has claimed go, once all objects are known. */
+  #dropLeftovers(): void {
+    if (!this.#isComplete) return
+    const { ledger } = this.#state
+    ledger.frontends.dropLeftovers()
+    for (const { entries } of ledger.heldSets) entries.dropLeftovers()
+  }
+
+  /** undefined: the kernel refused. */
+  async #read(): Promise<Reading | undefined> {
+    const { ledger, suspects } = this.#state
+    if (!this.#isRead)
+      for (const table of [ledger.frontends, ...ledger.heldSets.map(({ entries }) => entries)])
+        table.beginReading({ keepLeftovers: !this.#isComplete })
+    const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
+    const isTold = this.#isRead && !this.#isWaiting && !suspects.isNone
+    const reading = await this.#ask('read', async () => await this.#reader.read(options))
+    if (reading instanceof KernelError) {
+      this.#isBehind = true
+      return undefined
+    }
+    if (isTold) this.#tell(reading)
+    this.#isRead = true
+    return reading
+  }
+
+  #tell(reading: Reading): void {
+    const { family, log, metrics } = this.#options
+    // Another program may have added objects.
+    this.#isUnclean ||= this.#isComplete && this.#state.structure.hasUnknown
+    if (!reading.isDifferent) return
+    this.#isBehind = true
+    for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
+    log.info('Kernel differs, repairing', {
+      ipFamily: logFamily(family),
+      table: this.#state.table.table,
+      missing: shortened(reading.missing),
+      changed: shortened(reading.changed),
+    })
+  }
+
+  /** Chains and sets for values that no frontend has any more go with the next write. */
+  #dropUnneeded(): void {
+    const { structure } = this.#state
+    this.#state.compileAnew()
+    if (!this.#isComplete || !structure.hasUnknown) return
+    this.#isUnclean = true
+    this.#isBehind = true
+  }
+
+  /** Throws KernelError when the table cannot be written, also without refused service ports. */
+  async #send(pass: Pass): Promise<void> {
+    await sendTransaction({
+      send: async () => await this.#writer.write(pass),
+      leaveOut: async (error) => await this.#leaveOut(error, pass),
+      mostSearches,
+    })
+  }
+
+  /** Takes the service ports of refused elements out, or reads the table again. False: neither helps. */
+  async #leaveOut(error: KernelError, pass: Pass): Promise<boolean> {
+    const { refusal } = this.#writer
+    if (refusal === undefined || notOfElements.has(error.code)) return false
+    if (refusal.isExpiry) return true
+    const { ledger, suspects } = this.#state
+    if (refusal.isDrift) {
+      suspects.suspectAll()
+      pass.note(error.message)
+      this.#tell(await this.#reader.read({ keepsLeftovers: false }))
+      return true
+    }
+    const routes = new Map<ServicePortKey, KernelError>()
+    for (const [owner, cause] of refusal.owners)
+      for (const route of ledger.routesOf(owner)) routes.set(route, cause)
+    for (const [route, cause] of routes) {
+      ledger.claim(route, '', undefined)
+      this.#leftOut.add(route, cause)
+      pass.note(`${route}: ${cause.message}`)
+    }
+    return routes.size > 0
+  }
+
+  /** The work that follows once everything is in the kernel. */
+  async #finish(pass: Pass): Promise<void> {
+    const { nftables } = this.#options
+    if (this.#affinity.nextInMs() === 0)
+      await this.#ask('affinity', async () => await this.#affinity.search())
+    if (!this.#isUnclean || !this.#isComplete) return
+    const errors = await this.#ask('clean-up', async () => await removeUnknown(nftables, this.#state, pass))
+    if (!(errors instanceof KernelError)) {
+      for (const error of errors) pass.note(error.message)
+      this.#isUnclean = errors.length > 0
+    }
+    if (this.#isUnclean) this.#retries.fail('clean-up')
+    else this.#retries.settle('clean-up')
+  }
+
+  async #ask<T>(work: Work, question: () => Promise<T>): Promise<T | KernelError> {
+    const { table } = this.#state.table
+    const subjects: Readonly<Record<Work, string>> = {
+      read: `table ${table}`,
+      write: `table ${table}`,
+      affinity: `session affinity in table ${table}`,
+      'clean-up': `unneeded objects in table ${table}`,
+    }
+    const about = {
+      key: `kernel nftables ${work}`,
+      subject: subjects[work],
+      fields: { table },
+      // Of the removal, the caller decides: the kernel may remove a part.
+      ...(work === 'clean-up' ? {} : { retry: this.#retries.of(work) }),
+    }
+    return await this.#questions.ask(about, question)
   }
 }

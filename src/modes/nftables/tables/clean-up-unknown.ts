@@ -1,0 +1,68 @@
+// Removes what a former owner left in our table.
+import type { Pass } from '../../../engine/index.js'
+import type { KernelError } from '../../../errors.js'
+import type { NfOp, Nftables } from '../../../kernel/index.js'
+import { nftOperations, SentOperations } from './operations.js'
+import type { TableState } from './state.js'
+
+/** Operations of a transaction: the kernel deletes a thousand chains in some milliseconds. */
+const opsPerTransaction = 1000
+
+/**
+ * Removes the sets and chains of the table that the structure does not have. No packet meets them: our rules lead to none of them.
+ * Returns the errors of those that stay for now: until Linux 6.2 a chain counts as in use for a while after the deletion of an
+ * element that leads to it. Throws KernelError when the kernel refuses everything.
+ */
+export async function removeUnknown(
+  nftables: Nftables,
+  state: TableState,
+  pass: Pass,
+): Promise<readonly KernelError[]> {
+  const { structure, table } = state
+  const { sets, chains } = structure.unknown
+  const chainOps = (op: 'flush-chain' | 'delete-chain'): readonly NfOp[] =>
+    chains.map((chain) => ({ op, chain: { ...table, chain } }))
+  // Rules use sets, elements lead to chains, and rules do.
+  const steps: readonly (readonly NfOp[])[] = [
+    chainOps('flush-chain'),
+    sets.map((set) => ({ op: 'delete-set', set: { ...table, set } })),
+    chainOps('delete-chain'),
+  ]
+  const errors: KernelError[] = []
+  for (const step of steps) {
+    for (let from = 0; from < step.length; from += opsPerTransaction)
+      errors.push(
+        ...(await remove(nftables, state, { ops: step.slice(from, from + opsPerTransaction), pass })),
+      )
+  }
+  return errors
+}
+
+/** Sends the operations, once more without those that are refused. */
+async function remove(
+  nftables: Nftables,
+  { structure, suspects }: TableState,
+  { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
+): Promise<readonly KernelError[]> {
+  const errors: KernelError[] = []
+  for (let left = ops; left.length > 0;) {
+    const outcome = await nftables.apply(left)
+    const { state, failures } = outcome
+    suspects.noteApplied(outcome)
+    if (state === 'applied') {
+      pass.count(nftOperations, new SentOperations(left), { applied: left.length, failures: [] })
+      structure.confirm(left)
+      return errors
+    }
+    const refused = new Set(failures.map(({ operation }) => operation))
+    const [failure] = failures
+    if (state === 'unknown' || refused.has(undefined) || failure === undefined) {
+      suspects.suspectAll()
+      if (failure !== undefined) throw failure.error
+      return errors
+    }
+    errors.push(...failures.map(({ error }) => error))
+    left = left.filter((_, index) => !refused.has(index))
+  }
+  return errors
+}

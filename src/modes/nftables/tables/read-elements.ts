@@ -1,0 +1,232 @@
+// Takes the elements of the kernel's sets into the acknowledged states.
+import { NfElements, type NfSet } from '../../../kernel/index.js'
+import type { NftSchema } from '../compile/schema.js'
+import { FrontendEntry, HeldEntry } from './entries.js'
+import { flagSets, setsOf } from './frontend-elements.js'
+import { absent, type FrontendState, isSameState, joinSources, splitSources } from './frontend-state.js'
+import type { HeldSet, NftLedger } from './ledger.js'
+import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
+import { numberedSet } from './numbered-sets.js'
+import { readEndpoints } from './read-endpoints.js'
+
+/** Differences of a set's elements from the acknowledged ones: numbers of objects. */
+export interface ElementDrift {
+  readonly changed: number
+  /** Keys of elements that belong to no state of ours, and are to be deleted. */
+  readonly strays: readonly PackedBytes[]
+}
+
+/** How the elements of one set become a part of the states of frontends. */
+interface FrontendReader {
+  readonly set: NfSet
+  readonly isNodePort: boolean
+  /** The parts by frontend, and strays. */
+  readonly read: (elements: NfElements) => ReadParts
+}
+
+interface ReadParts {
+  /** The states with the part that was read; the state is the acknowledged one. */
+  readonly update: (state: FrontendState, id: FrontendId) => FrontendState
+  readonly ids: Iterable<FrontendId>
+  readonly strays?: readonly PackedBytes[]
+}
+
+/** Reads sets into the ledger of one family. */
+export class ElementReader {
+  readonly #ledger: NftLedger
+  readonly #schema: NftSchema
+  readonly #fixed = new Map<string, FrontendReader>()
+  readonly #held = new Map<string, HeldSet>()
+
+  constructor(ledger: NftLedger) {
+    this.#ledger = ledger
+    this.#schema = ledger.schema
+    for (const held of ledger.heldSets) this.#held.set(held.set.set, held)
+    for (const isNodePort of [false, true])
+      for (const reader of this.#fixedReaders(isNodePort)) this.#fixed.set(reader.set.set, reader)
+  }
+
+  /** The set of the schema with this name whose elements are states; undefined: there is none. */
+  setOf(name: string): NfSet | undefined {
+    return this.#held.get(name)?.set ?? this.#readerOf(name)?.set
+  }
+
+  /**
+   * Replaces what the set says in all acknowledged states; undefined: the kernel has no such set. Objects that differ are dirty.
+   * `keepsLeftovers`: objects that no holder wants stay for now.
+   */
+  read(
+    name: string,
+    elements: NfElements | undefined,
+    { keepsLeftovers }: { readonly keepsLeftovers: boolean },
+  ): ElementDrift {
+    const held = this.#held.get(name)
+    if (held !== undefined) return readHeld(held, elements, keepsLeftovers)
+    const reader = this.#readerOf(name)
+    if (reader === undefined) return { changed: 0, strays: [] }
+    const { read, set, isNodePort } = reader
+    return this.#update(read(elements ?? new NfElements(set)), isNodePort, keepsLeftovers)
+  }
+
+  #update(
+    { update, ids, strays = [] }: ReadParts,
+    isNodePort: boolean,
+    keepsLeftovers: boolean,
+  ): ElementDrift {
+    const { frontends } = this.#ledger
+    for (const id of ids) if (frontends.get(id) === undefined) frontends.add(new FrontendEntry(id))
+    let changed = 0
+    for (const entry of frontends.values()) {
+      if (entry.isNodePort !== isNodePort) continue
+      const state = update(entry.acknowledged, entry.id)
+      if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
+      changed++
+      entry.acknowledged = isSameState(state, absent) ? absent : state
+      if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
+      frontends.markDirty(entry)
+      frontends.settle(entry)
+    }
+    return { changed, strays }
+  }
+
+  #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
+    const sets = setsOf(this.#schema, isNodePort)
+    return [
+      { set: sets.endpoints, isNodePort, read: readLists },
+      {
+        set: sets.counts,
+        isNodePort,
+        read: readCounts((state, count) => (state.count === count ? state : { ...state, count })),
+      },
+      {
+        set: sets.shortCircuitCounts,
+        isNodePort,
+        read: readCounts((state, shortCircuitCount) =>
+          state.shortCircuitCount === shortCircuitCount ? state : { ...state, shortCircuitCount },
+        ),
+      },
+      ...flagSets(this.#schema, isNodePort).map(({ set, flag }) => ({
+        set,
+        isNodePort,
+        read: readMembers((state, isMember) => {
+          const flags = isMember ? state.flags | flag : state.flags & ~flag
+          return flags === state.flags ? state : { ...state, flags }
+        }),
+      })),
+    ]
+  }
+
+  #readerOf(name: string): FrontendReader | undefined {
+    const fixed = this.#fixed.get(name)
+    if (fixed !== undefined) return fixed
+    const numbered = numberedSet(this.#schema, name)
+    if (numbered === undefined) return undefined
+    const { kind, number, isNodePort, set } = numbered
+    const read = (elements: NfElements): ReadParts =>
+      kind === 'sources' ? this.#readSources(elements, number) : this.#readAffinity(elements, number)
+    return { set, isNodePort, read }
+  }
+
+  /** A frontend that is in the sets of two times stays in the one that was read first: it is a stray in the other. */
+  #readAffinity(elements: NfElements, seconds: number): ReadParts {
+    const members = keysOf(elements)
+    const { frontends } = this.#ledger
+    const strays = [...members].filter((id) => {
+      const known = frontends.get(id)?.acknowledged.affinitySeconds ?? 0
+      return known !== 0 && known !== seconds
+    })
+    for (const id of strays) members.delete(id)
+    return {
+      ids: members,
+      strays,
+      update: (state, id) => {
+        if (members.has(id))
+          return state.affinitySeconds === seconds ? state : { ...state, affinitySeconds: seconds }
+        return state.affinitySeconds === seconds ? { ...state, affinitySeconds: 0 } : state
+      },
+    }
+  }
+
+  #readSources(elements: NfElements, prefixLength: number): ReadParts {
+    const { addressBytes } = this.#ledger.packer
+    const networks = new Map<FrontendId, PackedBytes[]>()
+    for (const key of keysOf(elements)) {
+      const id = key.slice(0, -addressBytes)
+      const network = String.fromCharCode(prefixLength) + key.slice(-addressBytes)
+      const known = networks.get(id)
+      if (known === undefined) networks.set(id, [network])
+      else known.push(network)
+    }
+    return {
+      ids: networks.keys(),
+      update: (state, id) => {
+        const read = networks.get(id)
+        if (read === undefined && state.sources === '') return state
+        const others = splitSources(state.sources, addressBytes).filter(
+          (network) => network.charCodeAt(0) !== prefixLength,
+        )
+        const sources = joinSources([...others, ...(read ?? [])])
+        return sources === state.sources ? state : { ...state, sources }
+      },
+    }
+  }
+}
+
+function readLists(elements: NfElements): ReadParts {
+  const { lists, strays } = readEndpoints(elements)
+  return {
+    ids: lists.keys(),
+    strays,
+    update: (state, id) => {
+      const { endpoints = '', shortCircuit = '' } = lists.get(id) ?? {}
+      if (state.endpoints === endpoints && state.shortCircuit === shortCircuit) return state
+      return { ...state, endpoints, shortCircuit }
+    },
+  }
+}
+
+function readCounts(
+  withCount: (state: FrontendState, count: number) => FrontendState,
+): (elements: NfElements) => ReadParts {
+  return (elements) => {
+    const counts = new Map<FrontendId, number>()
+    for (let index = 0; index < elements.length; index++)
+      counts.set(packBytes(elements.key(index)), unpackCount(elements.data(index)))
+    return { ids: counts.keys(), update: (state, id) => withCount(state, counts.get(id) ?? 0) }
+  }
+}
+
+function readMembers(
+  withMember: (state: FrontendState, isMember: boolean) => FrontendState,
+): (elements: NfElements) => ReadParts {
+  return (elements) => {
+    const members = keysOf(elements)
+    return { ids: members, update: (state, id) => withMember(state, members.has(id)) }
+  }
+}
+
+function readHeld(
+  { entries }: HeldSet,
+  elements: NfElements | undefined,
+  keepsLeftovers: boolean,
+): ElementDrift {
+  const found = elements === undefined ? new Set<PackedBytes>() : keysOf(elements)
+  for (const id of found) if (entries.get(id) === undefined) entries.add(new HeldEntry(id))
+  let changed = 0
+  for (const entry of entries.values()) {
+    const isFound = found.has(entry.id)
+    if (entry.acknowledged === isFound) continue
+    changed++
+    entry.acknowledged = isFound
+    if (keepsLeftovers && isFound && entry.holders === 0) entry.keepLeftover()
+    entries.markDirty(entry)
+    entries.settle(entry)
+  }
+  return { changed, strays: [] }
+}
+
+function keysOf(elements: NfElements): Set<PackedBytes> {
+  const keys = new Set<PackedBytes>()
+  for (let index = 0; index < elements.length; index++) keys.add(packBytes(elements.key(index)))
+  return keys
+}

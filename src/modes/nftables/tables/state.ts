@@ -1,0 +1,85 @@
+// All that one family's table wants and has.
+import type { IpFamily } from '../../../address.js'
+import type { NfSet, NfTableKey } from '../../../kernel/index.js'
+import { compileStructure } from '../compile/structure.js'
+import type { NftModeSettings } from '../compile/settings.js'
+import type { FrontendEntry } from './entries.js'
+import { NftLedger } from './ledger.js'
+import type { PackedBytes } from './packed.js'
+import { addressElements, StaticSet } from './static-sets.js'
+import { StructureState } from './structure-state.js'
+import { Suspects } from './suspects.js'
+import { UsedValues } from './use.js'
+
+/** Elements of a set that belong to no object. */
+interface Strays {
+  readonly set: NfSet
+  readonly keys: readonly PackedBytes[]
+}
+
+export class TableState {
+  readonly table: NfTableKey
+  readonly ledger: NftLedger
+  readonly suspects: Suspects
+  readonly structure = new StructureState()
+  readonly nodePortIPs: StaticSet
+  readonly serviceCidrs: StaticSet
+  /** To be deleted, by the names of the sets. */
+  readonly strays = new Map<string, Strays>()
+  readonly #use = new UsedValues()
+  #settings: NftModeSettings | undefined
+  #compiledFor: { readonly settings: NftModeSettings; readonly size: number } | undefined
+
+  constructor(family: IpFamily, onApplied?: (generation: number) => void) {
+    this.ledger = new NftLedger(family)
+    const { schema } = this.ledger
+    this.table = schema.table
+    this.suspects = new Suspects(schema.table, onApplied)
+    this.nodePortIPs = new StaticSet(schema.nodePortIPs)
+    this.serviceCidrs = new StaticSet(schema.serviceCidrs)
+  }
+
+  get settings(): NftModeSettings | undefined {
+    return this.#settings
+  }
+
+  set settings(settings: NftModeSettings) {
+    this.#settings = settings
+    const { nodePortAddresses } = settings
+    const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses
+    this.nodePortIPs.want(addressElements(this.ledger.schema.nodePortIPs, addresses))
+  }
+
+  /** Sets that are written as a whole. */
+  get staticSets(): readonly StaticSet[] {
+    return [this.nodePortIPs, this.serviceCidrs]
+  }
+
+  /** The kernel has a set of this name: what it is for is in use. */
+  noteSet(name: string): void {
+    this.#use.noteSet(this.ledger.schema, name)
+  }
+
+  /** Compiles the structure for the settings, and for what the frontends have and want. Walks `frontends`. */
+  compile(frontends: Iterable<FrontendEntry> = this.ledger.frontends.values()): void {
+    const settings = this.#settings
+    if (settings === undefined) return
+    const { addressBytes } = this.ledger.packer
+    for (const entry of frontends) {
+      const { isNodePort } = entry
+      this.#use.note(entry.acknowledged, { isNodePort, addressBytes })
+      this.#use.note(entry.desired, { isNodePort, addressBytes })
+    }
+    const { size } = this.#use
+    if (this.#compiledFor?.settings === settings && this.#compiledFor.size === size) return
+    this.#compiledFor = { settings, size }
+    this.structure.wanted = compileStructure(settings, this.#use)
+  }
+
+  /** Compiles the structure for what is in use now, without what was in use before. Walks all frontends. */
+  compileAnew(): void {
+    this.#use.clear()
+    this.#compiledFor = undefined
+    this.compile()
+  }
+}

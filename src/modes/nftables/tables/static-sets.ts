@@ -1,0 +1,94 @@
+// Sets with a few elements that settings decide: they are written as a whole.
+import { type Cidr, type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
+import { NfElements, type NfOp, type NfSet } from '../../../kernel/index.js'
+
+/** A set whose elements are replaced together. */
+export class StaticSet {
+  #wanted: NfElements
+  /** Content that the kernel has; undefined: unknown, or no such set. */
+  #acknowledged: string | undefined
+
+  constructor(set: NfSet) {
+    this.#wanted = new NfElements(set)
+  }
+
+  get set(): NfSet {
+    return this.#wanted.set
+  }
+
+  /** The next write brings these elements to the kernel. */
+  want(elements: NfElements): void {
+    this.#wanted = elements
+  }
+
+  /** Takes in the kernel's elements; undefined: the kernel has no such set. False: they differ from the acknowledged ones. */
+  read(elements: NfElements | undefined): boolean {
+    const former = this.#acknowledged
+    this.#acknowledged = elements && contentOf(elements)
+    return former === undefined || former === this.#acknowledged
+  }
+
+  /** The operations that bring the elements to the set. `isNew`: the transaction makes the set. */
+  plan({ isNew }: { readonly isNew: boolean }): readonly NfOp[] {
+    const wanted = contentOf(this.#wanted)
+    if ((isNew ? '' : this.#acknowledged) === wanted) return []
+    const flush: readonly NfOp[] = isNew ? [] : [{ op: 'flush-set', set: this.set }]
+    return wanted === '' ? flush : [...flush, { op: 'add-elements', elements: this.#wanted }]
+  }
+
+  confirm(): void {
+    this.#acknowledged = contentOf(this.#wanted)
+  }
+}
+
+/** Equal for equal elements in any order. */
+function contentOf(elements: NfElements): string {
+  const keys: string[] = []
+  for (let index = 0; index < elements.length; index++) {
+    const key = Buffer.from(elements.key(index)).toString('hex')
+    const isEnd = elements.isIntervalEnd(index)
+    // nft begins a set of intervals with the end of an interval that has no start.
+    if (!isEnd || !/^0+$/.test(key)) keys.push(`${key}${isEnd ? ' end' : ''}`)
+  }
+  return keys.toSorted().join()
+}
+
+export function addressElements(set: NfSet, addresses: readonly IpAddress[]): NfElements {
+  const elements = new NfElements(set)
+  for (const address of new Set(addresses)) elements.add(bytesOf(address, elements.layout.keyBytes))
+  return elements
+}
+
+/** The networks as intervals of addresses. Networks that touch or overlap are one interval, which the kernel requires. */
+export function networkElements(set: NfSet, family: IpFamily, networks: readonly Cidr[]): NfElements {
+  const elements = new NfElements(set)
+  const { keyBytes } = elements.layout
+  const ranges = networks
+    .filter((network) => network.family === family)
+    .map(({ address, prefixLength }) => {
+      const start = BigInt(`0x${Buffer.from(bytesOf(address, keyBytes)).toString('hex')}`)
+      return { start, end: start + (1n << BigInt(8 * keyBytes - prefixLength)) }
+    })
+    .toSorted((a, b) => (a.start < b.start ? -1 : 1))
+  let until = 0n
+  for (const [index, { start, end }] of ranges.entries()) {
+    if (index === 0 || start > until) elements.add(numberBytes(start, keyBytes))
+    until = end > until ? end : until
+    const next = ranges[index + 1]
+    if (next !== undefined && next.start <= until) continue
+    // An interval that ends with the last address has no end.
+    if (until < 1n << BigInt(8 * keyBytes))
+      elements.add(numberBytes(until, keyBytes), { isIntervalEnd: true })
+  }
+  return elements
+}
+
+function bytesOf(address: IpAddress, length: number): Uint8Array {
+  const bytes = new Uint8Array(16)
+  writeAddress(address, bytes, 0)
+  return bytes.subarray(0, length)
+}
+
+function numberBytes(value: bigint, length: number): Uint8Array {
+  return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
+}

@@ -1,0 +1,240 @@
+// The sets, chains and rules that the kernel has, against those that the elements in use need.
+import { isDeepStrictEqual } from 'node:util'
+import {
+  isSameRule,
+  isUsableSet,
+  type NfChain,
+  type NfChainState,
+  type NfHook,
+  type NfOp,
+  type NfRule,
+  type NfRuleState,
+  type NfSet,
+  type NfSetState,
+  type NfTableState,
+} from '../../../kernel/index.js'
+import type { Structure, StructureChain } from '../compile/structure.js'
+
+/** A chain as the kernel has it. */
+interface KnownChain {
+  readonly hook: NfHook | undefined
+  /** undefined: other rules than those that we want. */
+  readonly rules: readonly NfRule[] | undefined
+}
+
+/** The operations that bring the structure to the kernel, around the elements of a transaction. */
+export interface StructureOps {
+  /** Before the elements that need them: table, sets, chains that serve nothing yet. */
+  readonly first: readonly NfOp[]
+  /** After all elements: what makes them serve. */
+  readonly last: readonly NfOp[]
+}
+
+/** What a look found different, by name. */
+export interface StructureDrift {
+  readonly missingSets: readonly string[]
+  readonly missingChains: readonly string[]
+  readonly changedChains: readonly string[]
+}
+
+/** Objects of the table that the structure does not have. */
+export interface UnknownObjects {
+  readonly sets: readonly string[]
+  readonly chains: readonly string[]
+}
+
+export class StructureState {
+  #wanted: Structure | undefined
+  #isTableKnown = false
+  #isDormant = false
+  #isUnusable = false
+  /** Sets of the table that the kernel has. */
+  readonly #sets = new Set<string>()
+  readonly #chains = new Map<string, KnownChain>()
+
+  /** What the elements in use need. */
+  set wanted(wanted: Structure) {
+    this.#wanted = wanted
+  }
+
+  get sets(): readonly NfSet[] {
+    return this.#wanted?.sets ?? []
+  }
+
+  get chains(): readonly StructureChain[] {
+    return this.#wanted?.chains ?? []
+  }
+
+  /** The table does nothing: another program set its flag dormant. */
+  get isDormant(): boolean {
+    return this.#isDormant
+  }
+
+  /** A set of the table has a name of ours and another type: the table is made again. */
+  get isUnusable(): boolean {
+    return this.#isUnusable
+  }
+
+  /** The kernel has the set. */
+  hasSet({ set }: { readonly set: string }): boolean {
+    return this.#sets.has(set)
+  }
+
+  /** Base chains of ours have rules that we did not write: another program's rules, or ours of an older build, serve. */
+  get isForeign(): boolean {
+    if (this.#isUnusable) return true
+    return this.chains.some(({ chain }) => {
+      const known = this.#chains.get(chain.chain)
+      return chain.hook !== undefined && known !== undefined && known.rules === undefined
+    })
+  }
+
+  /**
+   * The operations from the kernel's structure to the wanted one. A chain that another owner's rules use is rewritten at the end;
+   * base chains that do not exist yet come at the end as well.
+   */
+  plan({ isForeign }: { readonly isForeign: boolean }): StructureOps {
+    if (this.#wanted === undefined) return { first: [], last: [] }
+    const { table, sets, chains } = this.#wanted
+    const first: NfOp[] = []
+    const last: NfOp[] = []
+    if (this.#isUnusable) first.push({ op: 'delete-table', table })
+    if (!this.#isTableKnown || this.#isDormant) first.push({ op: 'add-table', table })
+    for (const set of sets) if (!this.#sets.has(set.set)) first.push({ op: 'add-set', set })
+    const changed = chains.filter((chain) => !this.#isAcknowledged(chain))
+    const isLast = ({ chain }: StructureChain): boolean =>
+      chain.hook !== undefined || (isForeign && this.#chains.has(chain.chain))
+    const early = changed.filter((chain) => !isLast(chain))
+    const late = changed.filter(isLast)
+    for (const { chain } of early) first.push(...this.#makeChain(chain))
+    for (const { chain } of late) last.push(...this.#makeChain(chain))
+    for (const chain of early) first.push(...this.#rulesOf(chain))
+    for (const chain of late) last.push(...this.#rulesOf(chain))
+    return { first, last }
+  }
+
+  /** The kernel took these operations of `plan`. */
+  confirm(ops: readonly NfOp[]): void {
+    const chains = new Map(this.chains.map((chain) => [chain.chain.chain, chain]))
+    for (const op of ops) {
+      if (op.op === 'delete-table') this.#isUnusable = false
+      else if (op.op === 'add-table') {
+        this.#isTableKnown = true
+        this.#isDormant = false
+      } else if (op.op === 'add-set') this.#sets.add(op.set.set)
+      else if (op.op === 'delete-set') this.#sets.delete(op.set.set)
+      else if (op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
+      else if (op.op === 'add-chain' || op.op === 'flush-chain') {
+        const wanted = chains.get(op.chain.chain)
+        const hook = wanted?.chain.hook ?? this.#chains.get(op.chain.chain)?.hook
+        this.#chains.set(op.chain.chain, { hook, rules: wanted?.rules ?? [] })
+      }
+    }
+  }
+
+  get hasUnknown(): boolean {
+    const { sets, chains } = this.unknown
+    return sets.length + chains.length > 0
+  }
+
+  /** Objects that the structure does not have. */
+  get unknown(): UnknownObjects {
+    const sets = new Set(this.sets.map(({ set }) => set))
+    const chains = new Set(this.chains.map(({ chain }) => chain.chain))
+    return {
+      sets: [...this.#sets].filter((set) => !sets.has(set)),
+      chains: [...this.#chains.keys()].filter((chain) => !chains.has(chain)),
+    }
+  }
+
+  /** Takes in a reading of the table, its sets and chains; the rules follow with `readRules`. Returns what disappeared. */
+  readObjects(
+    table: NfTableState | undefined,
+    sets: readonly NfSetState[],
+    chains: readonly NfChainState[],
+  ): Omit<StructureDrift, 'changedChains'> {
+    this.#isUnusable = sets.some(({ set, attributes }) => {
+      const wanted = this.sets.find((each) => each.set === set)
+      return wanted !== undefined && !isUsableSet(wanted, attributes)
+    })
+    this.#isTableKnown = table !== undefined && !this.#isUnusable
+    this.#isDormant = table?.flags?.includes('dormant') === true
+    const names = new Set(
+      this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set),
+    )
+    const found = new Map(this.#isUnusable ? [] : chains.map((chain) => [chain.chain, chain]))
+    const missingSets = [...this.#sets].filter((set) => !names.has(set))
+    const missingChains = [...this.#chains.keys()].filter((chain) => !found.has(chain))
+    this.#sets.clear()
+    for (const name of names) this.#sets.add(name)
+    for (const name of missingChains) this.#chains.delete(name)
+    for (const [name, { hook }] of found)
+      this.#chains.set(name, { hook, rules: this.#chains.get(name)?.rules })
+    return { missingSets, missingChains }
+  }
+
+  /** Takes in the rules of a chain of the structure. False: they differ from the acknowledged ones. */
+  readRules(name: string, found: readonly NfRuleState[]): boolean {
+    const known = this.#chains.get(name)
+    if (known === undefined) return true
+    const wanted = this.chains.find(({ chain }) => chain.chain === name)
+    const expected = known.rules ?? wanted?.rules ?? []
+    const isSame =
+      isSameHook(wanted?.chain.hook, known.hook) &&
+      found.length === expected.length &&
+      found.every((rule, index) => {
+        const other = expected[index]
+        return other !== undefined && isSameRule(other, rule)
+      })
+    this.#chains.set(name, { hook: known.hook, rules: isSame ? expected : undefined })
+    return isSame || known.rules === undefined
+  }
+
+  /** Whether a chain of this name is in the kernel and in the structure. */
+  isReadable(name: string): boolean {
+    return this.#chains.has(name) && this.chains.some(({ chain }) => chain.chain === name)
+  }
+
+  #isAcknowledged({ chain, rules }: StructureChain): boolean {
+    const known = this.#chains.get(chain.chain)
+    if (known?.rules === undefined || !isSameHook(chain.hook, known.hook)) return false
+    return known.rules === rules || isDeepStrictEqual(known.rules, rules)
+  }
+
+  /** A chain's hook never changes: the chain is made again. Nothing jumps to a base chain. */
+  #makeChain(chain: NfChain): readonly NfOp[] {
+    const known = this.#chains.get(chain.chain)
+    if (known === undefined) return [{ op: 'add-chain', chain }]
+    if (isSameHook(chain.hook, known.hook)) return []
+    return [
+      { op: 'delete-chain', chain },
+      { op: 'add-chain', chain },
+    ]
+  }
+
+  #rulesOf({ chain, rules }: StructureChain): readonly NfOp[] {
+    const known = this.#chains.get(chain.chain)
+    const isEmpty = known === undefined || !isSameHook(chain.hook, known.hook)
+    return [
+      ...(isEmpty ? [] : [{ op: 'flush-chain', chain } as const]),
+      ...rules.map((rule) => ({ op: 'add-rule', rule }) as const),
+    ]
+  }
+}
+
+function isSameHook(a: NfHook | undefined, b: NfHook | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.type === b.type &&
+    a.hook === b.hook &&
+    a.priority === b.priority &&
+    (a.policy ?? 'accept') === (b.policy ?? 'accept')
+  )
+}
+
+/** Sets in rules of nft's: the kernel removes them with their rules. */
+const anonymousFlag = 1
+
+function isAnonymous({ attributes }: NfSetState): boolean {
+  return ((attributes.flags ?? 0) & anonymousFlag) !== 0
+}

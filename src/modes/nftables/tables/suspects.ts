@@ -1,0 +1,104 @@
+// What the kernel may have otherwise than acknowledged.
+import type { NfOutcome, NftChange, NfTableKey } from '../../../kernel/index.js'
+
+/** Parts of the table, by name. */
+export interface SuspectParts {
+  /** Everything. */
+  readonly isAll: boolean
+  readonly sets: ReadonlySet<string>
+  /** Chains whose rules may differ. */
+  readonly chains: ReadonlySet<string>
+  /** Sets or chains may have come or gone. */
+  readonly hasObjects: boolean
+}
+
+/** Parts of the table that another program may have changed since they were read. At first, everything. */
+export class Suspects {
+  readonly #table: NfTableKey
+  readonly #onApplied: (generation: number) => void
+  #isAll = true
+  #hasObjects = false
+  #sets = new Set<string>()
+  #chains = new Set<string>()
+  /** The ruleset's generation up to which every change is known. 0: none is. */
+  #generation = 0
+  /** Generations that are known beyond it. */
+  readonly #later = new Set<number>()
+
+  /** `onApplied` gets the generation of each transaction of ours. */
+  constructor(table: NfTableKey, onApplied: (generation: number) => void = () => {}) {
+    this.#table = table
+    this.#onApplied = onApplied
+  }
+
+  get isNone(): boolean {
+    return !this.#isAll && !this.#hasObjects && this.#sets.size === 0 && this.#chains.size === 0
+  }
+
+  /** True: a change is about our table. */
+  note(changes: readonly NftChange[]): boolean {
+    let isOurs = false
+    for (const change of changes) {
+      if (change.kind === 'overrun') {
+        this.suspectAll()
+        isOurs = true
+        continue
+      }
+      for (const { family, table, kind, name } of change.objects) {
+        if (family !== this.#table.family || table !== this.#table.table) continue
+        isOurs = true
+        if (kind === 'table') this.suspectAll()
+        if (kind === 'chain' || kind === 'set') this.#hasObjects = true
+        if (kind === 'chain' || kind === 'rules') this.#chains.add(name)
+        if (kind === 'set' || kind === 'elements') this.#sets.add(name)
+      }
+      this.noteGeneration(change.generation)
+    }
+    return isOurs
+  }
+
+  suspectAll(): void {
+    this.#isAll = true
+  }
+
+  /** Our own transaction is over. */
+  noteApplied({ generation }: NfOutcome): void {
+    if (generation === undefined) return
+    this.noteGeneration(generation)
+    this.#onApplied(generation)
+  }
+
+  /** The changes that led to this generation are known. */
+  noteGeneration(generation: number): void {
+    if (generation <= this.#generation) return
+    this.#later.add(generation)
+    while (this.#later.delete(this.#generation + 1)) this.#generation++
+  }
+
+  /** Whether every change up to this generation is known. */
+  knows(generation: number): boolean {
+    return generation !== 0 && generation === this.#generation
+  }
+
+  /** Everything is read now. The reading shows every change up to this generation, or more. */
+  beginAll(generation: number): void {
+    this.#generation = generation
+    for (const later of this.#later) if (later <= generation) this.#later.delete(later)
+    while (this.#later.delete(this.#generation + 1)) this.#generation++
+  }
+
+  /** The suspect parts, which are read now: they are suspect no more, unless they change meanwhile. */
+  take(): SuspectParts {
+    const taken = {
+      isAll: this.#isAll,
+      sets: this.#sets,
+      chains: this.#chains,
+      hasObjects: this.#hasObjects,
+    }
+    this.#isAll = false
+    this.#hasObjects = false
+    this.#sets = new Set()
+    this.#chains = new Set()
+    return taken
+  }
+}

@@ -1,0 +1,170 @@
+// Reads the table of one family from the kernel into the acknowledged state.
+import { KernelError, isNotFound } from '../../../errors.js'
+import { DriftCounter } from '../../../engine/index.js'
+import {
+  isUsableSet,
+  type NfElements,
+  type NfSet,
+  type NfSetState,
+  type Nftables,
+} from '../../../kernel/index.js'
+import { constants } from 'node:os'
+import { ElementReader } from './read-elements.js'
+import type { TableState } from './state.js'
+import type { SuspectParts } from './suspects.js'
+
+export type NftDriftKind =
+  | 'table-changed'
+  | 'chain-missing'
+  | 'chain-changed'
+  | 'set-missing'
+  | 'elements-changed'
+  | 'element-unexpected'
+
+/** What a reading found different from the acknowledged state. */
+export class Reading {
+  readonly drift = new DriftCounter<NftDriftKind>()
+  /** Names of sets and chains. */
+  readonly missing: string[] = []
+  readonly changed: string[] = []
+
+  get isDifferent(): boolean {
+    return this.drift.counts.size > 0
+  }
+
+  note(kind: NftDriftKind, name: string, count = 1): void {
+    if (count === 0) return
+    for (let left = count; left > 0; left--) this.drift.add(kind)
+    const names = kind.endsWith('missing') ? this.missing : this.changed
+    if (!names.includes(name)) names.push(name)
+  }
+}
+
+export interface ReadOptions {
+  /** Objects that no route wants stay for now. */
+  readonly keepsLeftovers: boolean
+}
+
+export class TableReader {
+  readonly #nftables: Nftables
+  readonly #state: TableState
+  readonly #elements: ElementReader
+
+  constructor(nftables: Nftables, state: TableState) {
+    this.#nftables = nftables
+    this.#state = state
+    this.#elements = new ElementReader(state.ledger)
+  }
+
+  /**
+   * Reads what is suspect. Throws KernelError; EPERM when another program's socket owns the table. Then everything is suspect.
+   */
+  async read(options: ReadOptions): Promise<Reading> {
+    const reading = new Reading()
+    const { suspects } = this.#state
+    if (suspects.isNone) return reading
+    const parts = suspects.take()
+    this.#state.compile()
+    try {
+      if (parts.isAll) await this.#readAll(reading, options)
+      else await this.#readParts(parts, reading, options)
+    } catch (error) {
+      suspects.suspectAll()
+      throw error
+    }
+    return reading
+  }
+
+  async #readAll(reading: Reading, options: ReadOptions): Promise<void> {
+    const { suspects, structure, ledger, staticSets } = this.#state
+    suspects.beginAll(await this.#nftables.generation())
+    const found = await this.#readObjects(reading)
+    const names = new Set([
+      ...structure.sets.map(({ set }) => set),
+      ...found.keys(),
+      ...ledger.heldSets.map(({ set }) => set.set),
+      ...staticSets.map(({ set }) => set.set),
+    ])
+    for (const name of names) await this.#readSet(name, found, reading, options)
+    this.#state.compile()
+    for (const { chain } of structure.chains) await this.#readRules(chain.chain, reading)
+  }
+
+  async #readParts(parts: SuspectParts, reading: Reading, options: ReadOptions): Promise<void> {
+    const { structure } = this.#state
+    const sets = new Set(parts.sets)
+    const isIncomplete = parts.hasObjects || [...sets].some((name) => !structure.hasSet({ set: name }))
+    const found = isIncomplete ? await this.#readObjects(reading) : undefined
+    if (found !== undefined) for (const { set } of structure.sets) if (!found.has(set)) sets.add(set)
+    for (const name of sets) await this.#readSet(name, found, reading, options)
+    this.#state.compile()
+    for (const name of parts.chains) await this.#readRules(name, reading)
+  }
+
+  /** The sets of the kernel, by name. */
+  async #readObjects(reading: Reading): Promise<ReadonlyMap<string, NfSetState>> {
+    const { table, structure } = this.#state
+    const state = (await this.#nftables.tables(table.family)).find((each) => each.table === table.table)
+    if (state?.owner !== undefined) throw ownedBy(state.owner, table.table)
+    const sets = await this.#nftables.sets(table)
+    const chains = await this.#nftables.chains(table)
+    const { missingSets, missingChains } = structure.readObjects(state, sets, chains)
+    if (structure.isDormant) reading.note('table-changed', table.table)
+    for (const name of missingSets) reading.note('set-missing', name)
+    for (const name of missingChains) reading.note('chain-missing', name)
+    return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))
+  }
+
+  /** `found`: the kernel's sets; undefined: they are as acknowledged. */
+  async #readSet(
+    name: string,
+    found: ReadonlyMap<string, NfSetState> | undefined,
+    reading: Reading,
+    options: ReadOptions,
+  ): Promise<void> {
+    const { strays, staticSets } = this.#state
+    const fixed = staticSets.find(({ set }) => set.set === name)
+    const set = fixed?.set ?? this.#elements.setOf(name)
+    if (set === undefined) return
+    const attributes = found?.get(name)?.attributes
+    const isThere = found === undefined || (attributes !== undefined && isUsableSet(set, attributes))
+    const elements = isThere ? await this.#elementsOf(set) : undefined
+    if (elements !== undefined) this.#state.noteSet(name)
+    if (fixed !== undefined) {
+      if (!fixed.read(elements)) reading.note('elements-changed', name)
+      return
+    }
+    const { changed, strays: keys } = this.#elements.read(name, elements, options)
+    reading.note('elements-changed', name, changed)
+    reading.note('element-unexpected', name, keys.length)
+    if (keys.length > 0) strays.set(name, { set, keys })
+    else strays.delete(name)
+  }
+
+  async #readRules(name: string, reading: Reading): Promise<void> {
+    const { structure, table } = this.#state
+    if (!structure.isReadable(name)) return
+    const rules = await this.#nftables.rules({ ...table, chain: name })
+    if (!structure.readRules(name, rules)) reading.note('chain-changed', name)
+  }
+
+  /** undefined: the set has gone since the sets were listed. */
+  async #elementsOf(set: NfSet): Promise<NfElements | undefined> {
+    try {
+      return await this.#nftables.elements(set)
+    } catch (error) {
+      if (error instanceof KernelError && isNotFound(error)) return undefined
+      throw error
+    }
+  }
+}
+
+function ownedBy(port: number, table: string): KernelError {
+  return new KernelError({
+    errno: constants.errno.EPERM,
+    subsystem: 'nftables',
+    operation: 'change nf_tables table',
+    object: table,
+    extack: `the table has the flag owner: it belongs to another program, by its netlink socket with port ${port}`,
+  })
+}

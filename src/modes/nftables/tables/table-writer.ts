@@ -1,0 +1,72 @@
+// Brings the desired state of one family's table to the kernel.
+import type { Clock } from '../../../clock.js'
+import type { Pass } from '../../../engine/index.js'
+import type { Nftables } from '../../../kernel/index.js'
+import type { AffinityCleaner } from './affinity.js'
+import type { FrontendEntry } from './entries.js'
+import { FrontendPlanner } from './frontend-elements.js'
+import type { TableState } from './state.js'
+import { mostElements, type Refusal, Writing } from './writing.js'
+
+export interface TableWriterOptions {
+  readonly nftables: Nftables
+  readonly clock: Clock
+  readonly state: TableState
+  readonly affinity: AffinityCleaner
+}
+
+export class TableWriter {
+  readonly #options: TableWriterOptions
+  readonly #planner: FrontendPlanner
+  #refusal: Refusal | undefined
+
+  constructor(options: TableWriterOptions) {
+    this.#options = options
+    const { ledger } = options.state
+    this.#planner = new FrontendPlanner(ledger.schema, ledger.packer)
+  }
+
+  /** Why the last `write` failed; undefined: it did not, or no answer of the kernel came. */
+  get refusal(): Refusal | undefined {
+    return this.#refusal
+  }
+
+  /**
+   * Writes the structure and all dirty objects. One transaction, unless it would have too many elements: then the endpoints of
+   * frontends that no packet meets come first, what makes them serve after them, and the base chains at the end. Throws KernelError;
+   * transactions before the failed one stay, and objects that the kernel does not have are dirty still.
+   */
+  async write(pass: Pass): Promise<void> {
+    const { state } = this.#options
+    const { ledger } = state
+    const frontends = ledger.frontends.takeDirty()
+    const held = ledger.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
+    state.compile(frontends)
+    const writing = new Writing({ ...this.#options, planner: this.#planner, pass })
+    try {
+      await writing.writeStrays()
+      if (this.#isLarge(frontends)) await writing.writeData(frontends)
+      for (const entry of frontends) await writing.writeFrontend(entry)
+      for (const { of, entries } of held) for (const entry of entries) await writing.writeHeld(of, entry)
+      await writing.end()
+    } catch (error) {
+      for (const entry of frontends) ledger.frontends.markDirty(entry)
+      for (const { of, entries } of held) for (const entry of entries) of.entries.markDirty(entry)
+      throw error
+    } finally {
+      this.#refusal = writing.refusal
+    }
+  }
+
+  /** Whether the frontends may have more elements than a transaction takes. */
+  #isLarge(frontends: readonly FrontendEntry[]): boolean {
+    const { endpointBytes } = this.#options.state.ledger.packer
+    let size = 0
+    for (const { acknowledged, desired } of frontends) {
+      if (acknowledged === desired) continue
+      size += 2 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
+      if (size > mostElements) return true
+    }
+    return false
+  }
+}

@@ -1,0 +1,68 @@
+// A transaction that is being planned: elements, and the states that its objects have after it.
+import { ElementBatch } from './element-batch.js'
+import { losesAffinity } from './affinity.js'
+import type { FrontendEntry, HeldEntry } from './entries.js'
+import type { FrontendPlanner } from './frontend-elements.js'
+import { absent, arrange, type FrontendState, isSameState } from './frontend-state.js'
+import type { HeldSet, NftLedger } from './ledger.js'
+
+/** The state of a frontend to write. Endpoints that the kernel has keep their index. */
+export function targetOf({ acknowledged, desired }: FrontendEntry, stride: number): FrontendState {
+  if (acknowledged === desired) return desired
+  const endpoints = arrange(acknowledged.endpoints, desired.endpoints, stride)
+  const shortCircuit = arrange(acknowledged.shortCircuit, desired.shortCircuit, stride)
+  if (endpoints === desired.endpoints && shortCircuit === desired.shortCircuit) return desired
+  return { ...desired, endpoints, shortCircuit }
+}
+
+export class TransactionPlan {
+  readonly elements = new ElementBatch()
+  /** States of frontends from which clients with session affinity may have to go. */
+  readonly losses = new Map<string, FrontendState>()
+  readonly #ledger: NftLedger
+  readonly #planner: FrontendPlanner
+  readonly #frontends: FrontendEntry[] = []
+  readonly #targets: FrontendState[] = []
+  readonly #held: { readonly of: HeldSet; readonly entry: HeldEntry; readonly target: boolean }[] = []
+
+  constructor(ledger: NftLedger, planner: FrontendPlanner) {
+    this.#ledger = ledger
+    this.#planner = planner
+  }
+
+  get size(): number {
+    return this.elements.size
+  }
+
+  addFrontend(entry: FrontendEntry, target: FrontendState): void {
+    const { acknowledged } = entry
+    this.#frontends.push(entry)
+    this.#targets.push(target)
+    if (acknowledged === target) return
+    this.#planner.plan(this.elements, entry, target)
+    if (losesAffinity(acknowledged, target, this.#ledger.packer.endpointBytes))
+      this.losses.set(entry.id, target)
+  }
+
+  addHeld(of: HeldSet, entry: HeldEntry): void {
+    const { desired: target, acknowledged, id } = entry
+    this.#held.push({ of, entry, target })
+    if (target && !acknowledged) this.elements.add(of.set, entry, id)
+    if (!target && acknowledged) this.elements.remove(of.set, entry, id)
+  }
+
+  /** The kernel took the transaction. */
+  confirm(): void {
+    const { frontends } = this.#ledger
+    for (const [index, entry] of this.#frontends.entries()) {
+      const target = this.#targets[index] ?? absent
+      // A frontend without elements is absent, whatever its owner is.
+      entry.acknowledged = isSameState(target, absent) ? absent : target
+      frontends.settle(entry)
+    }
+    for (const { of, entry, target } of this.#held) {
+      entry.acknowledged = target
+      of.entries.settle(entry)
+    }
+  }
+}

@@ -1,0 +1,59 @@
+// The values in elements for which the table needs chains and sets.
+import type { StructureUse } from '../compile/chain-plan.js'
+import type { NftSchema } from '../compile/schema.js'
+import { type FrontendState, splitSources } from './frontend-state.js'
+import { numberedSet } from './numbered-sets.js'
+
+interface FrontendUses {
+  readonly counts: Set<number>
+  readonly shortCircuitCounts: Set<number>
+  readonly affinitySeconds: Set<number>
+}
+
+/** Values in use since the last `clear`. A value stays when its last element goes: most come back soon. */
+export class UsedValues implements StructureUse {
+  readonly services: FrontendUses = emptyUses()
+  readonly nodePorts: FrontendUses = emptyUses()
+  readonly prefixLengths = new Set<number>()
+  /** Grows with each new value. */
+  get size(): number {
+    return [...usesOf(this.services), ...usesOf(this.nodePorts), this.prefixLengths].reduce(
+      (sum, { size }) => sum + size,
+      0,
+    )
+  }
+
+  note(
+    state: FrontendState,
+    { isNodePort, addressBytes }: { isNodePort: boolean; addressBytes: number },
+  ): void {
+    const { counts, shortCircuitCounts, affinitySeconds } = isNodePort ? this.nodePorts : this.services
+    if (state.count > 0) counts.add(state.count)
+    if (state.shortCircuitCount > 0) shortCircuitCounts.add(state.shortCircuitCount)
+    if (state.affinitySeconds > 0) affinitySeconds.add(state.affinitySeconds)
+    if (state.sources !== '')
+      for (const network of splitSources(state.sources, addressBytes))
+        this.prefixLengths.add(network.charCodeAt(0))
+  }
+
+  /** The kernel has the set. */
+  noteSet(schema: NftSchema, name: string): void {
+    const found = numberedSet(schema, name)
+    if (found === undefined) return
+    const { kind, isNodePort, number } = found
+    if (kind === 'sources') this.prefixLengths.add(number)
+    else (isNodePort ? this.nodePorts : this.services).affinitySeconds.add(number)
+  }
+
+  clear(): void {
+    for (const set of [...usesOf(this.services), ...usesOf(this.nodePorts), this.prefixLengths]) set.clear()
+  }
+}
+
+function emptyUses(): FrontendUses {
+  return { counts: new Set(), shortCircuitCounts: new Set(), affinitySeconds: new Set() }
+}
+
+function usesOf(uses: FrontendUses): readonly Set<number>[] {
+  return [uses.counts, uses.shortCircuitCounts, uses.affinitySeconds]
+}

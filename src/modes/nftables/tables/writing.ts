@@ -1,0 +1,187 @@
+// One write of a table: its objects in transactions of bounded size, which the kernel takes one after the other.
+import { constants } from 'node:os'
+import type { Clock } from '../../../clock.js'
+import type { Pass } from '../../../engine/index.js'
+import { isNotFound, KernelError } from '../../../errors.js'
+import type { NfFailure, NfOp, NfOutcome, Nftables } from '../../../kernel/index.js'
+import type { AffinityCleaner } from './affinity.js'
+import type { ElementOp, ElementOwner } from './element-batch.js'
+import type { FrontendEntry, HeldEntry } from './entries.js'
+import type { FrontendPlanner } from './frontend-elements.js'
+import { isPublished, isSameState } from './frontend-state.js'
+import type { HeldSet } from './ledger.js'
+import { nftOperations, SentOperations } from './operations.js'
+import type { TableState } from './state.js'
+import type { StructureOps } from './structure-state.js'
+import { targetOf, TransactionPlan } from './transaction-plan.js'
+
+/** The most elements of a transaction, and those of one frontend more: the kernel takes them in 100 ms, and other writers wait. */
+export const mostElements = 50_000
+
+/** Why the kernel refused a transaction. */
+export interface Refusal {
+  /** Objects of the refused elements, each with an error. */
+  readonly owners: ReadonlyMap<ElementOwner, KernelError>
+  /** Something exists that should not, or the other way round: another program changed the table. */
+  readonly isDrift: boolean
+  /** Only deletions of session affinity were refused: elements expired meanwhile. */
+  readonly isExpiry: boolean
+}
+
+export interface WritingOptions {
+  readonly nftables: Nftables
+  readonly clock: Clock
+  readonly state: TableState
+  readonly affinity: AffinityCleaner
+  readonly planner: FrontendPlanner
+  readonly pass: Pass
+}
+
+/** A transaction, in the order of its operations. */
+interface Transaction {
+  readonly first: readonly NfOp[]
+  readonly elements: readonly ElementOp[]
+  readonly expiring: readonly NfOp[]
+  readonly last: readonly NfOp[]
+}
+
+const existence: ReadonlySet<string> = new Set(['ENOENT', 'EEXIST'])
+
+export class Writing {
+  readonly #options: WritingOptions
+  readonly #structure: StructureOps
+  #plan: TransactionPlan
+  #isBegun = false
+  #refusal: Refusal | undefined
+
+  constructor(options: WritingOptions) {
+    this.#options = options
+    const { structure } = options.state
+    this.#structure = structure.plan({ isForeign: structure.isForeign })
+    this.#plan = this.#newPlan()
+  }
+
+  /** Why the kernel refused a transaction; undefined: it refused none, or its answer was lost. */
+  get refusal(): Refusal | undefined {
+    return this.#refusal
+  }
+
+  /** Deletes elements that belong to no object. */
+  async writeStrays(): Promise<void> {
+    const { strays } = this.#options.state
+    for (const [name, { set, keys }] of strays) {
+      for (const key of keys) {
+        this.#plan.elements.remove(set, undefined, key)
+        await this.#sendFull()
+      }
+      strays.delete(name)
+    }
+  }
+
+  /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
+  async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
+    const { endpointBytes } = this.#options.state.ledger.packer
+    for (const entry of frontends) {
+      const { acknowledged } = entry
+      if (isPublished(acknowledged)) continue
+      const { endpoints, shortCircuit } = targetOf(entry, endpointBytes)
+      const data = { ...acknowledged, endpoints, shortCircuit }
+      if (isSameState(data, acknowledged)) continue
+      this.#plan.addFrontend(entry, data)
+      await this.#sendFull()
+    }
+    if (this.#plan.size > 0) await this.#send([])
+  }
+
+  async writeFrontend(entry: FrontendEntry): Promise<void> {
+    const { endpointBytes } = this.#options.state.ledger.packer
+    this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
+    await this.#sendFull()
+  }
+
+  async writeHeld(of: HeldSet, entry: HeldEntry): Promise<void> {
+    this.#plan.addHeld(of, entry)
+    await this.#sendFull()
+  }
+
+  /** The last transaction, with what makes the elements serve. */
+  async end(): Promise<void> {
+    const { structure, staticSets } = this.#options.state
+    const known = new Set(structure.sets.map(({ set }) => set))
+    const isNew = (name: string): boolean =>
+      this.#structure.first.some((op) => op.op === 'add-set' && op.set.set === name)
+    const fixed = staticSets.filter(({ set }) => known.has(set.set))
+    const content = fixed.flatMap((each) => each.plan({ isNew: isNew(each.set.set) && !this.#isBegun }))
+    await this.#send([...content, ...this.#structure.last])
+    for (const each of fixed) each.confirm()
+  }
+
+  /** Sends what is planned when it is as much as a transaction takes. */
+  async #sendFull(): Promise<void> {
+    if (this.#plan.size < mostElements) return
+    await this.#send([])
+    await this.#options.clock.pause()
+  }
+
+  async #send(last: readonly NfOp[]): Promise<void> {
+    const { state, affinity } = this.#options
+    const plan = this.#plan
+    const transaction = {
+      first: this.#isBegun ? [] : this.#structure.first,
+      elements: plan.elements.ops(),
+      expiring: plan.losses.size === 0 ? [] : await affinity.plan(plan.losses),
+      last,
+    }
+    const { first, elements, expiring } = transaction
+    const ops = [...first, ...elements.map(({ op }) => op), ...expiring, ...last]
+    if (ops.length > 0) {
+      await this.#apply(transaction, ops)
+      state.structure.confirm(ops)
+    }
+    this.#isBegun = true
+    plan.confirm()
+    affinity.note(plan.losses.keys())
+    this.#plan = this.#newPlan()
+  }
+
+  async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
+    const { nftables, state, pass } = this.#options
+    const outcome = await nftables.apply(ops)
+    const [failure] = outcome.failures
+    if (outcome.state === 'applied') {
+      pass.count(nftOperations, new SentOperations(ops), { applied: ops.length, failures: [] })
+      state.suspects.noteApplied(outcome)
+      return
+    }
+    if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)
+    else state.suspects.suspectAll()
+    throw failure?.error ?? lostAnswer()
+  }
+
+  #newPlan(): TransactionPlan {
+    return new TransactionPlan(this.#options.state.ledger, this.#options.planner)
+  }
+}
+
+function refusalOf({ first, elements, expiring }: Transaction, { failures }: NfOutcome): Refusal {
+  const owners = new Map<ElementOwner, KernelError>()
+  const expiringFrom = first.length + elements.length
+  const isExpired = ({ operation = -1, error }: NfFailure): boolean =>
+    isNotFound(error) && operation >= expiringFrom && operation < expiringFrom + expiring.length
+  for (const { operation = -1, element, error } of failures) {
+    const op = elements[operation - first.length]
+    // Without an index from the kernel, only an operation with one element names its object.
+    const owner = op?.owners[element ?? (op.owners.length === 1 ? 0 : -1)]
+    if (owner !== undefined) owners.set(owner, error)
+  }
+  return {
+    owners,
+    isDrift: failures.some(({ error }) => existence.has(error.code)),
+    isExpiry: failures.length > 0 && failures.every(isExpired),
+  }
+}
+
+function lostAnswer(): KernelError {
+  const operation = 'commit nf_tables transaction'
+  return new KernelError({ errno: constants.errno.ENOBUFS, subsystem: 'nftables', operation })
+}

@@ -1,0 +1,78 @@
+// The lab of pipeline-lab.ts in nftables mode: the content of the tables, and the transactions that wrote it.
+import type { IpFamily } from '../../src/address.js'
+import type { ConfigInput } from '../../src/config/index.js'
+import { NfElements, type NfOp, printTransaction } from '../../src/kernel/index.js'
+import { type ModelKernel, ModelNftables, type ModelNftNamespace, openModelKernel } from '../model/index.js'
+import { PipelineLab } from './pipeline-lab.js'
+
+export interface NftModeLabOptions {
+  /** Tables that another program, or a former run, left. */
+  readonly nftNamespace?: ModelNftNamespace
+  readonly kernel?: ModelKernel
+  readonly config?: ConfigInput
+}
+
+export class NftModeLab extends PipelineLab {
+  constructor({ nftNamespace, kernel, config = {} }: NftModeLabOptions = {}) {
+    const opened = kernel ?? openModelKernel(nftNamespace === undefined ? {} : { nftNamespace })
+    super({ kernel: opened, config: { ...config, mode: 'nftables' } })
+  }
+
+  get namespace(): ModelNftNamespace {
+    return this.kernel.nftables.namespace
+  }
+
+  /** Number of transactions so far. */
+  get writes(): number {
+    return this.kernel.nftables.transactions.length
+  }
+
+  /** The operations of all transactions since this number of writes, as nft writes them. */
+  writtenSince(writes: number): readonly string[] {
+    const texts = this.kernel.nftables.transactions.slice(writes).map((each) => printTransaction(each))
+    return texts.flatMap((text) => text.trimEnd().split('\n'))
+  }
+
+  /** Sends a transaction of another program. */
+  async asOther(...ops: readonly NfOp[]): Promise<void> {
+    const other = new ModelNftables(this.namespace)
+    const { failures } = await other.apply(ops)
+    for (const { error } of failures) throw error
+    await other.close()
+  }
+}
+
+/** All that the tables of both families hold, as sorted commands: equal states are equal lists. */
+export function nftLines(namespace: ModelNftNamespace): readonly string[] {
+  return (['ipv4', 'ipv6'] as const).flatMap((family) => linesOf(namespace, family)).toSorted()
+}
+
+function linesOf(namespace: ModelNftNamespace, family: IpFamily): readonly string[] {
+  const tables = [...namespace.tables[family].values()]
+  return tables.flatMap(({ state, chains, sets }) => {
+    const ops: NfOp[] = [{ op: 'add-table', table: state }]
+    for (const { chain, rules } of chains.values()) {
+      ops.push({ op: 'add-chain', chain })
+      for (const rule of rules) ops.push({ op: 'add-rule', rule })
+    }
+    for (const { set, elements } of sets.values()) {
+      ops.push({ op: 'add-set', set })
+      for (const element of elements.values()) {
+        const one = new NfElements(set)
+        element.addTo(one)
+        ops.push({ op: 'add-elements', elements: one })
+      }
+    }
+    const known = [...sets.values()].map(({ set }) => set)
+    // The place of a rule counts.
+    return ops.map((op, index) => {
+      const text = printTransaction([op], known).trimEnd()
+      return op.op === 'add-rule' ? `${text} # ${placeOf(ops, index)}` : text
+    })
+  })
+}
+
+/** Index of the rule in its chain. */
+function placeOf(ops: readonly NfOp[], index: number): number {
+  return index - ops.slice(0, index).findLastIndex(({ op }) => op === 'add-chain') - 1
+}

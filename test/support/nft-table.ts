@@ -1,0 +1,84 @@
+// The table of nftables mode for some routes: kube-proxy's default settings, and the transaction that makes the whole table.
+import type { IpFamily } from '../../src/address.js'
+import { NfElements, type NfOp, type NfTransaction, packFields } from '../../src/kernel/index.js'
+import {
+  compileRoute,
+  compileStructure,
+  type DesiredElement,
+  type DesiredFrontend,
+  type DesiredRoute,
+  elementsOf,
+  type NftModeSettings,
+  schemaOf,
+  type Structure,
+  type StructureUse,
+} from '../../src/modes/nftables/index.js'
+import type { Route } from '../../src/routing/index.js'
+
+export function makeNftSettings(
+  family: IpFamily = 'ipv4',
+  rest: Partial<NftModeSettings> = {},
+): NftModeSettings {
+  return {
+    family,
+    masqueradeMark: 0x4000,
+    masqueradeAll: false,
+    localDetector: undefined,
+    nodePortAddresses: 'all',
+    nodeIP: undefined,
+    nodeName: 'node-a',
+    ...rest,
+  }
+}
+
+/** What the routes need of chains and sets. */
+export function useOf(routes: readonly DesiredRoute[]): StructureUse {
+  const frontends = routes.flatMap((route) => route.frontends)
+  const ofKind = (kind: string): readonly DesiredFrontend[] =>
+    frontends.filter(({ frontend }) => frontend.kind === kind)
+  const use = (some: readonly DesiredFrontend[]): StructureUse['services'] => ({
+    counts: positive(some.map(({ backends }) => backends.length)),
+    shortCircuitCounts: positive(some.map(({ shortCircuit }) => shortCircuit.length)),
+    affinitySeconds: positive(some.map(({ affinitySeconds }) => affinitySeconds)),
+  })
+  const ranges = frontends.flatMap(({ allowedSources = [] }) => allowedSources)
+  return {
+    services: use(ofKind('address')),
+    nodePorts: use(ofKind('node-port')),
+    prefixLengths: positive(ranges.map(({ prefixLength }) => prefixLength)),
+  }
+}
+
+function positive(numbers: readonly number[]): ReadonlySet<number> {
+  return new Set(numbers.filter((number) => number > 0))
+}
+
+/** Makes sets, chains and rules. */
+export function structureOps({ table, sets, chains }: Structure): NfTransaction {
+  return [
+    { op: 'add-table', table },
+    ...sets.map((set): NfOp => ({ op: 'add-set', set })),
+    ...chains.map(({ chain }): NfOp => ({ op: 'add-chain', chain })),
+    ...chains.flatMap(({ rules }) => rules.map((rule): NfOp => ({ op: 'add-rule', rule }))),
+  ]
+}
+
+export function elementOp({ set, key, data }: DesiredElement): NfOp {
+  const fields = typeof set.data === 'object' ? set.data : []
+  const value = data === undefined ? {} : { data: packFields(fields, data) }
+  return { op: 'add-elements', elements: new NfElements(set).add(packFields(set.key, key), value) }
+}
+
+/** The whole table with the elements of the routes and of the node's addresses. */
+export function tableOps(settings: NftModeSettings, routes: readonly Route[]): NfTransaction {
+  const desired = routes.map((route) => compileRoute(route, settings))
+  const { nodePortAddresses, family } = settings
+  const elements = [
+    ...(nodePortAddresses === 'all' ? [] : nodePortAddresses).map((address) => ({
+      set: schemaOf(family).nodePortIPs,
+      key: [address],
+    })),
+    ...desired.flatMap((route) => [...elementsOf(route, family)]),
+  ]
+  return [...structureOps(compileStructure(settings, useOf(desired))), ...elements.map(elementOp)]
+}

@@ -1,0 +1,307 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { printTransaction } from '../../../../src/kernel/index.js'
+import {
+  compileStructure,
+  type NftModeSettings,
+  type StructureUse,
+} from '../../../../src/modes/nftables/index.js'
+import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
+import { cidr, ip } from '../../../support/routes.js'
+
+interface SomeUse {
+  readonly counts?: readonly number[]
+  readonly shortCircuitCounts?: readonly number[]
+  readonly affinitySeconds?: readonly number[]
+}
+
+function use({ counts = [], shortCircuitCounts = [], affinitySeconds = [] }: SomeUse = {}) {
+  return {
+    counts: new Set(counts),
+    shortCircuitCounts: new Set(shortCircuitCounts),
+    affinitySeconds: new Set(affinitySeconds),
+  }
+}
+
+const nothing: StructureUse = { services: use(), nodePorts: use(), prefixLengths: new Set() }
+
+function commands(settings: NftModeSettings, rest: Partial<StructureUse>): readonly string[] {
+  const ops = structureOps(compileStructure(settings, { ...nothing, ...rest }))
+  return printTransaction(ops).trimEnd().split('\n')
+}
+
+/** Number of commands for Services with 1 to `largest` endpoints. */
+function sizeFor(largest: number): number {
+  const counts = Array.from({ length: largest }, (_, index) => index + 1)
+  return commands(makeNftSettings(), { services: use({ counts }) }).length
+}
+
+/** The rules of some chains, without the words that all of them begin with. */
+function rulesOf(settings: NftModeSettings, rest: Partial<StructureUse>, chains: RegExp): readonly string[] {
+  const prefix = /^add rule ip6? kube-proxy /
+  return commands(settings, rest)
+    .filter((line) => prefix.test(line))
+    .map((line) => line.replace(prefix, ''))
+    .filter((line) => chains.test(line))
+}
+
+describe('the structure of nftables mode', () => {
+  it('prints as commands of nft', () => {
+    const settings = makeNftSettings('ipv6', { nodePortAddresses: [ip('2001:db8::1')] })
+    assert.equal(
+      commands(settings, { services: use({ counts: [1] }) }).join('\n'),
+      [
+        'add table ip6 kube-proxy { comment "rules for Services" ; }',
+        'add set ip6 kube-proxy cluster-ips { type ipv6_addr ; comment "Active ClusterIPs" ; }',
+        'add set ip6 kube-proxy nodeport-ips { type ipv6_addr ; comment "IPs that accept NodePort traffic" ; }',
+        'add set ip6 kube-proxy service-cidrs { type ipv6_addr ; flags interval ; comment "networks of ClusterIPs" ; }',
+        'add set ip6 kube-proxy hairpin-connections { type ipv6_addr . ipv6_addr . inet_proto . inet_service ; comment "service hairpin connections" ; }',
+        'add map ip6 kube-proxy service-endpoint-counts { type ipv6_addr . inet_proto . inet_service : inet_service ; comment "number of endpoints of services" ; }',
+        'add map ip6 kube-proxy service-endpoints { typeof ip6 daddr . meta l4proto . th dport . numgen random mod 2 : ip6 daddr . th dport ; comment "endpoints of services, from index 0, and for short circuits from index 2147483648" ; }',
+        'add map ip6 kube-proxy short-circuit-counts { type ipv6_addr . inet_proto . inet_service : inet_service ; comment "number of endpoints of services for pods and this node" ; }',
+        'add set ip6 kube-proxy masqueraded-services { type ipv6_addr . inet_proto . inet_service ; comment "services whose clients are masqueraded" ; }',
+        'add set ip6 kube-proxy rejected-services { type ipv6_addr . inet_proto . inet_service ; comment "services without endpoints" ; }',
+        'add set ip6 kube-proxy dropped-services { type ipv6_addr . inet_proto . inet_service ; comment "services without endpoints on this node" ; }',
+        'add map ip6 kube-proxy nodeport-endpoint-counts { type inet_proto . inet_service : inet_service ; comment "number of endpoints of nodeports" ; }',
+        'add map ip6 kube-proxy nodeport-endpoints { typeof meta l4proto . th dport . numgen random mod 2 : ip6 daddr . th dport ; comment "endpoints of nodeports, from index 0, and for short circuits from index 2147483648" ; }',
+        'add map ip6 kube-proxy short-circuit-nodeport-counts { type inet_proto . inet_service : inet_service ; comment "number of endpoints of nodeports for pods and this node" ; }',
+        'add set ip6 kube-proxy masqueraded-nodeports { type inet_proto . inet_service ; comment "nodeports whose clients are masqueraded" ; }',
+        'add set ip6 kube-proxy rejected-nodeports { type inet_proto . inet_service ; comment "nodeports without endpoints" ; }',
+        'add set ip6 kube-proxy dropped-nodeports { type inet_proto . inet_service ; comment "nodeports without endpoints on this node" ; }',
+        'add set ip6 kube-proxy firewalled-services { type ipv6_addr . inet_proto . inet_service ; comment "services with loadBalancerSourceRanges" ; }',
+        'add chain ip6 kube-proxy services',
+        'add chain ip6 kube-proxy service-traffic',
+        'add chain ip6 kube-proxy service-1',
+        'add chain ip6 kube-proxy nodeports',
+        'add chain ip6 kube-proxy nodeport-traffic',
+        'add chain ip6 kube-proxy masquerading',
+        'add chain ip6 kube-proxy service-endpoints-check',
+        'add chain ip6 kube-proxy nodeport-endpoints-check',
+        'add chain ip6 kube-proxy cluster-ips-check',
+        'add chain ip6 kube-proxy firewall-check',
+        'add chain ip6 kube-proxy firewall',
+        'add chain ip6 kube-proxy filter-prerouting-pre-dnat { type filter hook prerouting priority -110 ; policy accept ; }',
+        'add chain ip6 kube-proxy filter-output-pre-dnat { type filter hook output priority -110 ; policy accept ; }',
+        'add chain ip6 kube-proxy filter-input { type filter hook input priority 0 ; policy accept ; }',
+        'add chain ip6 kube-proxy filter-forward { type filter hook forward priority 0 ; policy accept ; }',
+        'add chain ip6 kube-proxy filter-output { type filter hook output priority 0 ; policy accept ; }',
+        'add chain ip6 kube-proxy nat-prerouting { type nat hook prerouting priority -100 ; policy accept ; }',
+        'add chain ip6 kube-proxy nat-output { type nat hook output priority -100 ; policy accept ; }',
+        'add chain ip6 kube-proxy nat-postrouting { type nat hook postrouting priority 100 ; policy accept ; }',
+        'add rule ip6 kube-proxy services ip6 daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
+        'add rule ip6 kube-proxy services ip6 daddr @nodeport-ips goto nodeports',
+        'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
+        'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport map @service-endpoint-counts 1 goto service-1',
+        'add rule ip6 kube-proxy service-1 dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
+        'add rule ip6 kube-proxy nodeports meta l4proto . th dport map @nodeport-endpoint-counts != 0 goto nodeport-traffic',
+        'add rule ip6 kube-proxy nodeport-traffic meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000',
+        'add rule ip6 kube-proxy masquerading meta mark & 0x00004000 != 0x00000000 meta mark set meta mark ^ 0x00004000 masquerade fully-random',
+        'add rule ip6 kube-proxy masquerading ct status dnat ip6 saddr . ip6 daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random',
+        'add rule ip6 kube-proxy service-endpoints-check ip6 daddr . meta l4proto . th dport @dropped-services drop',
+        'add rule ip6 kube-proxy service-endpoints-check ip6 daddr . meta l4proto . th dport @rejected-services reject with icmpv6 port-unreachable',
+        'add rule ip6 kube-proxy nodeport-endpoints-check ip6 daddr @nodeport-ips meta l4proto . th dport @dropped-nodeports drop',
+        'add rule ip6 kube-proxy nodeport-endpoints-check ip6 daddr @nodeport-ips meta l4proto . th dport @rejected-nodeports reject with icmpv6 port-unreachable',
+        'add rule ip6 kube-proxy cluster-ips-check ip6 daddr @cluster-ips reject with icmpv6 port-unreachable comment "Reject traffic to invalid ports of ClusterIPs"',
+        'add rule ip6 kube-proxy cluster-ips-check ip6 daddr @service-cidrs drop comment "Drop traffic to unallocated ClusterIPs"',
+        'add rule ip6 kube-proxy firewall-check ip6 daddr . meta l4proto . th dport @firewalled-services goto firewall',
+        'add rule ip6 kube-proxy firewall drop',
+        'add rule ip6 kube-proxy filter-prerouting-pre-dnat ct state new jump firewall-check',
+        'add rule ip6 kube-proxy filter-output-pre-dnat ct state new jump firewall-check',
+        'add rule ip6 kube-proxy filter-input ct state new jump nodeport-endpoints-check',
+        'add rule ip6 kube-proxy filter-input ct state new jump service-endpoints-check',
+        'add rule ip6 kube-proxy filter-forward ct state new jump service-endpoints-check',
+        'add rule ip6 kube-proxy filter-forward ct state new jump cluster-ips-check',
+        'add rule ip6 kube-proxy filter-output ct state new jump service-endpoints-check',
+        'add rule ip6 kube-proxy filter-output ct state new jump cluster-ips-check',
+        'add rule ip6 kube-proxy nat-prerouting jump services',
+        'add rule ip6 kube-proxy nat-output jump services',
+        'add rule ip6 kube-proxy nat-postrouting jump masquerading',
+      ].join('\n'),
+    )
+  })
+
+  const cases: readonly {
+    readonly name: string
+    readonly settings?: Partial<NftModeSettings>
+    readonly use: Partial<StructureUse>
+    readonly chains: RegExp
+    readonly rules: readonly string[]
+  }[] = [
+    {
+      name: 'F-047 all connections to cluster IPs are masqueraded',
+      settings: { masqueradeAll: true, localDetector: { kind: 'interface', name: 'cali+' } },
+      use: {},
+      chains: /@cluster-ips .*mark/,
+      rules: [
+        'service-traffic ip daddr @cluster-ips meta mark set meta mark | 0x00004000 comment "masquerade all clusterIP traffic"',
+      ],
+    },
+    {
+      name: 'F-048 those of other interfaces',
+      settings: { localDetector: { kind: 'interface', name: 'cali+' } },
+      use: {},
+      chains: /@cluster-ips .*mark/,
+      rules: [
+        'service-traffic ip daddr @cluster-ips meta iifname != "cali*" meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
+      ],
+    },
+    {
+      name: 'F-048 none without a detector',
+      use: {},
+      chains: /@cluster-ips .*mark/,
+      rules: [],
+    },
+    {
+      name: 'F-051 short circuits of pods and of the node, with session affinity',
+      settings: { localDetector: { kind: 'cidr', cidr: cidr('10.244.1.0/24') } },
+      use: { services: use({ counts: [2], shortCircuitCounts: [3], affinitySeconds: [60] }) },
+      chains: /^(services|service-traffic|short-circuit-\S+) /,
+      rules: [
+        'services ip daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
+        'services ip daddr . meta l4proto . th dport map @short-circuit-counts != 0 goto short-circuit-service-sources',
+        'services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports',
+        'service-traffic ip daddr @cluster-ips ip saddr & 255.255.255.0 != 10.244.1.0 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
+        'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
+        'service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts != 0 jump short-circuit-service-sources',
+        'service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
+        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts 2 goto service-2',
+        'short-circuit-service-sources ip saddr & 255.255.255.0 10.244.1.0 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
+        'short-circuit-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
+        'short-circuit-service-sources fib saddr type local goto short-circuit-service-traffic comment "short-circuit local traffic"',
+        'short-circuit-service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
+        'short-circuit-service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts 3 goto short-circuit-service-3',
+        'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 offset 2147483648 map @service-endpoints',
+        'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
+      ],
+    },
+    {
+      name: 'F-051 without a detector only those of the node',
+      use: { nodePorts: use({ shortCircuitCounts: [1] }) },
+      chains: /^(nodeports|nodeport-traffic|short-circuit-\S+) /,
+      rules: [
+        'nodeports meta l4proto . th dport map @nodeport-endpoint-counts != 0 goto nodeport-traffic',
+        'nodeports meta l4proto . th dport map @short-circuit-nodeport-counts != 0 goto short-circuit-nodeport-sources',
+        'nodeport-traffic meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000',
+        'nodeport-traffic meta l4proto . th dport map @short-circuit-nodeport-counts != 0 jump short-circuit-nodeport-sources',
+        'short-circuit-nodeport-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
+        'short-circuit-nodeport-sources fib saddr type local goto short-circuit-nodeport-traffic comment "short-circuit local traffic"',
+        'short-circuit-nodeport-traffic meta l4proto . th dport map @short-circuit-nodeport-counts 1 goto short-circuit-nodeport-1',
+        'short-circuit-nodeport-1 dnat ip to meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @nodeport-endpoints',
+      ],
+    },
+    {
+      name: 'F-056 a lookup per prefix length',
+      use: { prefixLengths: new Set([32, 8, 25]) },
+      chains: /^firewall/,
+      rules: [
+        'firewall-check ip daddr . meta l4proto . th dport @firewalled-services goto firewall',
+        'firewall ip daddr . meta l4proto . th dport . ip saddr & 255.0.0.0 @allowed-sources-8 return',
+        'firewall ip daddr . meta l4proto . th dport . ip saddr & 255.255.255.128 @allowed-sources-25 return',
+        'firewall ip daddr . meta l4proto . th dport . ip saddr @allowed-sources-32 return',
+        'firewall drop',
+      ],
+    },
+    {
+      name: 'F-063 node ports on certain addresses',
+      settings: { nodePortAddresses: [ip('192.0.2.1')] },
+      use: {},
+      chains: /^(services|nodeport-endpoints-check) /,
+      rules: [
+        'services ip daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
+        'services ip daddr @nodeport-ips goto nodeports',
+        'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @dropped-nodeports drop',
+        'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @rejected-nodeports reject with icmp port-unreachable',
+      ],
+    },
+    {
+      name: 'session affinity of node ports is not recorded for a Service port of the same number',
+      settings: { nodePortAddresses: [ip('192.0.2.1')] },
+      use: { services: use({ affinitySeconds: [60] }), nodePorts: use({ affinitySeconds: [10_800] }) },
+      chains: /^(session-affinity-update|filter-\S+) .*(update|return|affinity)/,
+      rules: [
+        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst @session-affinity-services-60 update @session-affinity { ip saddr . ct original ip daddr . meta l4proto . ct original proto-dst timeout 1m : ip daddr . th dport }',
+        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst map @service-endpoint-counts != 0 return',
+        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst map @short-circuit-counts != 0 return',
+        'session-affinity-update ct original ip daddr @nodeport-ips meta l4proto . ct original proto-dst @session-affinity-nodeports-10800 update @session-affinity-nodeports { ip saddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }',
+        'filter-input ct state new ct status dnat jump session-affinity-update',
+        'filter-forward ct state new ct status dnat jump session-affinity-update',
+        'filter-output ct state new ct status dnat jump session-affinity-update',
+      ],
+    },
+    {
+      name: 'counts are compared in buckets of 16, in ascending order',
+      use: { services: use({ counts: Array.from({ length: 18 }, (_, index) => 10 * (18 - index)) }) },
+      chains: /^(service-traffic|service-bucket-\d+) /,
+      rules: [
+        'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
+        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 160 goto service-bucket-0',
+        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 180 goto service-bucket-1',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 10 goto service-10',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 20 goto service-20',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 30 goto service-30',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 40 goto service-40',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 50 goto service-50',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 60 goto service-60',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 70 goto service-70',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 80 goto service-80',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 90 goto service-90',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 100 goto service-100',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 110 goto service-110',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 120 goto service-120',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 130 goto service-130',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 140 goto service-140',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 150 goto service-150',
+        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 160 goto service-160',
+        'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 170 goto service-170',
+        'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 180 goto service-180',
+      ],
+    },
+  ]
+  for (const { name, settings, use: used, chains, rules } of cases) {
+    it(name, () => assert.deepEqual(rulesOf(makeNftSettings('ipv4', settings), used, chains), rules))
+  }
+
+  it('has a chain per number of endpoints, whose second rule is for a moment', () => {
+    const used = { services: use({ counts: [1, 3], shortCircuitCounts: [2] }) }
+    assert.deepEqual(rulesOf(makeNftSettings(), used, /^(short-circuit-)?service-\d/), [
+      'service-1 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
+      'service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 map @service-endpoints',
+      'service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
+      'short-circuit-service-2 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 2 offset 2147483648 map @service-endpoints',
+      'short-circuit-service-2 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
+    ])
+  })
+
+  it('is the same for the same use, whatever its order', () => {
+    const one = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [3, 1, 200] }) })
+    const other = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [200, 3, 1] }) })
+    assert.deepEqual(one, other)
+  })
+
+  it('grows with what is in use only', () => {
+    // Per number: a chain, its two rules, the comparison; a bucket has a chain and a rule.
+    assert.equal(sizeFor(160) - sizeFor(32), 128 * 4 + 8 * 2)
+  })
+
+  it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
+    const everything = use({ counts: [1, 2], shortCircuitCounts: [1], affinitySeconds: [60] })
+    const { sets, chains } = compileStructure(makeNftSettings('ipv4', { nodePortAddresses: [] }), {
+      services: everything,
+      nodePorts: everything,
+      prefixLengths: new Set([8]),
+    })
+    const names = [...sets.map(({ set }) => set), ...chains.map(({ chain }) => chain.chain)]
+    assert.equal(new Set(names).size, names.length)
+    const otherTypes = [
+      'service-ips',
+      'service-nodeports',
+      'no-endpoint-services',
+      'no-endpoint-nodeports',
+      'firewall-ips',
+    ]
+    const foreign = names.filter(
+      (name) => name.startsWith('affinity-') || name.includes('/') || otherTypes.includes(name),
+    )
+    assert.deepEqual(foreign, [])
+  })
+})
