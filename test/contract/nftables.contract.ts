@@ -150,7 +150,10 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       const [found] = await nftables.tables('ipv4')
       assert.deepEqual({ family: found?.family, table: found?.table }, table)
       assert.deepEqual(await nftables.tables('ipv6'), [])
-      assert.deepEqual(await nftables.chains({ ...table, table: 'absent' }), [])
+      const absent = { ...table, table: 'absent' }
+      assert.deepEqual(await nftables.chains(absent), [])
+      assert.deepEqual(await nftables.sets(absent), [])
+      assert.deepEqual(await nftables.rules(absent), [])
       const names = (await nftables.sets(table)).map(({ set }) => set)
       assert.deepEqual(names.toSorted(), ['cluster-ips', 'service-ips'])
     })
