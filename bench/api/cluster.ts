@@ -107,15 +107,16 @@ export function changedService(
   }: { readonly index: number; readonly type: 'ADDED' | 'DELETED'; readonly change: number },
 ): Change {
   const version = services + 2 + change
-  const [endpoint = '', ...others] = realServersOf(index, reals)
-  const documents = {
-    Service: serviceDocument(index),
-    EndpointSlice: sliceDocument(index, [endpoint, ...others]),
-  }
-  const events = (['Service', 'EndpointSlice'] as const).map(
-    (kind) => [kind, protobufWriter.event(type, kind, withVersion(documents[kind], version))] as const,
-  )
-  return { vip: vip(index), endpoint, events }
+  const addresses = realServersOf(index, reals)
+  const eventOf = (kind: 'Service' | 'EndpointSlice', document: Document): readonly [Kind, Buffer] => [
+    kind,
+    protobufWriter.event(type, kind, withVersion(document, version)),
+  ]
+  const service = eventOf('Service', serviceDocument(index))
+  const slice = eventOf('EndpointSlice', sliceDocument(index, addresses))
+  // A Service without endpoints is refused by an ICMP message, and a client on the same machine waits 200 ms then.
+  const events = type === 'ADDED' ? [slice, service] : [service, slice]
+  return { vip: vip(index), endpoint: addresses[0] ?? '', events }
 }
 
 export interface Change {
