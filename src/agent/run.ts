@@ -95,6 +95,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       agent = built
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
+      if (built.mode === 'nftables') source.followServiceCidrs?.()
       sender.record(startOf(name))
       end.onFailureOf(reading)
       end.onFailureOf(built.nodeWatch.end)

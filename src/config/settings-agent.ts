@@ -75,7 +75,7 @@ const task = [
   viaductSetting('manifests', t.text, '', {
     flag: 'manifests',
     metavar: 'DIR',
-    help: 'folder with Services, EndpointSlices and Nodes as YAML or JSON, instead of an API server; Viaduct follows changes',
+    help: 'folder with Services, EndpointSlices, Nodes and ServiceCIDRs as YAML or JSON, instead of an API server; Viaduct follows changes',
     ...path,
   }),
 ] as const

@@ -1,7 +1,7 @@
 import type { CountUp, EventLabels, Metrics } from '../metrics/index.js'
 import type { ObjectEvent } from '../source/index.js'
 
-const kinds: readonly EventLabels['kind'][] = ['Service', 'EndpointSlice', 'Node']
+const kinds: readonly EventLabels['kind'][] = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR']
 const types: readonly EventLabels['type'][] = ['set', 'delete']
 
 interface Cell {
@@ -19,6 +19,7 @@ export class EventCounts {
       Service: cell({ kind: 'Service', type }),
       EndpointSlice: cell({ kind: 'EndpointSlice', type }),
       Node: cell({ kind: 'Node', type }),
+      ServiceCIDR: cell({ kind: 'ServiceCIDR', type }),
     })
     this.#cells = { set: row('set'), delete: row('delete') }
   }
@@ -29,7 +30,7 @@ export class EventCounts {
       if (event.type === 'set') this.#cells.set[event.object.kind].count++
       else if (event.type === 'delete') this.#cells.delete[event.kind].count++
     }
-    const totals = { Service: 0, EndpointSlice: 0, Node: 0 }
+    const totals = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0 }
     for (const type of types) {
       for (const kind of kinds) {
         const cell = this.#cells[type][kind]

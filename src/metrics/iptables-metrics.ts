@@ -22,9 +22,9 @@ export interface RuleMetrics {
 
 /** Metrics of one IP family, labels bound in advance. */
 export interface IptablesMetrics {
-  /** Full syncs of iptables mode: complete writes or comparisons. */
+  /** Full syncs of iptables and nftables mode: complete writes or comparisons. */
   readonly fullSyncDurationSeconds: Observation
-  /** Partial syncs of iptables mode, which write only changes. */
+  /** Partial syncs of iptables and nftables mode, which write only changes. */
   readonly partialSyncDurationSeconds: Observation
   /** Failed writes of a table. */
   readonly iptablesRestoreFailures: CountUp

@@ -3,6 +3,7 @@
 import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type ApiRequestReport, openApiMetrics } from './api-metrics.js'
 import { type IptablesMetrics, IptablesVectors } from './iptables-metrics.js'
+import { type NftablesMetrics, NftablesVectors } from './nftables-metrics.js'
 import {
   type CountUp,
   type IpFamilyLabel,
@@ -26,12 +27,12 @@ export interface OperationMetrics {
 
 /** An operation and its result. */
 export interface EventLabels {
-  readonly kind: 'Service' | 'EndpointSlice' | 'Node'
+  readonly kind: 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR'
   readonly type: 'set' | 'delete'
 }
 
 /** Metrics of one IP family's pipeline, labels bound in advance. */
-export interface FamilyMetrics extends IptablesMetrics {
+export interface FamilyMetrics extends IptablesMetrics, NftablesMetrics {
   readonly syncDurationSeconds: Observation
   /** Time of the last successful sync, in Unix seconds. */
   readonly lastSyncTimestampSeconds: Level
@@ -151,6 +152,7 @@ export function openMetrics(registry: Registry): Metrics {
 
 class FamilyVectors {
   readonly #iptables: IptablesVectors
+  readonly #nftables: NftablesVectors
   readonly #syncDuration: Histogram<'ip_family'>
   readonly #programming: Histogram<'ip_family'>
   readonly #eventToKernel: Histogram<'ip_family'>
@@ -167,6 +169,7 @@ class FamilyVectors {
 
   constructor(registry: Registry) {
     this.#iptables = new IptablesVectors(registry)
+    this.#nftables = new NftablesVectors(registry)
     this.#syncDuration = histogram(
       registry,
       'kubeproxy_sync_proxy_rules_duration_seconds',
@@ -242,6 +245,7 @@ class FamilyVectors {
       networkProgrammingSeconds: this.#programming.labels(label),
       eventToKernelSeconds: this.#eventToKernel.labels(label),
       ...this.#iptables.bind(family),
+      ...this.#nftables.bind(family),
       noLocalEndpoints: (policy) => this.#noLocalEndpoints.labels({ ...label, traffic_policy: policy }),
       lastSyncTimestampSeconds: this.#lastSync.labels(label),
       lastQueuedTimestampSeconds: this.#lastQueued.labels(label),

@@ -1,8 +1,9 @@
-// In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks.
+// In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks; service networks.
 // Never: a choice among endpoints (routing/), I/O, a clock.
-// Owner of: the last known Services and EndpointSlices, for one IP family.
+// Owner of: the last known Services, EndpointSlices and ServiceCIDRs, for one IP family.
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
+export { ServiceCidrs } from './service-cidrs.js'
 export { Tracker, type ReportProblems } from './tracker.js'
 export { servicePortKey, servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
 export type { Endpoint } from './endpoint.js'

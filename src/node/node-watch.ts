@@ -98,7 +98,7 @@ export class NodeWatch {
       if (event.kind !== 'Node' || event.key.name !== name) return change
       this.#isThere = false
       log.info('Node is deleted: its last known facts stay in force', { node: name })
-    } else if (event.object.kind === 'Node' && event.object.name === name) {
+    } else if (event.type === 'set' && event.object.kind === 'Node' && event.object.name === name) {
       this.#isThere = true
       this.#compare(before, node.facts)
     }

@@ -1,5 +1,6 @@
 // Kubernetes objects reduced to the fields that kube-proxy reads (kube-proxy's behaviour: spec section 0.2), defaults of
 // the API server filled in. They end at routing/.
+import type { Cidr } from '../address.js'
 
 /** The labels that objects keep. Others are dropped. */
 export const readLabels = {
@@ -115,7 +116,14 @@ export interface NodeObject extends ObjectKey {
   readonly deleted: boolean
 }
 
-export type KubernetesObject = Service | EndpointSlice | NodeObject
+/** Addresses for cluster IPs. */
+export interface ServiceCidr extends ObjectKey {
+  readonly kind: 'ServiceCIDR'
+  /** One network, or one of each family. */
+  readonly cidrs: readonly Cidr[]
+}
+
+export type KubernetesObject = Service | EndpointSlice | NodeObject | ServiceCidr
 
 /** One change of an object, or a milestone of the first listing. */
 export type ObjectEvent =
@@ -123,13 +131,17 @@ export type ObjectEvent =
   | { readonly type: 'delete'; readonly kind: KubernetesObject['kind']; readonly key: ObjectKey }
   /** All readable objects have been delivered, but some objects cannot be read. `synced` follows when they can. */
   | { readonly type: 'listed' }
-  /** All objects have been delivered. Comes once. */
-  | { readonly type: 'synced' }
+  /** All objects have been delivered; ServiceCIDRs only as the event says. Comes once. */
+  | { readonly type: 'synced'; readonly withServiceCidrs?: true }
+  /** All ServiceCIDRs that can be read have been delivered. Comes once, from a source that follows them apart. */
+  | { readonly type: 'service-cidrs-listed' }
 
 /** Delivers Kubernetes objects and their changes as events, in order, in batches that were seen together. */
 export interface Source {
   /** Resolves when the first listing has been delivered, `synced` or `listed` included. Throws ConfigError when it can never work. */
   start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void>
+  /** Delivers ServiceCIDRs too. Nothing waits for them. Absent: the source delivers them unasked. */
+  followServiceCidrs?(): void
   /** Idempotent; after it resolves nothing more is delivered. */
   stop(): Promise<void>
 }

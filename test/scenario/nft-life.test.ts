@@ -9,6 +9,7 @@ import { openModelKernel } from '../model/index.js'
 import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
 import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip } from '../support/pipeline-lab.js'
+import { cidr } from '../support/routes.js'
 
 const listed: ObjectEvent = { type: 'listed' }
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
@@ -33,6 +34,14 @@ function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
     .toSorted()
 }
 
+function networks(...texts: readonly string[]): ObjectEvent {
+  return set({ kind: 'ServiceCIDR', namespace: '', name: 'kubernetes', cidrs: texts.map(cidr) })
+}
+
+function rangesOf(lab: NftModeLab): readonly string[] {
+  return find(lab, 'add element', ' service-cidrs ')
+}
+
 describe('nftables mode', () => {
   it('brings Services and their changes into the table, each change in one transaction', async () => {
     const lab = await started(...web, ...shop)
@@ -47,13 +56,12 @@ describe('nftables mode', () => {
     await lab.stop()
   })
 
-  it('is in force with what a fresh start would write, whatever came before', async () => {
+  it('is in force with what a fresh start would write, for any history', async () => {
     const lab = await started(...web)
     await lab.deliver(...shop, set(slice('web-1', 'web', [])))
     await lab.deliver(...web, remove('EndpointSlice', 'shop-1'), ...shop)
     const fresh = await started(...web, ...shop)
-    const elements = (of: NftModeLab): readonly string[] => find(of, 'add element')
-    assert.deepEqual(elements(lab), elements(fresh))
+    assert.deepEqual(find(lab, 'add element'), find(fresh, 'add element'))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
@@ -117,6 +125,35 @@ describe('nftables mode', () => {
     await kernel.routes.apply([{ op: 'remove-address', address }])
     await lab.clock.advance(0)
     assert.equal(inKernel(), 0)
+    await lab.stop()
+  })
+
+  const cidrsListed: ObjectEvent = { type: 'service-cidrs-listed' }
+
+  it('ServiceCIDRs take effect at once, those of its own family', async () => {
+    const lab = await started(...web, networks('10.96.0.0/16'))
+    assert.deepEqual(rangesOf(lab), [], 'not all are known')
+    await lab.deliver(cidrsListed)
+    assert.match(rangesOf(lab).join(), /10\.96\.0\.0/u)
+    const { writes } = lab
+    await lab.deliver(networks('10.96.0.0/12', 'fd00::/108'))
+    assert.match(rangesOf(lab).join(), /10\.96\.0\.0-10\.111\.255\.255|10\.96\.0\.0\/12/u)
+    assert.equal(nftLines(lab.namespace).filter((line) => line.includes('service-cidrs { fd00::')).length, 1)
+    assert.equal(lab.writes - writes, 2, 'one for each family')
+    await lab.deliver(remove('ServiceCIDR', 'kubernetes'))
+    assert.deepEqual(rangesOf(lab), [])
+    await lab.stop()
+  })
+
+  it('keeps the networks of a former run until all ServiceCIDRs are known', async () => {
+    const former = await started(...web, networks('10.96.0.0/16'), cidrsListed)
+    await former.stop()
+    const before = nftLines(former.namespace)
+    const lab = new NftModeLab({ nftNamespace: former.namespace })
+    await lab.deliver(...web, synced)
+    await lab.deliver(networks('10.96.0.0/16'), cidrsListed)
+    assert.deepEqual(lab.writtenSince(0), [])
+    assert.deepEqual(nftLines(lab.namespace), before)
     await lab.stop()
   })
 
@@ -277,12 +314,12 @@ describe('a table that has another owner', () => {
     await lab.deliver(synced)
     const fresh = await started(...web)
     const content = (of: NftModeLab): readonly string[] =>
-      find(of, '').filter((line) => !/^add table/u.test(line))
+      find(of, '').filter((line) => !line.startsWith('add table'))
     assert.deepEqual(content(lab), content(fresh))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
-  it('with the flag owner: it is told once, and stays as it is', async () => {
+  it('with the flag owner: it is reported once, and stays as it is', async () => {
     const lab = new NftModeLab()
     const other = new NftModeLab({ nftNamespace: lab.namespace })
     await other.kernel.nftables.apply([{ op: 'add-table', table: { ...ours, flags: ['owner'] } }])
@@ -324,6 +361,26 @@ const kubeProxyTable: readonly NfOp[] = [
   },
 ]
 
+/** The value of a metric for IPv4; 0 without one. */
+async function metric(lab: NftModeLab, name: string): Promise<number> {
+  const text = await lab.registry.metrics()
+  const line = text.split('\n').find((each) => each.startsWith(`${name}{ip_family="IPv4"`))
+  return Number(line?.split(' ').at(-1) ?? 0)
+}
+
+describe('what metrics count', () => {
+  it('full and partial syncs, transactions, and objects', async () => {
+    const lab = await started(...web)
+    await lab.deliver(...shop)
+    assert.equal(await metric(lab, 'kubeproxy_sync_full_proxy_rules_duration_seconds_count'), 1)
+    assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 1)
+    assert.equal(await metric(lab, 'viaduct_nftables_transaction_seconds_count'), 2)
+    assert.equal(await metric(lab, 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total'), 0)
+    assert.equal(await metric(lab, 'viaduct_ledger_objects'), 2)
+    await lab.stop()
+  })
+})
+
 describe('a kernel that refuses', () => {
   it('is asked again; health says so meanwhile', async () => {
     const lab = new NftModeLab()
@@ -334,6 +391,7 @@ describe('a kernel that refuses', () => {
       lab.synchronizer.health.map(({ isHealthy }) => isHealthy),
       [false, false],
     )
+    assert.ok((await metric(lab, 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total')) > 2)
     lab.kernel.nftables.plan = {}
     await lab.clock.advance(31_000)
     assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])

@@ -1,6 +1,6 @@
 // Objects of the Kubernetes API as the server holds them: examples, and any object that its types allow.
 import * as fc from 'fast-check'
-import type { Document } from './api-shapes.js'
+import type { Document, Kind } from './api-shapes.js'
 
 /** A name, or `namespace/name`. */
 function metadataOf(name: string): Document {
@@ -27,6 +27,10 @@ export function apiSlice(name: string, service: string, addresses: readonly stri
 
 export function apiNode(name: string, podCIDR = '10.244.0.0/24'): Document {
   return { metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } }
+}
+
+export function apiServiceCidr(name: string, cidrs: readonly string[]): Document {
+  return { metadata: { name }, spec: { cidrs } }
 }
 
 /** Mostly valid documents, sometimes invalid ones: both encodings must have the same result. */
@@ -119,7 +123,7 @@ const ingress = fc.record({
 })
 
 /** Any object that the Go types can hold, by kind; fields that are absent are undefined. */
-export const anyObject: Readonly<Record<'Service' | 'EndpointSlice' | 'Node', fc.Arbitrary<Document>>> = {
+export const anyObject: Readonly<Record<Kind, fc.Arbitrary<Document>>> = {
   Service: fc.record({
     metadata,
     spec,
@@ -160,5 +164,9 @@ export const anyObject: Readonly<Record<'Service' | 'EndpointSlice' | 'Node', fc
       }),
     ),
     status: maybe(fc.record({ addresses: some(fc.record({ type: anyText, address: anyText })) })),
+  }),
+  ServiceCIDR: fc.record({
+    metadata,
+    spec: maybe(fc.record({ cidrs: some(mostly(fc.constantFrom('10.96.0.0/16', 'fd00::/112'), anyText)) })),
   }),
 }

@@ -156,6 +156,10 @@ export const shapes = {
       },
     ],
   },
+  ServiceCIDR: {
+    metadata: [1, 'struct', metadata],
+    spec: [2, 'struct', { cidrs: [1, 'strings'] }],
+  },
   Status: {
     metadata: [1, 'struct', { resourceVersion: [2, 'string'] }],
     status: [2, 'string'],
@@ -166,12 +170,13 @@ export const shapes = {
   },
 } satisfies Record<string, Shape>
 
-export type Kind = 'Service' | 'EndpointSlice' | 'Node'
+export type Kind = 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR'
 
 export const apiVersions = {
   Service: 'v1',
   EndpointSlice: 'discovery.k8s.io/v1',
   Node: 'v1',
+  ServiceCIDR: 'networking.k8s.io/v1',
   Status: 'v1',
 } as const
 

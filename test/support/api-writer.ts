@@ -13,9 +13,15 @@ import {
 export interface ApiWriter {
   readonly type: string
   readonly watchType: string
-  list(kind: keyof typeof shapes, items: readonly Document[], metadata: ListMetadata): Buffer
+  /** `apiVersion`: absent, the newest one of the kind; also in `event`. */
+  list(
+    kind: keyof typeof shapes,
+    items: readonly Document[],
+    metadata: ListMetadata,
+    apiVersion?: string,
+  ): Buffer
   /** With its frame. */
-  event(type: string, kind: keyof typeof shapes, object: Document): Buffer
+  event(type: string, kind: keyof typeof shapes, object: Document, apiVersion?: string): Buffer
   status(status: Document): Buffer
 }
 
@@ -27,40 +33,49 @@ export interface ListMetadata {
 export const jsonWriter: ApiWriter = {
   type: 'application/json',
   watchType: 'application/json',
-  list(kind, items, metadata) {
+  list(kind, items, metadata, apiVersion = apiVersions[kind]) {
     const list = {
       kind: `${kind}List`,
-      apiVersion: apiVersions[kind],
+      apiVersion,
       metadata,
       items: items.map((item) => jsonOf(shapes[kind], item)),
     }
     return Buffer.from(JSON.stringify(list))
   },
-  event: (type, kind, object) =>
-    Buffer.from(`${JSON.stringify({ type, object: typedJson(kind, object) })}\n`),
+  event: (type, kind, object, apiVersion) =>
+    Buffer.from(`${JSON.stringify({ type, object: typedJson(kind, object, apiVersion) })}\n`),
   status: (status) => Buffer.from(JSON.stringify(typedJson('Status', status))),
 }
 
 export const protobufWriter: ApiWriter = {
   type: 'application/vnd.kubernetes.protobuf',
   watchType: 'application/vnd.kubernetes.protobuf;stream=watch',
-  list(kind, items, { resourceVersion, continue: token }) {
+  list(kind, items, { resourceVersion, continue: token }, apiVersion = apiVersions[kind]) {
     const listMetadata = Buffer.concat([field(2, Buffer.from(resourceVersion)), field(3, Buffer.from(token))])
     const written = items.map((item) => field(2, protobufOf(shapes[kind], item)))
-    return envelope(`${kind}List`, apiVersions[kind], Buffer.concat([field(1, listMetadata), ...written]))
+    return envelope(`${kind}List`, apiVersion, Buffer.concat([field(1, listMetadata), ...written]))
   },
-  event: (type, kind, object) => frame(watchEvent(type, objectEnvelope(kind, object))),
+  event: (type, kind, object, apiVersion) =>
+    frame(watchEvent(type, objectEnvelope(kind, object, apiVersion))),
   status: (status) => objectEnvelope('Status', status),
 }
 
 /** An object as JSON.parse() gives it when the API server wrote it. */
-export function typedJson(kind: keyof typeof shapes, object: Document): Document {
-  return { kind, apiVersion: apiVersions[kind], ...jsonOf(shapes[kind], object) }
+export function typedJson(
+  kind: keyof typeof shapes,
+  object: Document,
+  apiVersion: string = apiVersions[kind],
+): Document {
+  return { kind, apiVersion, ...jsonOf(shapes[kind], object) }
 }
 
 /** An object with the envelope that begins each body. */
-export function objectEnvelope(kind: keyof typeof shapes, object: Document): Buffer {
-  return envelope(kind, apiVersions[kind], protobufOf(shapes[kind], object))
+export function objectEnvelope(
+  kind: keyof typeof shapes,
+  object: Document,
+  apiVersion: string = apiVersions[kind],
+): Buffer {
+  return envelope(kind, apiVersion, protobufOf(shapes[kind], object))
 }
 
 /** The fields before the bytes of an object or a list. */

@@ -15,6 +15,8 @@ const kinds: Readonly<Record<string, Kind>> = {
   '/api/v1/services': 'Service',
   '/apis/discovery.k8s.io/v1/endpointslices': 'EndpointSlice',
   '/api/v1/nodes': 'Node',
+  '/apis/networking.k8s.io/v1/servicecidrs': 'ServiceCIDR',
+  '/apis/networking.k8s.io/v1beta1/servicecidrs': 'ServiceCIDR',
 }
 
 const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
@@ -51,6 +53,8 @@ export interface FakeApiOptions {
   readonly gzip?: boolean
   /** `old`: refused by status 422; `late`: by an event after status 200. */
   readonly streamedLists?: 'old' | 'late' | 'yes'
+  /** The versions of networking.k8s.io that have ServiceCIDRs; absent: v1. */
+  readonly serviceCidrs?: readonly ('v1' | 'v1beta1')[]
   /** Changes of the store do not come through watches that are open. */
   readonly hidesChanges?: boolean
 }
@@ -184,7 +188,7 @@ export class FakeApiServer {
     const url = new URL(request.url ?? '/', 'http://fake')
     if (FakeEvents.isPath(url.pathname)) return void this.#serveEvent(request, url.pathname, response)
     const query = url.searchParams
-    const kind = kinds[url.pathname]
+    const kind = this.#kindAt(url.pathname)
     if (kind === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
     const isWatch = query.get('watch') === 'true'
     this.requests.push(`${kind} ${describe(query)}`)
@@ -193,6 +197,20 @@ export class FakeApiServer {
     if (this.#isAuthorized(request)) this.#answer({ kind, query, isWatch }, response)
     else this.#refuse(response, unauthorized)
     this.onChange()
+  }
+
+  /** undefined: this server has no such resource. */
+  #kindAt(path: string): Kind | undefined {
+    const { serviceCidrs = ['v1'] } = this.options
+    const kind = kinds[path]
+    const isServed = kind !== 'ServiceCIDR' || serviceCidrs.some((version) => path.includes(`/${version}/`))
+    return isServed ? kind : undefined
+  }
+
+  /** undefined: the newest one. */
+  #apiVersionOf(kind: Kind): string | undefined {
+    const [version = 'v1'] = this.options.serviceCidrs ?? []
+    return kind === 'ServiceCIDR' ? `networking.k8s.io/${version}` : undefined
   }
 
   async #serveEvent(request: IncomingMessage, path: string, response: ServerResponse): Promise<void> {
@@ -248,7 +266,7 @@ export class FakeApiServer {
     }
     const next = from + limit
     const page = { resourceVersion: String(version), continue: next < all.length ? `${next}@${version}` : '' }
-    const body = this.#writer.list(kind, all.slice(from, next), page)
+    const body = this.#writer.list(kind, all.slice(from, next), page, this.#apiVersionOf(kind))
     const { gzip = false } = this.options
     response.writeHead(200, {
       'content-type': this.#writer.type,
@@ -269,10 +287,10 @@ export class FakeApiServer {
     }
     const watch = this.#openWatch(kind, query, response)
     for (const object of this.store.list(kind, watch.selects)) {
-      response.write(this.#writer.event('ADDED', kind, object))
+      response.write(this.#writer.event('ADDED', kind, object, this.#apiVersionOf(kind)))
     }
     const metadata = { ...this.#bookmark, annotations: { 'k8s.io/initial-events-end': 'true' } }
-    response.write(this.#writer.event('BOOKMARK', kind, { metadata }))
+    response.write(this.#writer.event('BOOKMARK', kind, { metadata }, this.#apiVersionOf(kind)))
   }
 
   #openWatch(kind: Kind, query: URLSearchParams, response: ServerResponse): Watch {
@@ -296,7 +314,7 @@ export class FakeApiServer {
     const type = !after ? 'DELETED' : before ? 'MODIFIED' : 'ADDED'
     const object = (after ? change.after : change.before) ?? {}
     const metadata = { ...Object(object['metadata']), resourceVersion: String(change.version) }
-    response.write(this.#writer.event(type, kind, { ...object, metadata }))
+    response.write(this.#writer.event(type, kind, { ...object, metadata }, this.#apiVersionOf(kind)))
   }
 
   #sendExpired(response: ServerResponse): void {

@@ -20,6 +20,7 @@ export class FakeApiStore {
     Service: new Map(),
     EndpointSlice: new Map(),
     Node: new Map(),
+    ServiceCIDR: new Map(),
   }
   readonly #listeners = new Set<(change: StoredChange) => void>()
 
@@ -37,7 +38,7 @@ export class FakeApiStore {
     this.#note({ version: this.#version, kind, before, after })
   }
 
-  /** `namespace/name`; of a Node, `/name`. */
+  /** `namespace/name`; of a Node or a ServiceCIDR, `/name`. */
   remove(kind: Kind, key: string): void {
     const before = this.#objects[kind].get(key)
     if (before === undefined) throw new Error(`${kind} ${key} is not there`)

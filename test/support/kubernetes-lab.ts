@@ -169,6 +169,11 @@ export class KubernetesLab {
     return source.start((events) => this.#take(events))
   }
 
+  /** As the agent does in nftables mode. */
+  followServiceCidrs(): void {
+    this.#source?.followServiceCidrs()
+  }
+
   /** Starts server and source, and waits until all objects are known. */
   async start(): Promise<void> {
     await this.server.listen()

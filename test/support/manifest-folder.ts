@@ -2,18 +2,29 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { formatCidr } from '../../src/address.js'
 import { systemClock, type Clock } from '../../src/clock.js'
 import { resolveConfig } from '../../src/config/index.js'
 import { openLog } from '../../src/log.js'
-import { nodeFileSystem, openSource, type FileSystem, type ObjectEvent } from '../../src/source/index.js'
+import {
+  nodeFileSystem,
+  openSource,
+  type FileSystem,
+  type KubernetesObject,
+  type ObjectEvent,
+} from '../../src/source/index.js'
 
 /** One line per event: `+Service default/web 10.96.0.1`, `-Service default/web`, `synced`. */
 export function describeEvent(event: ObjectEvent): string {
-  if (event.type === 'synced' || event.type === 'listed') return event.type
   if (event.type === 'delete') return `-${event.kind} ${event.key.namespace}/${event.key.name}`
+  if (event.type !== 'set') return event.type
   const { object } = event
-  const detail = object.kind === 'Service' ? ` ${object.clusterIP}` : ''
-  return `+${object.kind} ${object.namespace}/${object.name}${detail}`
+  return `+${object.kind} ${object.namespace}/${object.name}${detailOf(object)}`
+}
+
+function detailOf(object: KubernetesObject): string {
+  if (object.kind === 'Service') return ` ${object.clusterIP}`
+  return object.kind === 'ServiceCIDR' ? ` ${object.cidrs.map(formatCidr).join(',')}` : ''
 }
 
 /** A source over a temporary folder, with what it delivered and logged. */

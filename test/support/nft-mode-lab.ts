@@ -1,7 +1,7 @@
 // The lab of pipeline-lab.ts in nftables mode: the content of the tables, and the transactions that wrote it.
 import type { IpFamily } from '../../src/address.js'
 import type { ConfigInput } from '../../src/config/index.js'
-import { NfElements, type NfOp, printTransaction } from '../../src/kernel/index.js'
+import { NfElements, type NfOp, type NfSet, printTransaction } from '../../src/kernel/index.js'
 import { type ModelKernel, ModelNftables, type ModelNftNamespace, openModelKernel } from '../model/index.js'
 import { PipelineLab } from './pipeline-lab.js'
 
@@ -57,10 +57,11 @@ function linesOf(namespace: ModelNftNamespace, family: IpFamily): readonly strin
     }
     for (const { set, elements } of sets.values()) {
       ops.push({ op: 'add-set', set })
-      for (const element of elements.values()) {
-        const one = new NfElements(set)
-        element.addTo(one)
-        ops.push({ op: 'add-elements', elements: one })
+      const groups = isInterval(set) ? [[...elements.values()]] : [...elements.values()].map((one) => [one])
+      for (const group of groups.filter(({ length }) => length > 0)) {
+        const some = new NfElements(set)
+        for (const element of group) element.addTo(some)
+        ops.push({ op: 'add-elements', elements: some })
       }
     }
     const known = [...sets.values()].map(({ set }) => set)
@@ -70,6 +71,11 @@ function linesOf(namespace: ModelNftNamespace, family: IpFamily): readonly strin
       return op.op === 'add-rule' ? `${text} # ${placeOf(ops, index)}` : text
     })
   })
+}
+
+/** Start and end of an interval are two elements. */
+function isInterval({ flags = [] }: NfSet): boolean {
+  return flags.includes('interval')
 }
 
 /** Index of the rule in its chain. */

@@ -31,7 +31,7 @@ export function makeNftSettings(
   }
 }
 
-/** What the routes need of chains and sets. */
+/** The values in use by the routes. */
 export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
   const ofKind = (kind: string): readonly DesiredFrontend[] =>
@@ -45,7 +45,7 @@ export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   return {
     services: use(ofKind('address')),
     nodePorts: use(ofKind('node-port')),
-    prefixLengths: positive(ranges.map(({ prefixLength }) => prefixLength)),
+    prefixLengths: new Set(ranges.map(({ prefixLength }) => prefixLength)),
   }
 }
 

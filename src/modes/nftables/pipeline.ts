@@ -18,7 +18,7 @@ import { KernelError } from '../../errors.js'
 import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
-import { servicePortName } from '../../model/index.js'
+import { ServiceCidrs, servicePortName } from '../../model/index.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -57,7 +57,7 @@ export interface NftPipelineOptions {
 /** The kind of the last look at the table; `different`: another program changed it. */
 type Look = 'none' | 'suspect' | 'full' | 'different'
 
-/** What one run does besides the service ports that changed. */
+/** Facts about a run that decide on its metrics. */
 interface Work {
   readonly look: Look
   readonly routes: number
@@ -81,6 +81,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #history = new PassHistory()
   readonly firstSync: Promise<void>
   #endFirstSync = (): void => {}
+  readonly #serviceCidrs: ServiceCidrs
+  /** The table does not have the last networks of `#serviceCidrs`. */
+  #areCidrsNew = false
   #settings: NftModeSettings | undefined
   #hasTakenOver = false
   #isInForce = false
@@ -95,6 +98,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
     this.#questions = new KernelQuestions(options)
     this.#intake = new Intake(options)
+    this.#serviceCidrs = new ServiceCidrs(options.family)
     this.#addresses = new NodeAddresses({ ...options, config: withoutLocalhost(options.config) })
     this.#afterSync = new AfterSync({
       ...options,
@@ -112,9 +116,12 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
+    const changes = events.filter((event) => this.#serviceCidrs.apply(event))
+    if (changes.length > 0 && this.#serviceCidrs.networks !== undefined) this.#areCidrsNew = true
     return this.#intake.apply(
       events,
-      (known) => this.#settings === undefined || (known === 'synced' && !this.#hasTakenOver),
+      (known) =>
+        this.#settings === undefined || this.#areCidrsNew || (known === 'synced' && !this.#hasTakenOver),
     )
   }
 
@@ -182,7 +189,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
     // Before any write: an object that is missing now was removed by another program.
     const look = await this.#look()
     if (look === 'different') this.#afterSync.recheckFlows()
-    const isRenewed = this.#renewSettings()
+    const areCidrsNew = this.#takeServiceCidrs()
+    const isRenewed = this.#renewSettings() || areCidrsNew
     pass.reason = this.#reasonOf(look, isRenewed)
     tracker.mark(tables.dueRoutes())
     const routes = await this.#claimDirty()
@@ -241,6 +249,15 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#tables.setSettings(settings)
     if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
       this.#intake.tracker.markAll()
+    return true
+  }
+
+  /** True: the networks of cluster IPs may have changed. */
+  #takeServiceCidrs(): boolean {
+    const { networks } = this.#serviceCidrs
+    if (!this.#areCidrsNew || networks === undefined) return false
+    this.#areCidrsNew = false
+    this.#tables.setServiceCidrs(networks)
     return true
   }
 

@@ -2,7 +2,7 @@ import { isMapping, textOf, type FieldProblem, type WireObject } from '../../api
 import { BugError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
-import { describeDocument, isProblems, joinProblems } from '../readers/read-object.js'
+import { describeDocument, isClusterScoped, isProblems, joinProblems } from '../readers/read-object.js'
 import { initialEventsEnd } from './messages.js'
 import type { Resource } from './resources.js'
 
@@ -92,7 +92,7 @@ export class KnownObjects {
   }
 
   #namespaceOf(namespace: unknown): string {
-    if (this.#resource.kind === 'Node') return ''
+    if (isClusterScoped(this.#resource.kind)) return ''
     return typeof namespace === 'string' ? namespace : 'default'
   }
 

@@ -7,6 +7,7 @@ import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
 import { Reflector, type ReflectorOptions } from './reflector.js'
 import { resourcesOf } from './resources.js'
+import { ServiceCidrLinks, type ServiceCidrLinksOptions } from './service-cidr-links.js'
 
 export interface KubernetesSourceOptions {
   readonly client: ClientOptions
@@ -24,16 +25,22 @@ export interface KubernetesSourceOptions {
   readonly onCrash: (error: unknown) => void
 }
 
-type OpenReflector = (options: Pick<ReflectorOptions, 'resource' | 'deliver' | 'progressed'>) => Reflector
+type OpenReflector = ServiceCidrLinksOptions['open']
 
-/** Services, EndpointSlices and this node's Node of a Kubernetes API server, and their changes. It never gives up. */
+/**
+ * Services, EndpointSlices and this node's Node of a Kubernetes API server, and their changes; ServiceCIDRs on request. It never gives
+ * up.
+ */
 export class KubernetesSource implements Source {
   readonly #options: KubernetesSourceOptions
   readonly #end = new AbortController()
-  #runs: readonly Promise<void>[] = []
+  #wantServiceCidrs: () => void = () => undefined
+  readonly #serviceCidrsWanted: Promise<void>
+  #runs: readonly Promise<unknown>[] = []
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options
+    this.#serviceCidrsWanted = new Promise((resolve) => (this.#wantServiceCidrs = resolve))
   }
 
   /** Resolves after `synced` or `listed`, or when the source is stopped first. Throws the error of `deliver`. */
@@ -57,7 +64,7 @@ export class KubernetesSource implements Source {
     open: OpenReflector,
     peer: () => Peer | undefined,
     { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
-  ): readonly Promise<void>[] {
+  ): readonly Promise<unknown>[] {
     const { nodeName, log, clock } = this.#options
     const lifeline = new Lifeline(peer, log)
     const reflectors = resourcesOf(nodeName).map((resource) =>
@@ -76,11 +83,23 @@ export class KubernetesSource implements Source {
       }),
     )
     const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
-    return reflectors.map(async (reflector) => await reflector.run())
+    const runs: Promise<unknown>[] = reflectors.map(async (reflector) => await reflector.run())
+    return [...runs, this.#runServiceCidrs(open, deliver)]
+  }
+
+  async #runServiceCidrs(open: OpenReflector, deliver: ReflectorOptions['deliver']): Promise<void> {
+    await this.#serviceCidrsWanted
+    const { signal } = this.#end
+    await new ServiceCidrLinks({ ...this.#options, open, signal, deliver }).run()
+  }
+
+  followServiceCidrs(): void {
+    this.#wantServiceCidrs()
   }
 
   async stop(): Promise<void> {
     this.#end.abort()
+    this.#wantServiceCidrs()
     await Promise.allSettled(this.#runs)
   }
 }

@@ -18,6 +18,10 @@ import type { Resource } from './resources.js'
 
 export interface ReflectorOptions {
   readonly resource: Resource
+  /** Its objects; absent: none is known yet. */
+  readonly known?: KnownObjects
+  /** Statuses of refusals that end the reflector; absent: none. */
+  readonly finalStatuses?: readonly number[]
   readonly client: ApiClient
   /** Shared by all reflectors of one API server. */
   readonly outage: Outage
@@ -47,8 +51,8 @@ const turnMs = 10
 const steadyMs = 5000
 
 /**
- * Follows one resource by a list and then watches. No failure of the server ends it. A wait follows each failure, except the refusal of
- * a streamed list.
+ * Follows one resource by a list and then watches. No failure of the server ends it, except the final statuses. A wait follows each
+ * failure, except the refusal of a streamed list.
  */
 export class Reflector implements ListedPart {
   readonly #options: ReflectorOptions
@@ -68,7 +72,7 @@ export class Reflector implements ListedPart {
 
   constructor(options: ReflectorOptions) {
     this.#options = options
-    this.#known = new KnownObjects(options.resource, options.problems)
+    this.#known = options.known ?? new KnownObjects(options.resource, options.problems)
     this.#retry = new LinkRetry(options)
   }
 
@@ -80,15 +84,21 @@ export class Reflector implements ListedPart {
     return this.#known.isComplete
   }
 
-  /** Resolves when the signal has aborted. Rejects only with an error of `deliver`, or a bug. */
-  async run(): Promise<void> {
+  /**
+   * Resolves with the refusal that has a final status, or with undefined when the signal has aborted. Rejects only with an error of
+   * `deliver`, or a bug.
+   */
+  async run(): Promise<ApiError | undefined> {
     while (!this.#isStopped) {
       this.#openedAt = undefined
       this.#isAnswered = false
       const failure = await this.#attempt()
-      if (this.#isStopped) return
+      if (this.#isStopped) break
+      if (failure?.status !== undefined && this.#options.finalStatuses?.includes(failure.status) === true)
+        return failure
       await this.#retry.wait(this.#settle(failure), failure?.retryAfterMs ?? 0)
     }
+    return undefined
   }
 
   get #isStopped(): boolean {

@@ -5,7 +5,8 @@ import { readEndpointSlice } from '../readers/endpoint-slice.js'
 import { readNode } from '../readers/node.js'
 import type { ObjectReader } from '../readers/read-object.js'
 import { readService } from '../readers/service.js'
-import { endpointSliceMessage, nodeMessage, serviceMessage } from './messages.js'
+import { readServiceCidr } from '../readers/service-cidr.js'
+import { endpointSliceMessage, nodeMessage, serviceCidrMessage, serviceMessage } from './messages.js'
 
 export interface Resource extends ExpectedType {
   readonly kind: KubernetesObject['kind']
@@ -46,4 +47,18 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
       read: readNode,
     },
   ]
+}
+
+/** ServiceCIDRs in the version of Kubernetes 1.33, and in that of 1.31 and 1.32. */
+export const serviceCidrResources = [serviceCidrsOf('v1'), serviceCidrsOf('v1beta1')] as const
+
+function serviceCidrsOf(version: string): Resource {
+  return {
+    kind: 'ServiceCIDR',
+    apiVersion: `networking.k8s.io/${version}`,
+    path: `/apis/networking.k8s.io/${version}/servicecidrs`,
+    selectors: {},
+    message: serviceCidrMessage,
+    read: readServiceCidr,
+  }
 }

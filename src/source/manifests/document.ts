@@ -9,6 +9,8 @@ const typedLists: Readonly<Record<string, string>> = {
   'v1 ServiceList': 'Service',
   'discovery.k8s.io/v1 EndpointSliceList': 'EndpointSlice',
   'v1 NodeList': 'Node',
+  'networking.k8s.io/v1 ServiceCIDRList': 'ServiceCIDR',
+  'networking.k8s.io/v1beta1 ServiceCIDRList': 'ServiceCIDR',
 }
 
 /** Objects by their keys, in the order in which they were read. */

@@ -32,7 +32,7 @@ const turnMs = 10
 // This many events are some 10 ms of work for the receiver.
 const eventsPerTurn = 1000
 
-/** Services, EndpointSlices and Nodes from a folder of YAML and JSON files, and their changes. */
+/** Services, EndpointSlices, Nodes and ServiceCIDRs from a folder of YAML and JSON files, and their changes. */
 export class ManifestSource implements Source {
   readonly #options: ManifestSourceOptions
   readonly #catalog = new Catalog()
@@ -139,7 +139,7 @@ export class ManifestSource implements Source {
   #progress(isFirst: boolean): readonly ObjectEvent[] {
     if (this.#isSynced) return []
     this.#isSynced = this.#unread.size === 0
-    if (this.#isSynced) return [{ type: 'synced' }]
+    if (this.#isSynced) return [{ type: 'synced', withServiceCidrs: true }]
     return isFirst ? [{ type: 'listed' }] : []
   }
 

@@ -10,7 +10,7 @@ import {
   type TSchema,
 } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck, type ValueError } from '@sinclair/typebox/compiler'
-import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
+import { familyOf, parseCidr, parseIpAddress, type IpFamily } from '../../address.js'
 import { isMapping, type FieldProblem } from '../../api/index.js'
 import { type Labels, readLabels, schedulingAnnotations, type SchedulingAnnotations } from '../objects.js'
 
@@ -122,6 +122,12 @@ FormatRegistry.Set(
 export function address(family: IpFamily) {
   return Type.String({ ...expected(names[family]), format: family })
 }
+
+FormatRegistry.Set('network', (written) => parseCidr(written) !== undefined)
+export const network = Type.String({
+  ...expected('a network such as 10.96.0.0/16 or fd00:10:96::/112'),
+  format: 'network',
+})
 
 /** A clusterIP: also empty (none yet) or "None" (headless). */
 export const clusterIP = Type.String({ ...expected('an IP address, "" or None'), format: 'cluster-ip' })

@@ -5,6 +5,7 @@ import { isMapping, type FieldProblem } from '../../api/index.js'
 import { cut } from './fields.js'
 import { readNode } from './node.js'
 import { readService } from './service.js'
+import { readServiceCidr } from './service-cidr.js'
 
 /** Reads a parsed JSON or YAML document. Returns the object with the API server's defaults, or its problems. */
 export type ObjectReader = (document: unknown) => KubernetesObject | readonly FieldProblem[]
@@ -14,6 +15,13 @@ export const objectReaders: Readonly<Record<string, ObjectReader>> = {
   'v1 Service': readService,
   'discovery.k8s.io/v1 EndpointSlice': readEndpointSlice,
   'v1 Node': readNode,
+  'networking.k8s.io/v1 ServiceCIDR': readServiceCidr,
+  'networking.k8s.io/v1beta1 ServiceCIDR': readServiceCidr,
+}
+
+/** Whether objects of the kind have no namespace. */
+export function isClusterScoped(kind: string): boolean {
+  return kind === 'Node' || kind === 'ServiceCIDR'
 }
 
 export function isProblems(
@@ -32,7 +40,7 @@ export function describeDocument(document: unknown, kind: string): string {
   const metadata = isMapping(document) ? document['metadata'] : undefined
   if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
   const name = cut(metadata['name'])
-  if (kind === 'Node') return `${kind} ${name}`
+  if (isClusterScoped(kind)) return `${kind} ${name}`
   const namespace = typeof metadata['namespace'] === 'string' ? metadata['namespace'] : 'default'
   return `${kind} ${cut(namespace)}/${name}`
 }

@@ -1,5 +1,12 @@
 // Objects of a case as a user would write them: the text of a manifest file.
-import type { EndpointSlice, KubernetesObject, NodeObject, Service } from '../../../src/source/index.js'
+import { formatCidr } from '../../../src/address.js'
+import type {
+  EndpointSlice,
+  KubernetesObject,
+  NodeObject,
+  Service,
+  ServiceCidr,
+} from '../../../src/source/index.js'
 
 /** A JSON manifest with all of the objects. */
 export function manifestText(objects: readonly KubernetesObject[]): string {
@@ -8,7 +15,13 @@ export function manifestText(objects: readonly KubernetesObject[]): string {
 
 function documentOf(object: KubernetesObject): object {
   if (object.kind === 'Service') return serviceDocument(object)
+  if (object.kind === 'ServiceCIDR') return serviceCidrDocument(object)
   return object.kind === 'Node' ? nodeDocument(object) : sliceDocument(object)
+}
+
+function serviceCidrDocument({ name, cidrs }: ServiceCidr): object {
+  const spec = { cidrs: cidrs.map(formatCidr) }
+  return { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', metadata: { name }, spec }
 }
 
 function serviceDocument(service: Service): object {

@@ -5,7 +5,7 @@ import { jsonFormat } from '../../../src/api/formats/json-format.js'
 import { serviceMessage } from '../../../src/source/kubernetes/messages.js'
 import { tryMessage, type Fields } from '../../../src/api/formats/protobuf.js'
 import { protobufFormat } from '../../../src/api/formats/protobuf-format.js'
-import { resourcesOf, type Resource } from '../../../src/source/kubernetes/resources.js'
+import { resourcesOf, serviceCidrResources, type Resource } from '../../../src/source/kubernetes/resources.js'
 import { FormatError, type WireFormat, type WireObject } from '../../../src/api/formats/wire-format.js'
 import { parseManifest } from '../../../src/source/manifests/parse.js'
 import { anyObject, apiNode, apiService, apiSlice } from '../../support/api-documents.js'
@@ -23,14 +23,14 @@ import {
   watchEvent,
 } from '../../support/api-writer.js'
 
-const kinds = ['Service', 'EndpointSlice', 'Node'] as const
+const kinds = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'] as const
 const formats = [
   { name: 'JSON', format: jsonFormat, writer: jsonWriter },
   { name: 'protobuf', format: protobufFormat, writer: protobufWriter },
 ]
 
 function resource(kind: Kind): Resource {
-  const found = resourcesOf('node-a').find((one) => one.kind === kind)
+  const found = [...resourcesOf('node-a'), ...serviceCidrResources].find((one) => one.kind === kind)
   assert.ok(found)
   return found
 }

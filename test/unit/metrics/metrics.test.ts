@@ -42,6 +42,8 @@ describe('openMetrics', () => {
       'kubeproxy_sync_proxy_rules_iptables_total',
       'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+      'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total',
+      'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
       'kubeproxy_sync_proxy_rules_service_changes_pending',
       'kubeproxy_sync_proxy_rules_service_changes_total',
@@ -57,6 +59,7 @@ describe('openMetrics', () => {
       'viaduct_kernel_errors_total',
       'viaduct_ledger_objects',
       'viaduct_manifest_errors',
+      'viaduct_nftables_transaction_seconds',
       'viaduct_objects_failed',
       'viaduct_proxy_mode',
       'viaduct_sync_operations_total',
@@ -80,6 +83,25 @@ describe('openMetrics', () => {
     ])
     assert.deepEqual(await samples(registry, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'), [
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2',
+    ])
+  })
+
+  it('counts failures and transactions of nftables mode, without samples in the other modes', async () => {
+    const registry = new Registry()
+    const { ipv4, ipv6 } = openMetrics(registry)
+    const names = ['kubeproxy_sync_proxy_rules_nftables_', 'viaduct_nftables_transaction_seconds_count']
+    const all = async (): Promise<string[][]> =>
+      await Promise.all(names.map(async (name) => await samples(registry, name)))
+    assert.deepEqual(await all(), [[], []])
+    ipv4.nftablesSyncFailures.inc()
+    ipv6.nftablesCleanupFailures.inc(2)
+    ipv6.nftablesTransactionSeconds.observe(0.0003)
+    assert.deepEqual(await all(), [
+      [
+        'kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv4"} 1',
+        'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total{ip_family="IPv6"} 2',
+      ],
+      ['viaduct_nftables_transaction_seconds_count{ip_family="IPv6"} 1'],
     ])
   })
 

@@ -14,9 +14,12 @@ export const maxEndpoints = 65_535
 
 /**
  * The most clients that session affinity remembers; a client counts once per frontend. A new client beyond it gets no affinity.
- * The kernel allocates eight bytes for each when the map is made.
+ * nft's default is 65,535, which is too few for a map that all Services share.
  */
 const maxAffinityClients = 2 ** 18
+
+/** The kernel walks the whole map this often to free expired elements, by default each second. Lookups skip expired elements. */
+const affinityGcMs = 10_000
 
 /** The sets of one kind of frontend, whose key is KEY. */
 export interface FrontendSets {
@@ -155,6 +158,7 @@ function frontendSets({ table, names, key, sources, client, endpoint }: Frontend
       data: endpoint,
       flags: dynamic,
       size: maxAffinityClients,
+      gcIntervalMs: affinityGcMs,
       comment: `endpoints that clients of ${all} stay with`,
     },
     affinityOf: cached((seconds) =>

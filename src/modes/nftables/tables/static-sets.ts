@@ -4,16 +4,14 @@ import { NfElements, type NfOp, type NfSet } from '../../../kernel/index.js'
 
 /** A set whose elements are replaced together. */
 export class StaticSet {
-  #wanted: NfElements
+  readonly set: NfSet
+  /** undefined: unknown. The kernel's elements stay. */
+  #wanted: NfElements | undefined
   /** Content that the kernel has; undefined: unknown, or no such set. */
   #acknowledged: string | undefined
 
   constructor(set: NfSet) {
-    this.#wanted = new NfElements(set)
-  }
-
-  get set(): NfSet {
-    return this.#wanted.set
+    this.set = set
   }
 
   /** The next write brings these elements to the kernel. */
@@ -30,6 +28,7 @@ export class StaticSet {
 
   /** The operations that bring the elements to the set. `isNew`: the transaction makes the set. */
   plan({ isNew }: { readonly isNew: boolean }): readonly NfOp[] {
+    if (this.#wanted === undefined) return []
     const wanted = contentOf(this.#wanted)
     if ((isNew ? '' : this.#acknowledged) === wanted) return []
     const flush: readonly NfOp[] = isNew ? [] : [{ op: 'flush-set', set: this.set }]
@@ -37,7 +36,7 @@ export class StaticSet {
   }
 
   confirm(): void {
-    this.#acknowledged = contentOf(this.#wanted)
+    this.#acknowledged = this.#wanted === undefined ? (this.#acknowledged ?? '') : contentOf(this.#wanted)
   }
 }
 

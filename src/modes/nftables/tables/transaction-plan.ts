@@ -47,8 +47,8 @@ export class TransactionPlan {
   addHeld(of: HeldSet, entry: HeldEntry): void {
     const { desired: target, acknowledged, id } = entry
     this.#held.push({ of, entry, target })
-    if (target && !acknowledged) this.elements.add(of.set, entry, id)
-    if (!target && acknowledged) this.elements.remove(of.set, entry, id)
+    if (target && !acknowledged) this.elements.add(of.set, entry, { key: id })
+    if (!target && acknowledged) this.elements.remove(of.set, entry, { key: id })
   }
 
   /** The kernel took the transaction. */

@@ -1,0 +1,37 @@
+import { formatCidr, type Cidr, type IpFamily } from '../address.js'
+import type { ObjectEvent } from '../source/index.js'
+
+/** The networks of all ServiceCIDRs, of one IP family: the addresses in them are cluster IPs or unused. */
+export class ServiceCidrs {
+  readonly #family: IpFamily
+  /** By name of the ServiceCIDR. */
+  readonly #networks = new Map<string, readonly Cidr[]>()
+  #isListed = false
+
+  constructor(family: IpFamily) {
+    this.#family = family
+  }
+
+  /** Takes in an event. Returns whether `networks` may have changed. */
+  apply(event: ObjectEvent): boolean {
+    if (event.type === 'service-cidrs-listed' || (event.type === 'synced' && event.withServiceCidrs)) {
+      this.#isListed = true
+      return true
+    }
+    if (event.type === 'delete' && event.kind === 'ServiceCIDR') return this.#networks.delete(event.key.name)
+    if (event.type !== 'set' || event.object.kind !== 'ServiceCIDR') return false
+    const { name, cidrs } = event.object
+    this.#networks.set(
+      name,
+      cidrs.filter(({ family }) => family === this.#family),
+    )
+    return true
+  }
+
+  /** Each network once, sorted by its text; undefined: not all ServiceCIDRs have been read yet, and an earlier run may have known more. */
+  get networks(): readonly Cidr[] | undefined {
+    if (!this.#isListed) return undefined
+    const byText = new Map([...this.#networks.values()].flat().map((cidr) => [formatCidr(cidr), cidr]))
+    return [...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr)
+  }
+}
