@@ -55,6 +55,12 @@ export class StructureState {
   /** What the elements in use need. */
   set wanted(wanted: Structure) {
     this.#wanted = wanted
+    for (const { chain, rules } of wanted.chains) {
+      const known = this.#chains.get(chain.chain)
+      // Equal rules become the same object: each write compares all chains.
+      if (known?.rules !== undefined && isDeepStrictEqual(known.rules, rules))
+        this.#chains.set(chain.chain, { ...known, rules })
+    }
   }
 
   get sets(): readonly NfSet[] {
@@ -201,7 +207,7 @@ export class StructureState {
   #isAcknowledged({ chain, rules }: StructureChain): boolean {
     const known = this.#chains.get(chain.chain)
     if (known?.rules === undefined || !isSameHook(chain.hook, known.hook)) return false
-    return known.rules === rules || isDeepStrictEqual(known.rules, rules)
+    return known.rules === rules
   }
 
   /** A chain's hook never changes: the chain is made again. Nothing jumps to a base chain. */
