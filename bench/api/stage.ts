@@ -33,10 +33,15 @@ export interface ApiSetting {
 
 export type StartRun<R extends Run> = (place: Namespace, api: ApiProcess) => R
 
-/** Starts the shipped agent. Its log names its passes. */
-export function startAgent(place: Namespace, api: ApiProcess, mode: ProxyMode = 'iptables'): AgentRun {
+/** Starts the shipped agent. `verbosity` 2: its log names its passes, for `AgentRun.inForce`. */
+export function startAgent(
+  place: Namespace,
+  api: ApiProcess,
+  mode: ProxyMode = 'iptables',
+  verbosity: 0 | 2 = 2,
+): AgentRun {
   const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
-  return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', '2'] })
+  return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', String(verbosity)] })
 }
 
 /** Runs `use` on a fresh stage. */

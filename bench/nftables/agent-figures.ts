@@ -37,11 +37,13 @@ async function startOf(agent: AgentRun, ms: number): Promise<Start> {
 }
 
 const startInMode: StartRun<AgentRun> = (place, api) => startAgent(place, api, mode)
+/** With the log that users have. */
+const startQuietly: StartRun<AgentRun> = (place, api) => startAgent(place, api, mode, 0)
 
 async function startFrom(source: 'manifests' | 'api', connect: string, size: Size): Promise<Start> {
   return source === 'manifests'
     ? await onStage({ mode, connect, size }, async (stage) => await startOf(stage.agent, stage.coldMs))
-    : await onApiStage({ connect, size, tickUs }, startInMode, async (stage) =>
+    : await onApiStage({ connect, size, tickUs }, startQuietly, async (stage) =>
         startOf(stage.run, await coldMs(stage, size)),
       )
 }
@@ -93,8 +95,8 @@ async function changesMs(
 
 /** One change after another, then a storm of changes; memory before and after. */
 export async function changeFigures(connect: string, size: Size): Promise<Record<string, unknown>> {
-  return await onApiStage({ connect, size, tickUs }, startInMode, async (stage) => {
-    await stage.run.inForce()
+  return await onApiStage({ connect, size, tickUs }, startQuietly, async (stage) => {
+    await coldMs(stage, size)
     await sleep(restMs)
     const { restMiB } = stage.run.memory()
     const { change = [] } = await changesMs(stage, replacements, 'change')

@@ -6,10 +6,10 @@ import { changeMs, coldMs, onApiStage, type Run, startAgent, type StartRun } fro
 import { median, medians } from '../stage/figures.js'
 
 const rounds = 3
-const changes = 10
+const changes = 6
 const tickUs = 1000
 /** After a start and after each change: longer than what kube-proxy does then. */
-const restMs = 2000
+const restMs = 1500
 const mode = 'nftables'
 
 type Figures = Readonly<Record<'startMs' | 'startCpuMs' | 'changeMs' | 'changeCpuMs', number>>
@@ -36,7 +36,7 @@ export async function peerFigures(connect: string, size: Size): Promise<Record<s
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
   const programs: Readonly<Record<string, StartRun<Run>>> = {
     peer: (place, api) => new KubeProxyRun(place, api, { binary, mode }),
-    ours: (place, api) => startAgent(place, api, mode),
+    ours: (place, api) => startAgent(place, api, mode, 0),
   }
   const found = new Map<string, Figures[]>(Object.keys(programs).map((name) => [name, []]))
   for (let round = 0; round < rounds; round++)

@@ -16,7 +16,7 @@ const more = { services: 44_000, reals: 1 }
 const huge = { services: 50_000, reals: 20 }
 /** 10,000 take kube-proxy a minute. */
 const peerSize = { services: 1000, reals: 1 }
-const curveChanges = 5000
+const curveChanges = 3000
 
 /** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
