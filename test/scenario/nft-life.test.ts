@@ -100,7 +100,7 @@ describe('nftables mode', () => {
     await lab.stop()
   })
 
-  it('describes a Service by its elements in the table', async () => {
+  it('records its first pass', async () => {
     const lab = await started(...web)
     const pipeline = lab.pipelines.get('ipv4')
     assert.ok(pipeline)
@@ -168,6 +168,48 @@ describe('nftables mode', () => {
     assert.equal(find(lab, 'add element', ' nodeport-ips ').length, 1)
     assert.equal(find(lab, 'add element', ' nodeport-ips ', '192.0.2.7').length, 1)
     await lab.stop()
+  })
+})
+
+/** Packets reach the rules of the mode. */
+function isPublished(lab: NftModeLab): boolean {
+  return find(lab, 'add rule', ' nat-prerouting ').length > 0
+}
+
+describe('a large first sync', () => {
+  const names = Array.from({ length: 60 }, (_, i) => `s${i}`)
+  const addresses = Array.from({ length: 1000 }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
+  const events = names.flatMap((name, i) => [
+    set(service(name, `10.97.0.${i}`)),
+    set(slice(`${name}-1`, name, addresses)),
+  ])
+
+  /** Number of IPv4 transactions of a sync. `stops`: the agent stops during the first one. */
+  async function transactionsOf({ stops }: { readonly stops: boolean }): Promise<number> {
+    const lab = new NftModeLab()
+    const { nftables } = lab.kernel
+    const apply = nftables.apply.bind(nftables)
+    let count = 0
+    nftables.apply = async (transaction, options) => {
+      const [first] = transaction
+      const isIpv4 = first !== undefined && 'table' in first ? first.table.family === 'ipv4' : true
+      if (isIpv4) count++
+      if (isIpv4 && stops) void lab.stop()
+      return await apply(transaction, options)
+    }
+    await lab.deliver(...events, synced)
+    await lab.clock.advance(1000)
+    await lab.stop()
+    assert.equal(isPublished(lab), !stops)
+    return count
+  }
+
+  it('makes its elements serve with the last of some transactions', async () => {
+    assert.equal(await transactionsOf({ stops: false }), 3)
+  })
+
+  it('ends with the transaction in progress when the agent stops', async () => {
+    assert.equal(await transactionsOf({ stops: true }), 1)
   })
 })
 

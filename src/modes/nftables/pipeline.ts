@@ -152,6 +152,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   stopSoon(): void {
     this.#isStopping = true
+    this.#tables.stopSoon()
   }
 
   get isInForce(): boolean {

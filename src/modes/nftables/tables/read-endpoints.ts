@@ -40,7 +40,7 @@ class Lanes {
   readonly #data: Buffer
   readonly #isPlaced: Uint8Array
   #hasStrays = false
-  /** Of the lanes; only with strays. */
+  /** Length of each lane up to its first hole; empty without strays. */
   #lengths: readonly number[] = []
 
   constructor(elements: NfElements) {

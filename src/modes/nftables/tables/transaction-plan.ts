@@ -56,7 +56,7 @@ export class TransactionPlan {
     const { frontends } = this.#ledger
     for (const [index, entry] of this.#frontends.entries()) {
       const target = this.#targets[index] ?? absent
-      // A frontend without elements is absent, whatever its owner is.
+      // A frontend without elements is absent, with or without an owner.
       entry.acknowledged = isSameState(target, absent) ? absent : target
       frontends.settle(entry)
     }

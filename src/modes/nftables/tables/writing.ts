@@ -80,9 +80,10 @@ export class Writing {
   }
 
   /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
-  async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
+  async writeData(frontends: readonly FrontendEntry[], isStopping: () => boolean): Promise<void> {
     const { endpointBytes } = this.#options.state.ledger.packer
     for (const entry of frontends) {
+      if (isStopping()) return
       const { acknowledged } = entry
       if (isPublished(acknowledged)) continue
       const { endpoints, shortCircuit } = targetOf(entry, endpointBytes)

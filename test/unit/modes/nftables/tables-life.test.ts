@@ -43,7 +43,7 @@ function assertContent(lab: NftLab, routes: readonly Route[]): void {
   assert.deepEqual(inByteOrder(modelContent(lab)), inByteOrder(wantedContent(desired, lab.family)))
 }
 
-/** Of sets and chains. */
+/** The names of all sets and chains. */
 function namesOf({ nftables }: NftLab): readonly string[] {
   const model = nftables.namespace.tables.ipv4.get('kube-proxy')
   return [...(model?.sets.keys() ?? []), ...(model?.chains.keys() ?? [])].toSorted()
@@ -69,6 +69,21 @@ describe('the table of nftables mode after a restart', () => {
     assert.equal(await next.write(), true)
     assert.deepEqual(next.nftables.transactions, [])
     assert.equal(await next.tables.look('full'), false)
+  })
+
+  it('is adopted without an operation after values went out of use', async () => {
+    const lab = await written(web, api, sticky)
+    lab.claim(service(1, '10.244.0.2'))
+    lab.release(sticky.key)
+    await lab.write()
+    const next = openNftLab({ namespace: lab.nftables.namespace })
+    next.claim(service(1, '10.244.0.2'), api)
+    assert.equal(await next.write(), true)
+    assert.deepEqual(next.nftables.transactions, [])
+    assert.equal(await next.tables.look('full'), false)
+    assert.equal(next.tables.isWriteDue, true)
+    await next.write()
+    assert.deepEqual(namesOf(next), namesOf(await written(service(1, '10.244.0.2'), api)))
   })
 
   it('keeps the objects of unknown service ports until all objects are known', async () => {

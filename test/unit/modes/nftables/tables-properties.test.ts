@@ -51,7 +51,7 @@ const anyRoute: fc.Arbitrary<Route> = fc
     }),
   )
 
-/** What another program does to the table. */
+/** A change of the table by another program. */
 const anyEdit: fc.Arbitrary<(lab: NftLab) => readonly NfOp[]> = fc.oneof(
   fc.constant(() => [{ op: 'delete-table', table } as const]),
   fc.constant(() => [{ op: 'flush-table', table } as const]),
@@ -186,7 +186,7 @@ class History {
 }
 
 describe('properties of the table of nftables mode', () => {
-  it('has the elements that the routes want after each write, whatever came before', async () => {
+  it('has the elements that the routes want after each write', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 12 }), async (steps) => {
         const history = new History()
