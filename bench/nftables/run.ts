@@ -27,8 +27,8 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   restart: async () => await restartFigures(whole),
   connections: async () => await connectionFigures(connect, whole),
   sync: async () => await firstSyncFigures(floor, ten),
-  curve: async () => await curveFigures([few, whole, more, many], curveChanges),
-  huge: async () => ({ tables: await hugeSyncFigures(huge), agent: await hugeFigures(connect, huge) }),
+  curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
+  huge: async () => ({ tables: await hugeSyncFigures(floor, huge), agent: await hugeFigures(connect, huge) }),
   'kube-proxy': async () => await peerFigures(connect, peerSize),
 }
 

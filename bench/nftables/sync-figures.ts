@@ -15,6 +15,7 @@ const rounds = 3
 
 const Figures = Type.Record(Type.String(), Type.Number())
 const Sync = Type.Object({ first: Figures, change: Type.Optional(Figures) })
+const Change = Type.Object({ changeMicroseconds: Type.Number() })
 export type Sync = Static<typeof Sync>
 const Floor = Type.Object({ seconds: Type.Number(), changeMicroseconds: Type.Number() })
 const Elements = Type.Composite([Floor, Type.Object({ systemMicroseconds: Type.Number() })])
@@ -79,20 +80,41 @@ export async function firstSyncFigures(floor: string, size: Size): Promise<unkno
   }
 }
 
-/** First sync and one change by the number of services. */
-export async function curveFigures(sizes: readonly Size[], changes: number): Promise<unknown> {
+interface ChangeFigures {
+  readonly first: Readonly<Record<string, number>>
+  /** With `callMicroseconds`, the system call of the C program for the same change of the same table. */
+  readonly change: Readonly<Record<string, number>>
+}
+
+/** A first sync, so many changes by the mode's tables, then changes by the C program. */
+async function syncAndChange(floor: string, size: Size, changes: number): Promise<ChangeFigures> {
+  const script = '"$@" && "$FLOOR" change "$SERVICES"'
+  const variables = [`FLOOR=${floor}`, `SERVICES=${size.services}`]
+  const args = [process.execPath, syncProgram, ...[size.services, size.reals, changes].map(String)]
+  const output = await alone('env', ...variables, 'sh', '-c', script, 'sh', ...args)
+  const [ours = '', bare = ''] = output.split('\n')
+  const { first, change = {} } = Value.Parse(Sync, JSON.parse(ours))
+  const { changeMicroseconds } = Value.Parse(Change, JSON.parse(bare))
+  return { first, change: { ...change, callMicroseconds: changeMicroseconds } }
+}
+
+/** First sync and one change by the number of services, medians of the rounds. */
+export async function curveFigures(
+  floor: string,
+  sizes: readonly Size[],
+  changes: number,
+): Promise<readonly (ChangeFigures & { readonly size: Size })[]> {
   const figures = []
   for (const size of sizes) {
-    const runs: Sync[] = []
-    for (let round = 0; round < rounds; round++) runs.push(await sync(size, changes))
+    const runs: ChangeFigures[] = []
+    for (let round = 0; round < rounds; round++) runs.push(await syncAndChange(floor, size, changes))
     const first = medians(runs.map((run) => run.first))
-    const change = medians(runs.map((run) => run.change ?? {}))
-    figures.push({ size, first, change })
+    figures.push({ size, first, change: medians(runs.map(({ change }) => change)) })
   }
   return figures
 }
 
 /** One first sync of a cluster far beyond others. */
-export async function hugeSyncFigures(size: Size): Promise<Sync> {
-  return await sync(size, 1000)
+export async function hugeSyncFigures(floor: string, size: Size): Promise<ChangeFigures> {
+  return await syncAndChange(floor, size, 1000)
 }
