@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Namespace } from '../test/support/namespaces.js'
-import { AgentRun } from './iptables/agent-run.js'
-import { median } from './iptables/figures.js'
-import { Manifests } from './iptables/manifests.js'
+import { AgentRun } from './stage/agent-run.js'
+import { median } from './stage/figures.js'
+import { Manifests } from './stage/manifests.js'
 
 const changes = 20
 const betweenChangesMs = 1000

@@ -1,4 +1,5 @@
-// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...] | nftables], all without a name.
+// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...] | nftables [PART...]], all
+// without a name.
 import { setUp } from './setup.mjs'
 import { runMain, StepError } from './steps.mjs'
 import { benchApi } from './bench/api.mjs'
@@ -12,12 +13,12 @@ async function main() {
   const [name, ...rest] = process.argv.slice(2)
   if (name !== undefined && !names.includes(name))
     throw new StepError(`no benchmark ${name}, only ${names.join(', ')}`)
-  if ((name === 'ipvs' || name === 'nftables') && rest.length > 0) throw new StepError(`${name} has no parts`)
+  if (name === 'ipvs' && rest.length > 0) throw new StepError('ipvs has no parts')
   const iptables = parseIptables(name === 'iptables' ? rest : [])
   const isWanted = (candidate) => name === undefined || name === candidate
   await setUp('demo')
   if (isWanted('iptables')) await benchIptables(iptables)
-  if (isWanted('nftables')) await benchNftables()
+  if (isWanted('nftables')) await benchNftables(rest)
   if (isWanted('api')) await benchApi(rest)
   if (isWanted('ipvs')) await benchIpvs()
 }

@@ -1,13 +1,8 @@
 // The cluster of bench/state.ts as objects of an API server, in its encoding.
 import type { Document, Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
+import type { Size } from '../stage/manifests.js'
 import { realServer, realServersOf, vip } from '../state.js'
-
-export interface Size {
-  readonly services: number
-  /** Endpoints per Service. */
-  readonly reals: number
-}
 
 /** First number of the endpoints that changes add. No Service has one of them at the start. */
 const firstNewReal = 0x80000
@@ -97,17 +92,36 @@ export function changedSlice({ services, reals }: Size, change: number): Change 
   const index = services - 1 - (change % services)
   const endpoint = realServer(firstNewReal + (change % firstNewReal))
   const document = sliceDocument(index, [endpoint, ...realServersOf(index, reals).slice(1)])
-  const event = protobufWriter.event(
-    'MODIFIED',
-    'EndpointSlice',
-    withVersion(document, services + 2 + change),
-  )
-  return { vip: vip(index), endpoint, event }
+  const version = services + 2 + change
+  const event = protobufWriter.event('MODIFIED', 'EndpointSlice', withVersion(document, version))
+  return { vip: vip(index), endpoint, events: [['EndpointSlice', event]] }
+}
+
+/** Change number `change`: Service `index`, which the list lacks, comes or goes with its slice. */
+export function changedService(
+  { services, reals }: Size,
+  {
+    index,
+    type,
+    change,
+  }: { readonly index: number; readonly type: 'ADDED' | 'DELETED'; readonly change: number },
+): Change {
+  const version = services + 2 + change
+  const addresses = realServersOf(index, reals)
+  const eventOf = (kind: 'Service' | 'EndpointSlice', document: Document): readonly [Kind, Buffer] => [
+    kind,
+    protobufWriter.event(type, kind, withVersion(document, version)),
+  ]
+  const service = eventOf('Service', serviceDocument(index))
+  const slice = eventOf('EndpointSlice', sliceDocument(index, addresses))
+  // A Service without endpoints is refused by an ICMP message, and a client on the same machine waits 200 ms then.
+  const events = type === 'ADDED' ? [slice, service] : [service, slice]
+  return { vip: vip(index), endpoint: addresses[0] ?? '', events }
 }
 
 export interface Change {
   readonly vip: string
   readonly endpoint: string
-  /** The encoded event, with its frame. */
-  readonly event: Buffer
+  /** The encoded events, each with its frame, and their kinds. */
+  readonly events: readonly (readonly [Kind, Buffer])[]
 }

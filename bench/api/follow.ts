@@ -11,7 +11,7 @@ import { endStartOfV8, prepareV8, releaseMemory } from '../../src/process/index.
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { Inbox } from '../../src/engine/index.js'
-import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
+import { longestGap, watchLoop, type Gap } from '../stage/loop-watch.js'
 import { systemClock } from '../../src/clock.js'
 
 prepareV8(systemClock)

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { apiNode, apiService, apiSlice } from '../../test/support/api-documents.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
-import { AgentRun } from '../iptables/agent-run.js'
-import { median, millisecondsBetween } from '../iptables/figures.js'
-import { Prober, serve, withPlace } from '../iptables/place.js'
+import { AgentRun } from '../stage/agent-run.js'
+import { median, millisecondsBetween } from '../stage/figures.js'
+import { Prober, serve, withPlace } from '../stage/place.js'
 
 const serverProgram = fileURLToPath(new URL('../../test/support/fake-api-program.js', import.meta.url))
 const [address, port] = ['10.96.0.1', 6443]

@@ -9,6 +9,7 @@ import type { ApiProcess } from './setting.js'
 /** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
 const tools = ['iptables', 'iptables-save', 'iptables-restore']
+const nft = '/usr/sbin/nft'
 /** Settings of the whole machine that kube-proxy must not change. */
 const untouched = [
   '--conntrack-max-per-core=0',
@@ -17,20 +18,25 @@ const untouched = [
   '--conntrack-tcp-timeout-close-wait=0',
 ]
 
-/** One run of kube-proxy in iptables mode, with the legacy tools. */
+/** One run of kube-proxy, with the legacy tools of iptables. */
 export class KubeProxyRun {
   /** Time just before the start of the process, in nanoseconds of process.hrtime.bigint(). */
   readonly startNs: bigint
   readonly #program: Program
   readonly #folder: string
 
-  constructor(place: Namespace, api: ApiProcess, binary: string) {
+  constructor(
+    place: Namespace,
+    api: ApiProcess,
+    { binary, mode }: { readonly binary: string; readonly mode: 'iptables' | 'nftables' },
+  ) {
     this.#folder = mkdtempSync(join(tmpdir(), 'kube-proxy-'))
     for (const tool of [...tools, ...tools.map((name) => name.replace('ip', 'ip6'))])
       symlinkSync('/usr/sbin/xtables-legacy-multi', join(this.#folder, tool))
+    symlinkSync(nft, join(this.#folder, 'nft'))
     const kubeconfig = join(this.#folder, 'kubeconfig')
     writeFileSync(kubeconfig, JSON.stringify(kubeconfigOf(api)))
-    const flags = [`--kubeconfig=${kubeconfig}`, '--proxy-mode=iptables', '--hostname-override=node-a']
+    const flags = [`--kubeconfig=${kubeconfig}`, `--proxy-mode=${mode}`, '--hostname-override=node-a']
     this.startNs = process.hrtime.bigint()
     this.#program = place.start('env', `PATH=${this.#folder}`, binary, ...flags, ...untouched)
   }

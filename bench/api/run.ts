@@ -7,13 +7,12 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
-import { AgentRun } from '../iptables/agent-run.js'
-import { median, millisecondsBetween } from '../iptables/figures.js'
-import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
+import { median, millisecondsBetween, spread } from '../stage/figures.js'
+import { openPlace, withPlace } from '../stage/place.js'
 import { outageFigures } from './outages.js'
 import { KubeProxyRun } from './peer.js'
-import { vip as vipOf } from '../state.js'
 import { ApiProcess, Follower } from './setting.js'
+import { changeMs, coldMs, onApiStage, type Run, startAgent, type StartRun } from './stage.js'
 
 const [part = '', connect = '', follower = '', last = ''] = process.argv.slice(2)
 const whole = { services: 10_000, reals: 10 }
@@ -107,31 +106,24 @@ async function emptyFigures(): Promise<unknown> {
 
 /** Times from sending an event to the first connection that the new endpoint answers, with 100 Services. */
 async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<string, number>> {
-  return await withPlace(async (place) => {
-    await serve(place, connect)
-    const prober = new Prober(place, connect, { tickUs, burst: 1 })
-    const api = await ApiProcess.start(few, place)
-    const agent = startAgent(place, api, mode)
-    await agent.inForce()
-    await sleep(restMs)
-    const before = await eventsToKernel(place)
-    const times: number[] = []
-    for (let i = 0; i < 300; i++) {
-      const startNs = process.hrtime.bigint()
-      const { vip, endpoint } = await api.change()
-      times.push(
-        millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint })),
-      )
-      await sleep(50 + 50 * Math.random())
-    }
-    const after = await eventsToKernel(place)
-    const kernelMs = ((after.seconds - before.seconds) * 1000) / (after.count - before.count)
-    await agent.stop()
-    await api.stop()
-    const sorted = times.toSorted((a, b) => a - b)
-    const p99Ms = sorted[Math.floor(sorted.length * 0.99)] ?? Number.NaN
-    return { medianMs: median(times), p99Ms, maxMs: sorted.at(-1) ?? Number.NaN, kernelMs }
-  })
+  const setting = { connect, size: few, tickUs }
+  return await onApiStage(
+    setting,
+    (place, api) => startAgent(place, api, mode),
+    async (stage) => {
+      await stage.run.inForce()
+      await sleep(restMs)
+      const before = await eventsToKernel(stage.place)
+      const times: number[] = []
+      for (let i = 0; i < 300; i++) {
+        times.push(await changeMs(stage, 'change'))
+        await sleep(50 + 50 * Math.random())
+      }
+      const after = await eventsToKernel(stage.place)
+      const kernelMs = ((after.seconds - before.seconds) * 1000) / (after.count - before.count)
+      return { ...spread(times), kernelMs }
+    },
+  )
 }
 
 /** Milliseconds between two changes. After the short rest the agent still keeps the memory pages of large tables. */
@@ -142,23 +134,18 @@ const peerRounds = 5
 
 /** The shipped agent in iptables mode at full size: its start, and changes of one endpoint. */
 async function changeFigures(reals: number): Promise<unknown> {
-  return await withPlace(async (place) => {
-    await serve(place, connect)
-    // As in bench/iptables/stage.ts: more attempts per tick if the new endpoint is one of many.
-    const prober = new Prober(place, connect, { tickUs: reals === 1 ? 1000 : 5000, burst: reals })
-    const api = await ApiProcess.start({ ...whole, reals }, place)
-    const agent = startAgent(place, api)
+  const setting = { connect, size: { ...whole, reals }, tickUs: reals === 1 ? 1000 : 5000 }
+  return await onApiStage(setting, startAgent, async (stage) => {
+    const agent = stage.run
     await agent.inForce()
     const startMs = millisecondsBetween(agent.startNs, process.hrtime.bigint())
     const startCpuMs = agent.cpuSeconds() * 1000
     await sleep(restMs)
     const change = async (rest: number): Promise<{ readonly ms: number; readonly cpuMs: number }> => {
       const before = agent.cpuSeconds()
-      const startNs = process.hrtime.bigint()
-      const { vip, endpoint } = await api.change()
-      const answeredNs = await prober.answered({ address: vip, port: 80, expected: endpoint })
+      const ms = await changeMs(stage, 'change')
       await sleep(rest)
-      return { ms: millisecondsBetween(startNs, answeredNs), cpuMs: (agent.cpuSeconds() - before) * 1000 }
+      return { ms, cpuMs: (agent.cpuSeconds() - before) * 1000 }
     }
     const figures: Record<string, unknown> = { startMs, startCpuMs }
     for (const [name, rest] of Object.entries(rests)) {
@@ -168,8 +155,6 @@ async function changeFigures(reals: number): Promise<unknown> {
       const cpuMs = median(changes.map((figure) => figure.cpuMs))
       figures[name] = { medianMs: median(times), maxMs: Math.max(...times), cpuMs }
     }
-    await agent.stop()
-    await api.stop()
     return figures
   })
 }
@@ -178,8 +163,8 @@ async function changeFigures(reals: number): Promise<unknown> {
 async function peerFigures(): Promise<unknown> {
   const { KUBE_PROXY: binary = '' } = process.env
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
-  const programs: Readonly<Record<string, (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun>> = {
-    peer: (place, api) => new KubeProxyRun(place, api, binary),
+  const programs: Readonly<Record<string, StartRun<Run>>> = {
+    peer: (place, api) => new KubeProxyRun(place, api, { binary, mode: 'iptables' }),
     ours: startAgent,
   }
   const figures: Record<string, { ms: number[]; cpuMs: number[] }> = {}
@@ -195,22 +180,13 @@ async function peerFigures(): Promise<unknown> {
   )
 }
 
-async function startFigures(
-  start: (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun,
-): Promise<{ readonly ms: number; readonly cpuMs: number }> {
-  return await withPlace(async (place) => {
-    await serve(place, connect)
-    const prober = new Prober(place, connect, { tickUs: 1000, burst: 1 })
-    const api = await ApiProcess.start({ ...whole, reals: 1 }, place)
-    const run = start(place, api)
-    const target = { address: vipOf(whole.services - 1), port: 80, expected: undefined }
-    const answeredNs = await prober.answered(target)
+async function startFigures(start: StartRun<Run>): Promise<{ readonly ms: number; readonly cpuMs: number }> {
+  const size = { ...whole, reals: 1 }
+  return await onApiStage({ connect, size, tickUs: 1000 }, start, async (stage) => {
+    const ms = await coldMs(stage, size)
     // The CPU time of a tool that kube-proxy runs counts after the tool has ended.
     await sleep(1000)
-    const cpuMs = run.cpuSeconds() * 1000
-    await run.stop()
-    await api.stop()
-    return { ms: millisecondsBetween(run.startNs, answeredNs), cpuMs }
+    return { ms, cpuMs: stage.run.cpuSeconds() * 1000 }
   })
 }
 
@@ -240,12 +216,6 @@ async function guestFigures(): Promise<unknown> {
   return { ...figures, bareCallMs: (seconds * 1000) / messages }
 }
 
-function startAgent(place: Namespace, api: ApiProcess, mode: ProxyMode = 'iptables'): AgentRun {
-  const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
-  return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', '2'] })
-}
-
-/** scripts/bench/api.mjs has a row for each of the main figures. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   list: listFigures,
   events: eventFigures,

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
 import { makeCertificate } from '../../test/support/certificates.js'
-import { changedSlice, streamedList } from './cluster.js'
+import { type Change, changedService, changedSlice, streamedList } from './cluster.js'
 
 const [services = '0', reals = '1', folder = ''] = process.argv.slice(2)
 const size = { services: Number(services), reals: Number(reals) }
@@ -25,6 +25,8 @@ const watches = new Map<ServerResponse, Kind>()
 /** API servers send a bookmark about every minute. */
 const bookmarkPeriodMs = 30_000
 let changes = 0
+/** Services that are there beside those of the list. */
+let added = 0
 
 function serve(request: IncomingMessage, response: ServerResponse): void {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'https://server')
@@ -43,9 +45,10 @@ async function send(response: ServerResponse, pieces: readonly Buffer[]): Promis
   }
 }
 
-/** Sends an event to all watches of EndpointSlices. */
-function sendChange(event: Buffer): void {
-  for (const [watch, kind] of watches) if (kind === 'EndpointSlice') watch.write(event)
+/** Sends each event to the watches of its kind. */
+function sendChange({ events }: Change): void {
+  for (const [kind, event] of events)
+    for (const [watch, followed] of watches) if (followed === kind) watch.write(event)
 }
 
 function sendBookmarks(): void {
@@ -55,11 +58,11 @@ function sendBookmarks(): void {
 
 /** Sends changes at an even rate, even if timers are late. */
 async function churn(count: number, perSecond: number): Promise<void> {
-  const prepared = Array.from({ length: count }, () => changedSlice(size, changes++).event)
+  const prepared = Array.from({ length: count }, () => changedSlice(size, changes++))
   const start = performance.now()
   for (let sent = 0; sent < count;) {
     const due = Math.min(count, Math.floor(((performance.now() - start) / 1000) * perSecond))
-    for (const event of prepared.slice(sent, due)) sendChange(event)
+    for (const change of prepared.slice(sent, due)) sendChange(change)
     sent = due
     await sleep(1)
   }
@@ -71,9 +74,19 @@ async function obey(line: string): Promise<string> {
     await churn(Number(numbers[0]), Number(numbers[1]))
     return 'done'
   }
-  const { vip, endpoint, event } = changedSlice(size, changes++)
-  sendChange(event)
-  return `${vip} ${endpoint}`
+  const change = nextChange(command)
+  const sentNs = process.hrtime.bigint()
+  sendChange(change)
+  return `${change.vip} ${change.endpoint} ${sentNs}`
+}
+
+function nextChange(command: string | undefined): Change {
+  const change = changes++
+  if (command === 'add')
+    return changedService(size, { index: size.services + added++, type: 'ADDED', change })
+  if (command === 'remove')
+    return changedService(size, { index: size.services + --added, type: 'DELETED', change })
+  return changedSlice(size, change)
 }
 
 setInterval(sendBookmarks, bookmarkPeriodMs)

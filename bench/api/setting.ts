@@ -7,10 +7,19 @@ import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { Program } from '../../test/support/processes.js'
-import type { Size } from './cluster.js'
+import type { Size } from '../stage/manifests.js'
 
 const serverProgram = fileURLToPath(new URL('server.js', import.meta.url))
 const bareProgram = fileURLToPath(new URL('bare.js', import.meta.url))
+
+/** A change that the API server has sent. */
+export interface SentChange {
+  readonly vip: string
+  /** The endpoint that is new, or has gone with its Service. */
+  readonly endpoint: string
+  /** Just before it was sent: nanoseconds as process.hrtime.bigint(). */
+  readonly sentNs: bigint
+}
 
 /** The API server process. */
 export class ApiProcess {
@@ -42,10 +51,10 @@ export class ApiProcess {
     await this.#ask(`churn ${count} ${perSecond}`)
   }
 
-  /** Replaces the first endpoint of one slice. */
-  async change(): Promise<{ readonly vip: string; readonly endpoint: string }> {
-    const [vip = '', endpoint = ''] = (await this.#ask('change')).split(' ')
-    return { vip, endpoint }
+  /** `change` replaces the first endpoint of one slice. `add` adds a Service with its slice. `remove` removes the Service that was added last. */
+  async send(what: 'change' | 'add' | 'remove'): Promise<SentChange> {
+    const [vip = '', endpoint = '', sentNs = '0'] = (await this.#ask(what)).split(' ')
+    return { vip, endpoint, sentNs: BigInt(sentNs) }
   }
 
   async stop(): Promise<void> {

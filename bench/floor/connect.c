@@ -88,18 +88,20 @@ static void Serve(int port) {
 typedef struct {
   char id[32];
   struct sockaddr_in to;
+  int expects_refusal;
   struct in_addr expected;  // 0.0.0.0: any
 } Target;
 
-static int IsAnswered(const Target* target) {
+static int IsAsExpected(const Target* target) {
   struct in_addr answer = {0};
   const int fd = Socket();
-  int is_answered = 0;
-  if (!connect(fd, (const struct sockaddr*)&target->to, sizeof target->to) &&
-      recv(fd, &answer, sizeof answer, MSG_WAITALL) == sizeof answer)
-    is_answered = !target->expected.s_addr || answer.s_addr == target->expected.s_addr;
+  int is_as_expected = 0;
+  if (connect(fd, (const struct sockaddr*)&target->to, sizeof target->to))
+    is_as_expected = target->expects_refusal && errno == ECONNREFUSED;
+  else if (!target->expects_refusal && recv(fd, &answer, sizeof answer, MSG_WAITALL) == sizeof answer)
+    is_as_expected = !target->expected.s_addr || answer.s_addr == target->expected.s_addr;
   close(fd);
-  return is_answered;
+  return is_as_expected;
 }
 
 static void ReadTarget(Target* target) {
@@ -111,7 +113,9 @@ static void ReadTarget(Target* target) {
     exit(1);
   }
   target->to = Address(address, port);
-  target->expected = Address(strcmp(expected, "any") ? expected : "0.0.0.0", 0).sin_addr;
+  target->expects_refusal = !strcmp(expected, "none");
+  const int has_address = !target->expects_refusal && strcmp(expected, "any");
+  target->expected = Address(has_address ? expected : "0.0.0.0", 0).sin_addr;
 }
 
 static void Probe(int tick_us, int burst) {
@@ -124,7 +128,7 @@ static void Probe(int tick_us, int burst) {
     const int64_t start = Now();
     for (int i = count - 1; i >= 0; --i) {
       for (int j = 0; j < burst; ++j) {
-        if (!IsAnswered(&pending[i])) continue;
+        if (!IsAsExpected(&pending[i])) continue;
         printf("%s %lld\n", pending[i].id, (long long)Now());
         fflush(stdout);
         pending[i] = pending[--count];

@@ -19,6 +19,8 @@
 
 enum { kNestBytes = 60000, kKeyBytes = 16, kDataBytes = 8, kChanges = 2000, kFirstVip = 0x0a600001, kTcp = 6 };
 
+static const char* table_name = "floor";
+static const char* map_name = "endpoints";
 static int socket_fd;
 static char* buffer;
 static size_t used;
@@ -95,11 +97,11 @@ static void SendBatch(void) {
 static void MakeMap(void) {
   BeginBatch();
   size_t message = BeginMessage(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWTABLE, NLM_F_CREATE, AF_INET, 0);
-  PutText(NFTA_TABLE_NAME, "floor");
+  PutText(NFTA_TABLE_NAME, table_name);
   EndMessage(message);
   message = BeginMessage(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSET, NLM_F_CREATE, AF_INET, 0);
-  PutText(NFTA_SET_TABLE, "floor");
-  PutText(NFTA_SET_NAME, "endpoints");
+  PutText(NFTA_SET_TABLE, table_name);
+  PutText(NFTA_SET_NAME, map_name);
   PutU32(NFTA_SET_FLAGS, NFT_SET_MAP);
   PutU32(NFTA_SET_KEY_TYPE, 7U << 18 | 12U << 12 | 13U << 6 | 4U);
   PutU32(NFTA_SET_KEY_LEN, kKeyBytes);
@@ -134,8 +136,8 @@ static void PutElement(uint32_t service, uint32_t index) {
 
 static size_t BeginElements(uint16_t type, size_t* list) {
   const size_t message = BeginMessage((uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type), NLM_F_CREATE, AF_INET, 0);
-  PutText(NFTA_SET_ELEM_LIST_TABLE, "floor");
-  PutText(NFTA_SET_ELEM_LIST_SET, "endpoints");
+  PutText(NFTA_SET_ELEM_LIST_TABLE, table_name);
+  PutText(NFTA_SET_ELEM_LIST_SET, map_name);
   *list = BeginNest(NFTA_SET_ELEM_LIST_ELEMENTS);
   return message;
 }
@@ -157,16 +159,31 @@ static void Fill(uint32_t services, uint32_t endpoints) {
   SendBatch();
 }
 
-static double ChangeOne(uint32_t service, uint16_t type) {
+static void PutChange(uint32_t service, uint16_t type) {
   size_t list = 0;
-  BeginBatch();
   const size_t message = BeginElements(type, &list);
   PutElement(service, 0);
   EndNest(list);
   EndMessage(message);
+}
+
+static double SendTimed(void) {
   const double start = Now();
   SendBatch();
   return (Now() - start) * 1e6;
+}
+
+static double ChangeOne(uint32_t service, uint16_t type) {
+  BeginBatch();
+  PutChange(service, type);
+  return SendTimed();
+}
+
+static double ReplaceOne(uint32_t service) {
+  BeginBatch();
+  PutChange(service, NFT_MSG_DELSETELEM);
+  PutChange(service, NFT_MSG_NEWSETELEM);
+  return SendTimed();
 }
 
 static int Compare(const void* a, const void* b) {
@@ -175,26 +192,42 @@ static int Compare(const void* a, const void* b) {
   return (left > right) - (left < right);
 }
 
-int main(int argc, char** argv) {
-  if (argc != 3) Fail("usage: nft_floor SERVICES ENDPOINTS", EINVAL);
-  const uint32_t services = (uint32_t)strtoul(argv[1], NULL, 10);
-  const uint32_t endpoints = (uint32_t)strtoul(argv[2], NULL, 10);
+static double Median(double* changes) {
+  qsort(changes, kChanges, sizeof *changes, Compare);
+  return changes[kChanges / 2];
+}
+
+static void OpenSocket(void) {
   const int bytes = 512 << 20;
   socket_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
   if (socket_fd < 0) Fail("socket", errno);
   if (setsockopt(socket_fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) Fail("send buffer", errno);
+}
+
+int main(int argc, char** argv) {
+  static double changes[kChanges];
+  if (argc != 3) Fail("usage: nft_floor SERVICES ENDPOINTS | nft_floor change SERVICES", EINVAL);
+  const int is_change = !strcmp(argv[1], "change");
+  const uint32_t services = (uint32_t)strtoul(argv[is_change ? 2 : 1], NULL, 10);
+  const uint32_t endpoints = is_change ? 0 : (uint32_t)strtoul(argv[2], NULL, 10);
   buffer = malloc((size_t)services * endpoints * 64 + 65536);
   if (buffer == NULL) Fail("memory", ENOMEM);
+  OpenSocket();
+  if (is_change) {
+    table_name = "kube-proxy";
+    map_name = "service-endpoints";
+    for (uint32_t i = 0; i < kChanges; ++i) changes[i] = ReplaceOne(i % services);
+    printf("{\"changeMicroseconds\": %f}\n", Median(changes));
+    return 0;
+  }
   MakeMap();
   const double start = Now();
   Fill(services, endpoints);
   const double seconds = Now() - start;
-  static double changes[kChanges];
   for (uint32_t i = 0; i < kChanges; i += 2) {
     changes[i] = ChangeOne(i % services, NFT_MSG_DELSETELEM);
     changes[i + 1] = ChangeOne(i % services, NFT_MSG_NEWSETELEM);
   }
-  qsort(changes, kChanges, sizeof *changes, Compare);
-  printf("{\"seconds\": %f, \"changeMicroseconds\": %f}\n", seconds, changes[kChanges / 2]);
+  printf("{\"seconds\": %f, \"changeMicroseconds\": %f}\n", seconds, Median(changes));
   return 0;
 }

@@ -1,10 +1,7 @@
 // Measures the shipped agent on a cluster of a given size, by the answers that clients get.
-import { readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { median } from './figures.js'
-import { changeMs, changesMs, onStage, type Setting, type Stage } from './stage.js'
+import { median } from '../stage/figures.js'
+import { changeMs, changesMs, onStage, type Setting, type Stage } from '../stage/stage.js'
 
 const coldStarts = 5
 const changes = 25
@@ -75,24 +72,3 @@ export async function churnFigures(setting: Setting): Promise<Record<string, unk
   })
 }
 
-/** Number of programs that the agent executes. Every thread and child is traced. */
-export async function executedPrograms(setting: Setting): Promise<Record<string, number>> {
-  const tracedChanges = 3
-  const trace = join(tmpdir(), 'programs.trace')
-  // Failed calls count too.
-  const executed = (): number => readFileSync(trace, 'utf8').match(/ execve(at)?\(/g)?.length ?? 0
-  const under = ['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-e', 'trace=execve,execveat', '-o', trace]
-  const counts = await onStage(
-    setting,
-    async (stage) => {
-      await sleep(shortRestMs)
-      const start = executed() - 1
-      await changesMs(stage, 'add', tracedChanges)
-      return { start, perChange: (executed() - 1 - start) / tracedChanges }
-    },
-    { under },
-  )
-  rmSync(trace)
-  if (counts.start < 0) throw new Error('strace did not see the agent itself start')
-  return counts
-}

@@ -3,9 +3,9 @@
 import { fileURLToPath } from 'node:url'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { median, medians } from './figures.js'
-import type { Size } from './manifests.js'
-import { withPlace } from './place.js'
+import { median, medians } from '../stage/figures.js'
+import type { Size } from '../stage/manifests.js'
+import { withPlace } from '../stage/place.js'
 import { restoreFigures, type RestoreFigures } from './restore-figures.js'
 
 const rounds = 3

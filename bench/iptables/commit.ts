@@ -4,13 +4,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openKernel, type Kernel, type XtOutcome } from '../../src/kernel/index.js'
 import { IptablesLedger } from '../../src/modes/iptables/index.js'
-import { Tracker } from '../../src/model/index.js'
 import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
-import { route, type Route } from '../../src/routing/index.js'
-import { realServer, realServersOf, service, slice } from '../state.js'
-import { median, medians, Stopwatch } from './figures.js'
-import { gapsWithin, longestGap, nowMs, watchLoop } from './loop-watch.js'
-import { isLargeCluster } from './manifests.js'
+import type { Route } from '../../src/routing/index.js'
+import { ClusterRoutes } from '../stage/cluster-routes.js'
+import { realServer, realServersOf } from '../state.js'
+import { median, medians, Stopwatch } from '../stage/figures.js'
+import { gapsWithin, longestGap, nowMs, watchLoop } from '../stage/loop-watch.js'
+import { isLargeCluster } from '../stage/manifests.js'
 
 const changes = 21
 const checks = 200
@@ -19,7 +19,6 @@ const compares = 5
 const sliceMs = 8
 
 const [services = 0, reals = 0] = process.argv.slice(2).map(Number)
-const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
 const settings: IptablesModeSettings = {
   family: 'ipv4',
   masqueradeMark: 0x4000,
@@ -34,7 +33,7 @@ const settings: IptablesModeSettings = {
 
 /** The agent's rooms between events and kernel, called in order. */
 class Rooms {
-  readonly tracker = new Tracker('ipv4', () => {})
+  readonly cluster = new ClusterRoutes({ services, reals })
   readonly ledger = new IptablesLedger({ isBeside: false })
   readonly #kernel: Kernel
   /** Tables with operations that are not written yet. */
@@ -44,15 +43,6 @@ class Rooms {
     this.#kernel = kernel
   }
 
-  /** Routes of all dirty service ports. */
-  routes(): readonly Route[] {
-    return [...this.tracker.take()].flatMap((key) => {
-      const port = this.tracker.servicePort(key)
-      return port === undefined ? [] : [route(port, this.tracker.endpoints(port), facts)]
-    })
-  }
-
-  /** Milliseconds of each phase. As in the agent's pipeline, tables receive operations while the next routes are compiled. */
   async commit(routes: readonly Route[]): Promise<Readonly<Record<string, number>>> {
     const watch = new Stopwatch()
     let staging: Promise<void> = Promise.resolve()
@@ -100,8 +90,8 @@ async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
   const runs: Readonly<Record<string, number>>[] = []
   for (let i = 0; i < changes; i++) {
     addresses[0] = realServer(0x80000 + i)
-    rooms.tracker.apply({ type: 'set', object: slice(7, addresses) })
-    runs.push(await rooms.commit(rooms.routes()))
+    rooms.cluster.setEndpoints(7, addresses)
+    runs.push(await rooms.commit(rooms.cluster.take()))
   }
   return medians(runs)
 }
@@ -110,8 +100,8 @@ async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
 async function resizeService(rooms: Rooms): Promise<Record<string, number>> {
   const runs: Readonly<Record<string, number>>[] = []
   for (let i = 0; i < changes; i++) {
-    rooms.tracker.apply({ type: 'set', object: slice(8, realServersOf(8, reals + 1 - (i % 2))) })
-    runs.push(await rooms.commit(rooms.routes()))
+    rooms.cluster.setEndpoints(8, realServersOf(8, reals + 1 - (i % 2)))
+    runs.push(await rooms.commit(rooms.cluster.take()))
   }
   return medians(runs)
 }
@@ -139,11 +129,7 @@ async function compareMs(kernel: Kernel): Promise<number> {
 
 async function measure(kernel: Kernel): Promise<Record<string, unknown>> {
   const rooms = new Rooms(kernel)
-  for (let i = 0; i < services; i++) {
-    rooms.tracker.apply({ type: 'set', object: service(i) })
-    rooms.tracker.apply({ type: 'set', object: slice(i, realServersOf(i, reals)) })
-  }
-  const routes = rooms.routes()
+  const routes = rooms.cluster.take()
   for (const table of ['filter', 'nat'] as const) await kernel.xtables('ipv4', table).check()
   rooms.ledger.setSkeleton(compileSkeleton(settings))
   const first = await rooms.commit(routes)

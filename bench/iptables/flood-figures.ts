@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from '../../test/support/namespaces.js'
-import { median } from './figures.js'
-import { changeMs, onStage, type Setting, type Stage } from './stage.js'
+import { spread } from '../stage/figures.js'
+import { changeMs, onStage, type Setting, type Stage } from '../stage/stage.js'
 
 const flooder = fileURLToPath(new URL('./flood-client.js', import.meta.url))
 const prober = fileURLToPath(new URL('./flood-probe.js', import.meta.url))
@@ -78,11 +78,6 @@ async function replacedMs(stage: Stage): Promise<readonly number[]> {
     await sleep(betweenChangesMs)
   }
   return times
-}
-
-function spread(times: readonly number[]): { readonly medianMs: number; readonly p99Ms: number } {
-  const p99Ms = times.toSorted((a, b) => a - b)[Math.ceil(times.length * 0.99) - 1] ?? Number.NaN
-  return { medianMs: median(times), p99Ms }
 }
 
 function start(place: Namespace, program: string, args: readonly string[]): ReturnType<Namespace['start']> {

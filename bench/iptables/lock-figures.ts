@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { withPlace } from './place.js'
+import { withPlace } from '../stage/place.js'
 
 const lock = fileURLToPath(new URL('./lock.js', import.meta.url))
 /** A write of the table takes only some milliseconds, so that the wait dominates. */

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { gapsWithin, longestGap, nowMs } from './loop-watch.js'
-import { changesMs, onStage, type Setting } from './stage.js'
+import { gapsWithin, longestGap, nowMs } from '../stage/loop-watch.js'
+import { changesMs, onStage, type Setting } from '../stage/stage.js'
 
 const changes = 10
 /** A short period, so that full comparisons occur among the looks. */
@@ -15,7 +15,7 @@ const restMs = 2000
 const idleMs = 10_000
 /** Shortest gap of a cold start that is listed. */
 const notableMs = 10
-const watch = new URL('./loop-watch.js', import.meta.url).href
+const watch = new URL('../stage/loop-watch.js', import.meta.url).href
 const Gaps = Type.Array(Type.Object({ endMs: Type.Number(), ms: Type.Number(), wallMs: Type.Number() }))
 
 /** The longest gap of each phase, the gaps of the start with their times, and the agent's log lines about passes. */

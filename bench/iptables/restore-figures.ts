@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { realServer } from '../state.js'
-import { median } from './figures.js'
-import type { Size } from './manifests.js'
-import { withPlace } from './place.js'
+import { median } from '../stage/figures.js'
+import type { Size } from '../stage/manifests.js'
+import { withPlace } from '../stage/place.js'
 import { oneChainText, servicesText, skeletonText } from './restore.js'
 
 const changes = 3

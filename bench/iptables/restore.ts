@@ -2,7 +2,7 @@
 import { endpointChain, ServiceChains } from '../../src/modes/iptables/compile/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'
-import { isLargeCluster, type Size } from './manifests.js'
+import { isLargeCluster, type Size } from '../stage/manifests.js'
 
 const protocol = 'tcp'
 const realPort = 8080

@@ -4,17 +4,18 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { agentFigures, churnFigures, executedPrograms } from './agent-figures.js'
+import { executedPrograms } from '../stage/executed-programs.js'
+import type { Setting } from '../stage/stage.js'
+import { agentFigures, churnFigures } from './agent-figures.js'
 import { commitFigures } from './commit-figures.js'
 import { connectionFigures } from './connections.js'
 import { floodFigures } from './flood-figures.js'
 import { lockFigures } from './lock-figures.js'
 import { loopFigures } from './loop-figures.js'
-import type { Setting } from './stage.js'
 
 const [part = '', connect = '', services = ''] = process.argv.slice(2)
-const one: Setting = { connect, size: { services: Number(services), reals: 1 } }
-const ten: Setting = { connect, size: { services: Number(services), reals: 10 } }
+const one: Setting = { mode: 'iptables', connect, size: { services: Number(services), reals: 1 } }
+const ten: Setting = { ...one, size: { ...one.size, reals: 10 } }
 
 async function both(measure: (setting: Setting) => Promise<unknown>): Promise<unknown> {
   return { one: await measure(one), ten: await measure(ten) }

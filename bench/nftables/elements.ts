@@ -3,7 +3,7 @@
 //
 //   node elements.js N M     N frontends with M endpoints each, in one transaction; then one element changed, 2,000 times
 import { NfElements, openKernel, packFields, type NfSet, type NfTransaction } from '../../src/kernel/index.js'
-import { median } from '../iptables/figures.js'
+import { median } from '../stage/figures.js'
 
 const changes = 2000
 const [services = 0, endpoints = 0] = process.argv.slice(2).map(Number)

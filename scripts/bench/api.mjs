@@ -1,17 +1,18 @@
 // The API source on this machine: starts, events and memory of the agent up to its model, and the shipped agent over TLS.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { bundleProgram } from '../bundle.mjs'
 import { runGuest } from '../guest.mjs'
 import { setUpGuest } from '../setup.mjs'
-import { root, run, step, StepError } from '../steps.mjs'
-import { benchFolder, compileProgram } from './programs.mjs'
+import { root, step, StepError } from '../steps.mjs'
+import { benchFolder, compileProgram, measurePart } from './programs.mjs'
 import { formats, line } from './rows.mjs'
 
 const { ms, us, mebibytes, percent } = formats
 /** Seconds; `memory` alone makes changes for ten minutes. */
 const limitSeconds = 900
+const memoryMinutes = '10'
 
 const program = join(root, 'out/ts/bench/api/run.js')
 
@@ -48,7 +49,9 @@ export async function benchApi(names) {
   for (const name of names.length === 0 ? Object.keys(parts).filter(isReady) : names) {
     const load = loadavg()[0] ?? Number.NaN
     const figures = await step(`Measuring ${parts[name].title}`, () =>
-      name === 'guest' ? measureInGuest(connect) : measure(name, connect, join(follower, 'agent.js')),
+      name === 'guest'
+        ? measureInGuest(connect)
+        : measurePart('api', [name, connect, join(follower, 'agent.js'), memoryMinutes], { limitSeconds }),
     )
     results[name] = { load, figures }
   }
@@ -64,28 +67,6 @@ export async function benchApi(names) {
 /** Whether the part runs by default. The part that needs a kube-proxy runs only if KUBE_PROXY names one. @param {string} name */
 function isReady(name) {
   return name !== 'kube-proxy' || process.env.KUBE_PROXY !== undefined
-}
-
-/**
- * @param {string} name
- * @param {string} connect
- * @param {string} follower
- * @returns {Promise<any>} its figures
- */
-async function measure(name, connect, follower) {
-  const folder = join(benchFolder, 'api')
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
-  try {
-    const command = [process.execPath, program, name, connect, follower, '10']
-    const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
-    const { status, output } = await run(command, { env, timeoutSeconds: limitSeconds })
-    const lines = output.trim().split('\n')
-    if (status !== 0) throw new StepError(`part ${name} ended with ${status}:\n${lines.join('\n')}`)
-    return JSON.parse(lines.at(-1) ?? '')
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
 }
 
 /** @param {string} connect @returns {Promise<any>} its figures */

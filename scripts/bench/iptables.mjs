@@ -1,12 +1,12 @@
 // The benchmark of iptables mode on this machine's kernel, in network namespaces: runs the parts one after the other, prints every figure
 // with its target, and writes out/bench/iptables.json.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { run, step, StepError } from '../steps.mjs'
+import { step, StepError } from '../steps.mjs'
 import { parts } from './iptables-rows.mjs'
-import { benchFolder, compileProgram } from './programs.mjs'
+import { benchFolder, compileProgram, measurePart } from './programs.mjs'
 import { line } from './rows.mjs'
 
 /** The number of services for which the targets hold. */
@@ -54,7 +54,9 @@ export async function benchIptables({ services, names }) {
   const results = {}
   for (const name of names) {
     const load = loadavg()[0] ?? Number.NaN
-    const figures = await step(`Measuring ${parts[name].title}`, () => measure(name, connect, services))
+    const figures = await step(`Measuring ${parts[name].title}`, () =>
+      measurePart('iptables', [name, connect, String(services)], { limitSeconds }),
+    )
     results[name] = { load, figures }
   }
   const figures = { ...machine, date: new Date().toISOString(), services, parts: results }
@@ -65,29 +67,5 @@ export async function benchIptables({ services, names }) {
   for (const [name, { load, figures: found }] of Object.entries(results)) {
     console.log(`\n${parts[name].title} (load before: ${load.toFixed(2)})`)
     for (const row of parts[name].rows(found)) console.log(line(row, services === fullSize))
-  }
-}
-
-/**
- * Runs one part in its own process, with its own folder, which also holds the lock of the tables. Otherwise programs in other namespaces
- * of the machine would use the same lock file.
- * @param {string} name
- * @param {string} connect
- * @param {number} services
- * @returns {Promise<any>} its figures
- */
-async function measure(name, connect, services) {
-  const folder = join(benchFolder, 'iptables')
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
-  try {
-    const command = [process.execPath, 'out/ts/bench/iptables/run.js', name, connect, String(services)]
-    const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
-    const { status, output } = await run(command, { env, timeoutSeconds: limitSeconds })
-    const lines = output.trim().split('\n')
-    if (status !== 0) throw new StepError(`part ${name} ended with ${status}:\n${lines.join('\n')}`)
-    return JSON.parse(lines.at(-1) ?? '')
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -1,71 +1,43 @@
-// The benchmark of nf_tables: elements through the addon, compared with a plain C program that sends the same elements.
-import { must, step } from '../steps.mjs'
-import { compileProgram } from './programs.mjs'
-import { formats, line } from './rows.mjs'
+// The benchmark of nftables mode on this machine's kernel, in network namespaces: runs the parts one after the other, prints every
+// figure with its target, and writes out/bench/nftables.json.
+import { writeFileSync } from 'node:fs'
+import { cpus, loadavg, release } from 'node:os'
+import { join } from 'node:path'
+import { step, StepError } from '../steps.mjs'
+import { parts } from './nftables-rows.mjs'
+import { benchFolder, compileProgram, measurePart } from './programs.mjs'
+import { line } from './rows.mjs'
 
-/** Rounds of addon and C program in turns. The result is the median. */
-const rounds = 5
-const sizes = [
-  [10_000, 10],
-  [100, 1],
-  [10_000, 1],
-  [50_000, 1],
-]
-const targets = { ratio: 3, changeUs: 50 }
-const inNewNamespace = ['unshare', '--net']
+const limitSeconds = 300
 
 /**
- * @param {readonly string[]} command
- * @returns {Promise<{ seconds: number, changeMicroseconds: number, systemMicroseconds?: number }>}
+ * Everything is compiled and bundled already.
+ * @param {readonly string[]} names of parts; none: all, and the one with a kube-proxy only if KUBE_PROXY names one
  */
-async function figuresOf(command) {
-  return JSON.parse(await must([...inNewNamespace, ...command]))
-}
-
-/** @param {readonly number[]} values */
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
-}
-
-export async function benchNftables() {
+export async function benchNftables(names) {
+  for (const name of names)
+    if (!(name in parts)) throw new StepError(`no part ${name}, only ${Object.keys(parts).join(', ')}`)
+  const connect = await compileProgram('connect')
   const floor = await compileProgram('nft_floor')
-  const addon = [process.execPath, 'out/ts/bench/nftables/elements.js']
-  for (const [services, endpoints] of sizes) {
-    const runs = []
-    await step(`nf_tables, ${services} x ${endpoints}`, async () => {
-      const size = [String(services), String(endpoints)]
-      for (let round = 0; round < rounds; round++)
-        runs.push({ ours: await figuresOf([...addon, ...size]), floor: await figuresOf([floor, ...size]) })
-    })
-    const middle = (/** @type {(run: typeof runs[number]) => number} */ of) => median(runs.map(of))
-    const rows = [
-      { what: 'first sync, C program', value: middle((run) => run.floor.seconds * 1000), format: formats.ms },
-      { what: 'first sync, addon', value: middle((run) => run.ours.seconds * 1000), format: formats.ms },
-      {
-        what: 'first sync, addon against C',
-        value: middle((run) => run.ours.seconds / run.floor.seconds),
-        format: formats.times,
-        // Smaller transactions mainly measure the way to the worker thread and back.
-        ...(services * endpoints >= 100_000 ? { target: ['<=', targets.ratio] } : {}),
-      },
-      {
-        what: 'one element changed, system call of the C program',
-        value: middle((run) => run.floor.changeMicroseconds),
-        format: formats.us,
-        target: ['<=', targets.changeUs],
-      },
-      {
-        what: 'one element changed, addon, from the call to its answer',
-        value: middle((run) => run.ours.changeMicroseconds),
-        format: formats.us,
-      },
-      {
-        what: 'one element changed, addon, system time of all its threads',
-        value: middle((run) => run.ours.systemMicroseconds),
-        format: formats.us,
-        target: ['<=', targets.changeUs],
-      },
-    ]
-    for (const row of rows) process.stdout.write(`${line(row, true)}\n`)
+  const machine = { kernel: release(), node: process.version, cores: cpus().length }
+  console.log(`\nkernel ${machine.kernel}, node ${machine.node}, ${machine.cores} cores`)
+  /** @type {Record<string, { load: number, figures: any }>} */
+  const results = {}
+  for (const name of names.length === 0 ? Object.keys(parts).filter(isReady) : names) {
+    const load = loadavg()[0] ?? Number.NaN
+    const { title, rows } = parts[name]
+    const figures = await step(`Measuring ${title}`, () =>
+      measurePart('nftables', [name, connect, floor], { limitSeconds }),
+    )
+    results[name] = { load, figures }
+    console.log(`\n${title} (load before: ${load.toFixed(2)})`)
+    for (const row of rows(figures)) console.log(line(row, true))
   }
+  const text = JSON.stringify({ ...machine, date: new Date().toISOString(), parts: results }, undefined, 2)
+  writeFileSync(join(benchFolder, 'nftables.json'), `${text}\n`)
+}
+
+/** @param {string} name */
+function isReady(name) {
+  return name !== 'kube-proxy' || process.env.KUBE_PROXY !== undefined
 }

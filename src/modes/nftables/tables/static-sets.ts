@@ -6,7 +6,7 @@ import { NfElements, type NfOp, type NfSet } from '../../../kernel/index.js'
 export class StaticSet {
   readonly set: NfSet
   /** undefined: unknown. The kernel's elements stay. */
-  #wanted: NfElements | undefined
+  #wanted: { readonly elements: NfElements; readonly content: string } | undefined
   /** Content that the kernel has; undefined: unknown, or no such set. */
   #acknowledged: string | undefined
 
@@ -16,7 +16,7 @@ export class StaticSet {
 
   /** The next write brings these elements to the kernel. */
   want(elements: NfElements): void {
-    this.#wanted = elements
+    this.#wanted = { elements, content: contentOf(elements) }
   }
 
   /** Takes in the kernel's elements; undefined: the kernel has no such set. False: they differ from the acknowledged ones. */
@@ -29,14 +29,14 @@ export class StaticSet {
   /** The operations that bring the elements to the set. `isNew`: the transaction makes the set. */
   plan({ isNew }: { readonly isNew: boolean }): readonly NfOp[] {
     if (this.#wanted === undefined) return []
-    const wanted = contentOf(this.#wanted)
-    if ((isNew ? '' : this.#acknowledged) === wanted) return []
+    const { elements, content } = this.#wanted
+    if ((isNew ? '' : this.#acknowledged) === content) return []
     const flush: readonly NfOp[] = isNew ? [] : [{ op: 'flush-set', set: this.set }]
-    return wanted === '' ? flush : [...flush, { op: 'add-elements', elements: this.#wanted }]
+    return content === '' ? flush : [...flush, { op: 'add-elements', elements }]
   }
 
   confirm(): void {
-    this.#acknowledged = this.#wanted === undefined ? (this.#acknowledged ?? '') : contentOf(this.#wanted)
+    this.#acknowledged = this.#wanted?.content ?? this.#acknowledged ?? ''
   }
 }
 

@@ -57,7 +57,7 @@ export class StructureState {
     this.#wanted = wanted
     for (const { chain, rules } of wanted.chains) {
       const known = this.#chains.get(chain.chain)
-      if (known !== undefined && isDeepStrictEqual(known.rules, rules))
+      if (known?.rules !== undefined && isDeepStrictEqual(known.rules, rules))
         this.#chains.set(chain.chain, { ...known, rules })
     }
   }
@@ -205,7 +205,8 @@ export class StructureState {
 
   #isAcknowledged({ chain, rules }: StructureChain): boolean {
     const known = this.#chains.get(chain.chain)
-    return known?.rules === rules && isSameHook(chain.hook, known.hook)
+    if (known?.rules === undefined || !isSameHook(chain.hook, known.hook)) return false
+    return known.rules === rules
   }
 
   /** A chain's hook never changes: the chain is made again. Nothing jumps to a base chain. */

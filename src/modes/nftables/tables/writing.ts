@@ -16,8 +16,8 @@ import type { StructureOps } from './structure-state.js'
 import type { TableSender } from './table-sender.js'
 import { targetOf, TransactionPlan } from './transaction-plan.js'
 
-/** The most elements of a transaction, and those of one frontend more: the kernel takes them in 100 ms, and other writers wait. */
-export const mostElements = 50_000
+/** The most elements of a transaction, and those of one frontend more: other writers wait for the kernel, at most 100 ms. */
+export const mostElements = 32_000
 
 /** Why the kernel refused a transaction. */
 export interface Refusal {

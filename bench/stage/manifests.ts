@@ -38,6 +38,7 @@ export class Manifests {
     this.folder = join(this.#parent, 'manifests')
     mkdirSync(this.folder)
     const { services, reals } = size
+    this.write('node.json', nodeObject)
     for (let first = 0; first < services; first += servicesPerFile) {
       const items: unknown[] = []
       for (let i = first; i < Math.min(first + servicesPerFile, services); i++) {
@@ -76,6 +77,14 @@ export class Manifests {
   remove(): void {
     rmSync(this.#parent, { recursive: true })
   }
+}
+
+/** Its address serves node ports in nftables mode, which waits for it. */
+const nodeObject = {
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'node-a' },
+  status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 }
 
 function serviceObject(index: number): unknown {

@@ -1,5 +1,6 @@
 // A running agent with a server and a client, for measurements of the whole agent.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { realServersOf } from '../state.js'
 import { AgentRun, type AgentOptions } from './agent-run.js'
@@ -22,6 +23,7 @@ export interface Stage {
 
 /** The options of a stage. */
 export interface Setting {
+  readonly mode: ProxyMode
   /** Path of the compiled bench/floor/connect.c. */
   readonly connect: string
   readonly size: Size
@@ -29,9 +31,9 @@ export interface Setting {
 
 /** Runs `use` on a new stage. */
 export async function onStage<T>(
-  { connect, size }: Setting,
+  { mode, connect, size }: Setting,
   use: (stage: Stage) => Promise<T>,
-  options: AgentOptions = {},
+  options: Omit<AgentOptions, 'mode'> = {},
 ): Promise<T> {
   const manifests = new Manifests(size)
   try {
@@ -43,7 +45,7 @@ export async function onStage<T>(
       const all = realServersOf(size.services - 1, size.reals)
       const expected = all.length === 1 ? all[0] : undefined
       const waiting = prober.answered({ address: manifests.lastVip, port: 80, expected })
-      const agent = new AgentRun(place, ['--manifests', manifests.folder], options)
+      const agent = new AgentRun(place, ['--manifests', manifests.folder], { mode, ...options })
       const coldMs = millisecondsBetween(agent.startNs, await waiting)
       const result = await use({ place, manifests, agent, prober, coldMs })
       await agent.stop()

@@ -7,7 +7,8 @@ import type { Program } from '../../test/support/processes.js'
 /** VIPs and endpoints of bench/state.ts. */
 const networks = ['10.96.0.0/12', '10.128.0.0/12']
 const clientAddress = '192.0.2.1'
-const realPort = 8080
+/** The port of pods. */
+export const realPort = 8080
 /** Limit for an answer, far above the expected times. */
 const answerLimitMs = 60_000
 
@@ -62,6 +63,15 @@ export class Prober {
 
   /** Time of the first expected answer, in nanoseconds of process.hrtime.bigint(). */
   async answered({ address, port, expected = 'any' }: Target): Promise<bigint> {
+    return await this.#seen(address, port, expected)
+  }
+
+  /** The moment of the first connection that is refused, as `answered`. */
+  async refused(address: string, port: number): Promise<bigint> {
+    return await this.#seen(address, port, 'none')
+  }
+
+  async #seen(address: string, port: number, expected: string): Promise<bigint> {
     const id = `${this.#asked++}`
     this.#program.write(`${id} ${address} ${port} ${expected}\n`)
     const limit = new AbortController()

@@ -3,6 +3,20 @@ export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
+/** How figures in milliseconds spread. */
+export interface Spread {
+  readonly medianMs: number
+  readonly p99Ms: number
+  readonly maxMs: number
+}
+
+/** NaN of none. */
+export function spread(figures: readonly number[]): Spread {
+  const sorted = figures.toSorted((a, b) => a - b)
+  const p99Ms = sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN
+  return { medianMs: median(sorted), p99Ms, maxMs: sorted.at(-1) ?? Number.NaN }
+}
+
 /** Median of each field. A missing field counts as 0. */
 export function medians(runs: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const fields = new Set(runs.flatMap((run) => Object.keys(run)))

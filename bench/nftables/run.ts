@@ -1,0 +1,37 @@
+// Measures one part of nftables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
+//   node run.js PART CONNECT_BINARY FLOOR_BINARY
+// FLOOR_BINARY is the program of bench/floor/nft_floor.c. Everything that it writes is under TMPDIR.
+import { changeFigures, hugeFigures, restartFigures, startFigures } from './agent-figures.js'
+import { connectionFigures } from './connections.js'
+import { peerFigures } from './peer-figures.js'
+import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
+import { executedPrograms } from '../stage/executed-programs.js'
+
+const [part = '', connect = '', floor = ''] = process.argv.slice(2)
+const whole = { services: 10_000, reals: 1 }
+const ten = { services: 10_000, reals: 10 }
+const few = { services: 100, reals: 1 }
+const many = { services: 50_000, reals: 1 }
+const more = { services: 44_000, reals: 1 }
+const huge = { services: 50_000, reals: 20 }
+/** 10,000 take kube-proxy a minute. */
+const peerSize = { services: 1000, reals: 1 }
+const curveChanges = 3000
+
+/** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
+const parts: Readonly<Record<string, () => Promise<unknown>>> = {
+  elements: async () => await elementFigures(floor, [ten, few, whole, many]),
+  start: async () => await startFigures(connect, whole),
+  programs: async () => await executedPrograms({ mode: 'nftables', connect, size: whole }),
+  changes: async () => await changeFigures(connect, whole),
+  restart: async () => await restartFigures(whole),
+  connections: async () => await connectionFigures(connect, whole),
+  sync: async () => await firstSyncFigures(floor, ten),
+  curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
+  huge: async () => ({ tables: await hugeSyncFigures(floor, huge), agent: await hugeFigures(connect, huge) }),
+  'kube-proxy': async () => await peerFigures(connect, peerSize),
+}
+
+const measure = parts[part]
+if (measure === undefined) throw new Error(`no part ${part}, only ${Object.keys(parts).join(' ')}`)
+process.stdout.write(`${JSON.stringify(await measure())}\n`)

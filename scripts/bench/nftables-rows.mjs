@@ -1,0 +1,261 @@
+// The rows of each part of the nftables benchmark, and the targets of step 7.
+
+import { formats } from './rows.mjs'
+
+const { ms, us, mebibytes, percent, times, cores, count } = formats
+
+/** @typedef {import('./rows.mjs').Row} Row */
+/** @typedef {import('./rows.mjs').Part} Part */
+
+/** @type {Readonly<Record<string, Part>>} */
+export const parts = {
+  elements: { title: 'elements through the addon', rows: elementRows },
+  start: { title: 'the agent: cold start, 10,000 x 1', rows: startRows },
+  programs: { title: 'the agent: programs executed, 10,000 x 1', rows: programRows },
+  changes: { title: 'the agent: changes, 10,000 x 1, from the API server', rows: changeRows },
+  restart: { title: 'the agent: restart on its own rules, 10,000 x 1', rows: restartRows },
+  connections: { title: 'new connections, 10,000 x 1', rows: connectionRows },
+  sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
+  curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
+  huge: { title: '50,000 x 20', rows: hugeRows },
+  'kube-proxy': { title: 'in turns with a kube-proxy in nftables mode, 1,000 x 1', rows: peerRows },
+}
+
+/** @param {{ readonly services: number, readonly reals: number }} size */
+function sizeText({ services, reals }) {
+  return `${services} x ${reals}`
+}
+
+/** @param {readonly any[]} figures @returns {readonly Row[]} */
+function elementRows(figures) {
+  return figures.flatMap(({ size, ms: oursMs, floorMs, ratio, changeUs, systemUs, floorChangeUs }) => [
+    {
+      what: `${sizeText(size)}: all in one transaction, against the C program`,
+      value: ratio,
+      format: times,
+      // Smaller ones measure the way to the worker thread and back.
+      ...(size.services * size.reals >= 100_000 ? { target: /** @type {const} */ (['<=', 3]) } : {}),
+      note: `${ms(oursMs)} by ${ms(floorMs)}`,
+    },
+    {
+      what: `${sizeText(size)}: one element changed, system call of the C program`,
+      value: floorChangeUs,
+      format: us,
+      target: /** @type {const} */ (['<=', 50]),
+    },
+    {
+      what: `${sizeText(size)}: one element changed, system time of all threads`,
+      value: systemUs,
+      format: us,
+      target: /** @type {const} */ (['<=', 50]),
+      note: `from the call to its answer ${us(changeUs)}`,
+    },
+  ])
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function startRows({ manifests, api }) {
+  return [...startRowsFrom('manifests', manifests, 700), ...startRowsFrom('the API server', api, 1000)]
+}
+
+/** @param {string} source @param {any} figures @param {number} limit @returns {readonly Row[]} */
+function startRowsFrom(source, { ms: median, maxMs, cpuMs, restMiB }, limit) {
+  return [
+    {
+      what: `from ${source}: process start to first answer of the last service`,
+      value: median,
+      format: ms,
+      target: ['<=', limit],
+      note: `median; at most ${ms(maxMs)}; CPU ${ms(cpuMs)}`,
+    },
+    { what: `from ${source}: resident 3 s later`, value: restMiB, format: mebibytes, target: ['<=', 110] },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function programRows({ start, perChange }) {
+  return [
+    { what: 'programs executed at start', value: start, format: count, target: ['<=', 0] },
+    { what: 'programs executed per change', value: perChange, format: count, target: ['<=', 0] },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function changeRows({ change, add, remove, churn, memory }) {
+  const { restMiB, afterChurnMiB, peakMiB } = memory
+  return [
+    spreadRow('one endpoint replaced, event sent to first answer', change, 'medianMs', 5),
+    spreadRow('one endpoint replaced, the same', change, 'p99Ms', 15),
+    spreadRow('one service added, event sent to first answer', add, 'medianMs', 5),
+    spreadRow('one service removed, event sent to first refusal', remove, 'medianMs', 5),
+    { what: '20 changes per second: CPU', value: churn.cores, format: cores, target: ['<=', 0.05] },
+    spreadRow('20 changes per second: lag', churn, 'medianMs', 10),
+    {
+      what: 'resident 3 s after the start',
+      value: restMiB,
+      format: mebibytes,
+      target: ['<=', 110],
+      note: `at most ${mebibytes(peakMiB)}`,
+    },
+    { what: 'resident after all changes', value: afterChurnMiB, format: mebibytes, target: ['<=', 120] },
+  ]
+}
+
+/**
+ * @param {string} what
+ * @param {any} figures
+ * @param {'medianMs' | 'p99Ms'} field
+ * @param {number} limit
+ * @returns {Row}
+ */
+function spreadRow(what, figures, field, limit) {
+  const { medianMs, p99Ms, maxMs } = figures
+  const note = `median ${ms(medianMs)}, p99 ${ms(p99Ms)}, at most ${ms(maxMs)}`
+  return {
+    what: `${what}, ${field === 'p99Ms' ? 'p99' : 'median'}`,
+    value: figures[field],
+    format: ms,
+    target: ['<=', limit],
+    note,
+  }
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function restartRows({ ms: median, maxMs, transactions }) {
+  return [
+    {
+      what: 'process start to everything compared',
+      value: median,
+      format: ms,
+      target: ['<=', 1000],
+      note: `median; at most ${ms(maxMs)}`,
+    },
+    { what: 'transactions of all restarts together', value: transactions, format: count, target: ['<=', 0] },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function connectionRows({ rates, lastByFirst, podByEmpty, podByBare }) {
+  return [
+    {
+      what: 'to the last service against the first',
+      value: lastByFirst,
+      format: percent,
+      target: ['>=', 0.95],
+    },
+    {
+      what: 'straight to a pod against a node without Services',
+      value: podByEmpty,
+      format: percent,
+      target: ['>=', 0.95],
+      note: `against no rules at all ${percent(podByBare)}`,
+    },
+    ...rateRows(rates),
+  ]
+}
+
+/** @param {Readonly<Record<string, any>>} rates @returns {readonly Row[]} */
+function rateRows(rates) {
+  return Object.entries(rates).map(([what, { perSecond, p50Us, p99Us }]) => ({
+    what: `  ${what}`,
+    value: perSecond,
+    format: (/** @type {number} */ value) => `${value}/s`,
+    note: `connect() ${p50Us.toFixed(1)} us, p99 ${p99Us.toFixed(1)} us`,
+  }))
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function syncRows({ ms: oursMs, claimMs, compileMs, userMs, systemMs, transactions, longestMs, ...others }) {
+  const { floorMs, nftMs, byFloor, nftByOurs, fileMiB } = others
+  return [
+    {
+      what: 'desired objects to the kernel, against the C program',
+      value: byFloor,
+      format: times,
+      target: ['<=', 3],
+      note:
+        `${ms(oursMs)} by ${ms(floorMs)}; of it claims ${ms(claimMs)}; CPU ${ms(userMs)} and in the kernel ${ms(systemMs)}; ` +
+        `not counted: compiling the routes ${ms(compileMs)}`,
+    },
+    {
+      what: '`nft -f` of the same ruleset against ours',
+      value: nftByOurs,
+      format: times,
+      target: ['>=', 5],
+      note: `${ms(nftMs)} for ${mebibytes(fileMiB)}`,
+    },
+    {
+      what: 'longest transaction, to its answer',
+      value: longestMs,
+      format: ms,
+      target: ['<=', 100],
+      note: `of ${count(transactions)}`,
+    },
+  ]
+}
+
+/** @param {readonly any[]} figures @returns {readonly Row[]} */
+function curveRows(figures) {
+  return figures.flatMap(({ size, first, change }) => [
+    replacedRow(sizeText(size), change),
+    {
+      what: `${sizeText(size)}: first sync from desired objects`,
+      value: first.ms,
+      format: ms,
+      ...(size.services === 44_000 ? { target: /** @type {const} */ (['<=', 2000]) } : {}),
+      note: `CPU ${ms(first.userMs)} and in the kernel ${ms(first.systemMs)}; ${first.transactions} transactions`,
+    },
+  ])
+}
+
+/** @param {string} size @param {any} change @returns {Row} */
+function replacedRow(size, change) {
+  const { callMicroseconds, systemMicroseconds, userMicroseconds, microseconds, transactions } = change
+  return {
+    what: `${size}: one endpoint replaced, system call of the C program`,
+    value: callMicroseconds,
+    format: (value) => `${value.toFixed(1)} us`,
+    target: ['<=', 50],
+    note:
+      `ours: claim to answer ${us(microseconds)}, system time of all threads ${us(systemMicroseconds)}, ` +
+      `user time ${us(userMicroseconds)}, ${transactions} transactions`,
+  }
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function hugeRows({ tables: { first, change }, agent }) {
+  return [
+    {
+      what: 'first sync from desired objects',
+      value: first.ms,
+      format: ms,
+      note: `${first.transactions} transactions, the longest ${ms(first.longestMs)}; resident ${mebibytes(first.rssMiB)}`,
+    },
+    replacedRow('50000 x 20', change),
+    {
+      what: 'the agent from the API server: process start to in force',
+      value: agent.ms,
+      format: ms,
+      note: `CPU ${ms(agent.cpuMs)}`,
+    },
+    {
+      what: 'the agent: resident 3 s later',
+      value: agent.restMiB,
+      format: mebibytes,
+      note: `at most ${mebibytes(agent.peakMiB)}`,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function peerRows({ ours, peer }) {
+  return [
+    { what: 'process start to first answer of the last service', field: 'start' },
+    { what: 'one endpoint replaced, event sent to first answer', field: 'change' },
+  ].map(({ what, field }) => {
+    const [oursMs, peerMs] = [ours[`${field}Ms`], peer[`${field}Ms`]]
+    const cpu = `CPU ${ms(ours[`${field}CpuMs`])}, with its tools ${ms(peer[`${field}CpuMs`])}`
+    const note = `${ms(oursMs)} by ${ms(peerMs)}; ${cpu}`
+    return { what: `${what}: kube-proxy against ours`, value: peerMs / oursMs, format: times, note }
+  })
+}
