@@ -31,7 +31,7 @@ export function makeNftSettings(
   }
 }
 
-/** What the routes need of chains and sets. */
+/** The values in use by the routes. */
 export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
   const ofKind = (kind: string): readonly DesiredFrontend[] =>

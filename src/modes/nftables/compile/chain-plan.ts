@@ -1,8 +1,8 @@
-// What the chains of the mode are compiled from and into.
+// The values in use that chains and sets depend on, and a chain with the expressions of its rules.
 import type { NfHook } from '../../../kernel/index.js'
 import type { Expressions } from './expressions.js'
 
-/** What the frontends of one kind use. */
+/** The values in use by the frontends of one kind. */
 export interface FrontendUse {
   /** Numbers of endpoints of connections that no short circuit takes, from 1 to maxEndpoints. */
   readonly counts: ReadonlySet<number>
@@ -12,11 +12,11 @@ export interface FrontendUse {
   readonly affinitySeconds: ReadonlySet<number>
 }
 
-/** The values in elements for which there are chains or sets. Values that no element uses any more do no harm. */
+/** The values for which the table has chains and sets. A value that no element uses any more does no harm. */
 export interface StructureUse {
   readonly services: FrontendUse
   readonly nodePorts: FrontendUse
-  /** Of the allowed sources. */
+  /** Prefix lengths of the allowed sources. */
   readonly prefixLengths: ReadonlySet<number>
 }
 

@@ -2,11 +2,11 @@
 import type { Cidr, IpAddress } from '../../../address.js'
 import type { Backend, Frontend, FrontendProtocol } from '../../../routing/index.js'
 
-/** What the kernel does with new connections to one frontend. */
+/** The treatment of new connections to one frontend. */
 export interface DesiredFrontend {
   /** An address frontend or a node port. */
   readonly frontend: Frontend
-  /** Of a cluster IP: its other ports are refused too (F-055). */
+  /** The address is a cluster IP, whose other ports are refused too (F-055). */
   readonly isClusterIP: boolean
   /** The verdict where `backends` is empty; undefined: connections are served. */
   readonly refusal: 'reject' | 'drop' | undefined

@@ -61,7 +61,7 @@ function* sourceElements(
 }
 
 interface EndpointList {
-  /** Of the counts. */
+  /** The map that has the number of endpoints. */
   readonly map: NfSet
   readonly key: readonly NfFieldValue[]
   readonly backends: readonly Backend[]

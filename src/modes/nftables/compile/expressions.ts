@@ -1,6 +1,12 @@
 // The parts of the mode's rules: matches, lookups and statements, as expressions of nf_tables. Each part loads its registers
-// itself, from the first register on.
-import { hostPrefixLength, type NfExpression, type NfSet, packFields } from '../../../kernel/index.js'
+// itself, from the first register on. A match that fails ends its rule, and the next rule of the chain follows.
+import {
+  hostPrefixLength,
+  type NfExpression,
+  type NfSet,
+  type NfVerdict,
+  packFields,
+} from '../../../kernel/index.js'
 import type { IpFamily } from '../../../address.js'
 import type { LocalDetector } from '../../../node/index.js'
 
@@ -94,12 +100,12 @@ function concat(fields: readonly Field[], from = 0): { readonly loads: Expressio
   return { loads, end }
 }
 
-/** Goes on when the set has the key. */
+/** Matches when the set has the key. */
 export function isIn({ set }: NfSet, key: readonly Field[]): Expressions {
   return [...concat(key).loads, { kind: 'lookup', set, from: 0 }]
 }
 
-/** Goes on when the map has the key, with a number that compares so. */
+/** Matches when the map has the key with a number that compares so to `count`. */
 export function countIs(
   map: NfSet,
   key: readonly Field[],
@@ -113,18 +119,12 @@ export function countIs(
   ]
 }
 
-/** Translates the destination to the map's endpoint for the key. Goes on when the map has none. */
+/** Translates the destination to the map's endpoint for the key. Without one, the next rule follows. */
 export function dnatBy({ family, set }: NfSet, key: readonly Field[]): Expressions {
   return [
     ...concat(key).loads,
     { kind: 'lookup', set, from: 0, to: 0 },
-    {
-      kind: 'nat',
-      type: 'dnat',
-      family,
-      addressMin: 0,
-      portMin: addressLength(family) / 4,
-    },
+    { kind: 'nat', type: 'dnat', family, addressMin: 0, portMin: addressLength(family) / 4 },
   ]
 }
 
@@ -233,22 +233,19 @@ function interfacePattern(name: string): Uint8Array {
   return name.endsWith('+') ? new TextEncoder().encode(name.slice(0, -1)) : packFields(['ifname'], [name])
 }
 
-export const drop: Expressions = [verdict('drop')]
-export const returns: Expressions = [verdict('return')]
+export const drop = verdict({ code: 'drop' })
+export const returns = verdict({ code: 'return' })
 
 export function jump(chain: string): Expressions {
-  return [verdict('jump', chain)]
+  return verdict({ code: 'jump', chain })
 }
 
 export function goTo(chain: string): Expressions {
-  return [verdict('goto', chain)]
+  return verdict({ code: 'goto', chain })
 }
 
-function verdict(code: 'drop' | 'return'): NfExpression
-function verdict(code: 'jump' | 'goto', chain: string): NfExpression
-function verdict(code: 'drop' | 'return' | 'jump' | 'goto', chain?: string): NfExpression {
-  const content = chain === undefined ? { code } : { code, chain }
-  return { kind: 'immediate', to: 'verdict', data: { verdict: content } }
+function verdict(content: NfVerdict): Expressions {
+  return [{ kind: 'immediate', to: 'verdict', data: { verdict: content } }]
 }
 
 /** ICMP_PORT_UNREACH, ICMPV6_PORT_UNREACH: what nft means by `reject`. */

@@ -48,7 +48,7 @@ export function checkChains(settings: NftModeSettings, use: StructureUse): reado
   ]
 }
 
-/** Of packets for this node: those for an address that serves node ports. */
+/** Among packets for this node, matches those to an address that serves node ports. */
 function nodePortAddress({ family, nodePortAddresses }: NftModeSettings): Expressions {
   if (nodePortAddresses === 'all') return isNotLoopback(family)
   return isIn(schemaOf(family).nodePortIPs, [packetFields[family].destination])
@@ -84,7 +84,7 @@ function clusterIPRules(family: IpFamily): readonly RulePlan[] {
 
 const firewall = 'firewall'
 
-/** F-056. A lookup per prefix length, whatever the number of ranges. */
+/** F-056. A packet meets a lookup per prefix length, regardless of the number of ranges. */
 function firewallChains(family: IpFamily, { prefixLengths }: StructureUse): readonly ChainPlan[] {
   const { firewalledServices, allowedSources } = schemaOf(family)
   const { destination, protocol, port } = packetFields[family]

@@ -21,7 +21,7 @@ export interface Structure {
   readonly chains: readonly StructureChain[]
 }
 
-/** All sets, chains and rules for what is in use. Equal arguments give an equal result, whatever was in use before. */
+/** All sets, chains and rules for the values in use. The result depends on the arguments alone. */
 export function compileStructure(settings: NftModeSettings, use: StructureUse): Structure {
   const { table } = schemaOf(settings.family)
   const chains = [

@@ -272,7 +272,7 @@ describe('the structure of nftables mode', () => {
     ])
   })
 
-  it('is the same for the same use, whatever its order', () => {
+  it('is the same for the same values in any order', () => {
     const one = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [3, 1, 200] }) })
     const other = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [200, 3, 1] }) })
     assert.deepEqual(one, other)
