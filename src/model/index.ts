@@ -1,4 +1,4 @@
-// In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks; networks of ServiceCIDRs.
+// In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks; service networks.
 // Never: a choice among endpoints (routing/), I/O, a clock.
 // Owner of: the last known Services, EndpointSlices and ServiceCIDRs, for one IP family.
 // Read next: tracker.ts, then routing/route.ts.

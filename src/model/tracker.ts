@@ -38,7 +38,8 @@ export class Tracker {
   }
 
   /**
-   * Applies one event. Ignores Nodes, ServiceCIDRs and milestones. Returns false for an EndpointSlice event that changed no endpoint (F-025).
+   * Applies one event. Ignores Nodes, ServiceCIDRs and milestones. Returns false for an EndpointSlice event that changed no endpoint
+   * (F-025).
    */
   apply(event: ObjectEvent): boolean {
     if (event.type === 'set') return this.#set(event.object)

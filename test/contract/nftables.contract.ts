@@ -152,7 +152,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.deepEqual(await nftables.tables('ipv6'), [])
       const absent = { ...table, table: 'absent' }
       assert.deepEqual(await nftables.chains(absent), [])
-      assert.deepEqual(await nftables.sets(absent), [])
+      await rejectsWith(nftables.sets(absent), 'ENOENT')
       assert.deepEqual(await nftables.rules(absent), [])
       const names = (await nftables.sets(table)).map(({ set }) => set)
       assert.deepEqual(names.toSorted(), ['cluster-ips', 'service-ips'])

@@ -23,11 +23,11 @@ import type {
   NftWatch,
 } from '../../src/kernel/nftables/nftables.js'
 import { type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
-import { ModelNftTransaction } from './nft-transaction.js'
+import { type ModelRefusal, ModelNftTransaction } from './nft-transaction.js'
 
 export interface NftFaultPlan {
-  /** Asked before each operation; errno of the refusal. */
-  readonly fault?: (op: NfOp) => number | undefined
+  /** Asked before each operation; errno of the refusal, which may be of one element. */
+  readonly fault?: (op: NfOp) => number | ModelRefusal | undefined
   /** Asked before each transaction. A number is the errno of its refusal as a whole; `lost`: the answer is, and nothing was applied. */
   readonly transactionFault?: (transaction: NfTransaction) => number | 'lost' | undefined
 }
@@ -103,6 +103,9 @@ export class ModelNftables implements Nftables {
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
     this.#enter('dump nf_tables sets')
+    const { family, table } = scope
+    if (table !== undefined && !this.namespace.tables[family].has(table))
+      throw refusal('dump nf_tables sets', constants.errno.ENOENT, { family })
     return this.#tablesOf(scope).flatMap(({ sets }) =>
       [...sets.values()].map(({ set, handle }) => ({
         family: set.family,
@@ -191,7 +194,8 @@ function applyOps(
   const failures: NfFailure[] = []
   for (const [operation, op] of transaction.entries()) {
     const fault = plan.fault?.(op)
-    const found = fault === undefined ? work.apply(op, operation) : { errno: fault }
+    const refusal = typeof fault === 'number' ? { errno: fault } : fault
+    const found = refusal ?? work.apply(op, operation)
     if (found === undefined) continue
     const { errno, ...element } = found
     failures.push({ operation, ...element, error: nfError(transaction, operation, { errno }) })

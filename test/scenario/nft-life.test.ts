@@ -357,6 +357,26 @@ const kubeProxyTable: readonly NfOp[] = [
   },
 ]
 
+/** The value of a metric for IPv4; 0 without one. */
+async function metric(lab: NftModeLab, name: string): Promise<number> {
+  const text = await lab.registry.metrics()
+  const line = text.split('\n').find((each) => each.startsWith(`${name}{ip_family="IPv4"`))
+  return Number(line?.split(' ').at(-1) ?? 0)
+}
+
+describe('what metrics count', () => {
+  it('full and partial syncs, transactions, and objects', async () => {
+    const lab = await started(...web)
+    await lab.deliver(...shop)
+    assert.equal(await metric(lab, 'kubeproxy_sync_full_proxy_rules_duration_seconds_count'), 1)
+    assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 1)
+    assert.equal(await metric(lab, 'viaduct_nftables_transaction_seconds_count'), 2)
+    assert.equal(await metric(lab, 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total'), 0)
+    assert.equal(await metric(lab, 'viaduct_ledger_objects'), 2)
+    await lab.stop()
+  })
+})
+
 describe('a kernel that refuses', () => {
   it('is asked again; health says so meanwhile', async () => {
     const lab = new NftModeLab()
@@ -367,6 +387,7 @@ describe('a kernel that refuses', () => {
       lab.synchronizer.health.map(({ isHealthy }) => isHealthy),
       [false, false],
     )
+    assert.ok((await metric(lab, 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total')) > 2)
     lab.kernel.nftables.plan = {}
     await lab.clock.advance(31_000)
     assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])

@@ -19,6 +19,7 @@ export const numbers = {
   self: 7,
   inner: 8,
   clash: 9,
+  stickyLocal: 10,
 } as const
 export type ExampleService = keyof typeof numbers
 
@@ -42,12 +43,15 @@ export function nodePortOf(service: ExampleService): number {
 
 export const unallocated = 99
 
+/** One family recognizes pods by their network, the other by the bridge of a2; one has node ports on one address, the other on all. */
 export function exampleSettings(family: IpFamily): NftModeSettings {
   const world = exampleFamilies[family]
+  const isIPv4 = family === 'ipv4'
   return makeNftSettings(family, {
-    localDetector: { kind: 'cidr', cidr: cidr(podNetwork[world]) },
-    // One family has the addresses by name, the other all of them.
-    nodePortAddresses: family === 'ipv4' ? [ip(addresses.node[world])] : 'all',
+    localDetector: isIPv4
+      ? { kind: 'cidr', cidr: cidr(podNetwork[world]) }
+      : { kind: 'interface', name: 'cbr+' },
+    nodePortAddresses: isIPv4 ? [ip(addresses.node[world])] : 'all',
     nodeIP: parseIpAddress(addresses.node[world]),
     nodeName,
   })
@@ -67,6 +71,12 @@ export function exampleRoutes(family: IpFamily): readonly Route[] {
     empty: {},
     sticky: { clusterBackends: on('a0', 'a1', 'b0', 'b1'), affinitySeconds: 60 },
     self: { clusterBackends: on('a0') },
+    stickyLocal: {
+      isExternalLocal: true,
+      affinitySeconds: 60,
+      clusterBackends: on('a0', 'a1', 'b0', 'b1'),
+      localBackends: on('a0', 'a1'),
+    },
     inner: { isInternalLocal: true, hasEndpoints: true },
     clash: { clusterBackends: on('a2'), port: nodePortOf('sticky'), nodePort: 0 },
   }

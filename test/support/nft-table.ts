@@ -45,7 +45,7 @@ export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   return {
     services: use(ofKind('address')),
     nodePorts: use(ofKind('node-port')),
-    prefixLengths: positive(ranges.map(({ prefixLength }) => prefixLength)),
+    prefixLengths: new Set(ranges.map(({ prefixLength }) => prefixLength)),
   }
 }
 

@@ -188,6 +188,7 @@ export interface Nftables {
   chains(scope: NfScope): Promise<readonly NfChainState[]>
   /** In order. NB: of a whole table the kernel's time grows with the square of its size; of a chain it does not. */
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
+  /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>
   /** In no order. ENOENT: no such set. EPROTO: its elements are of other types. */

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../address.js'
-import { BugError, isNotFound, KernelError } from '../../errors.js'
+import { BugError } from '../../errors.js'
 import type { Addon, RawNftEvents, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
@@ -79,11 +79,7 @@ export class RealNftables implements Nftables {
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
     const { family } = scope
-    // The kernel refuses to list the sets of an absent table; its chains and rules it lists as none.
-    const read = await this.#list('sets', setRecord, scope).catch((error: unknown) => {
-      if (error instanceof KernelError && isNotFound(error)) return []
-      throw error
-    })
+    const read = await this.#list('sets', setRecord, scope)
     return read.map((attributes) => ({
       family,
       table: attributes.table,

@@ -1,6 +1,6 @@
 // The messages and fields of the Kubernetes API that are read. The numbers are those of generated.proto beside the Go types
-// (k8s.io/api/{core/v1,discovery/v1,networking/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). The names, and which zero values are
-// omitted, follow the json tags of those types.
+// (k8s.io/api/{core/v1,discovery/v1,networking/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). The names, and which zero
+// values are omitted, follow the json tags of those types.
 import { readLabels, schedulingAnnotations } from '../objects.js'
 import { lastChangeAnnotation, serviceNameLabel } from '../readers/endpoint-slice.js'
 import { message, protobufFields } from '../../api/index.js'

@@ -43,7 +43,7 @@ export class ServiceCidrLinks {
     this.#refusals = new StateReporter({
       log: options.log,
       level: 'warn',
-      problemLine: 'ServiceCIDRs are not read; packets to unused cluster IPs are not dropped',
+      problemLine: 'ServiceCIDRs are not read; packets to unused cluster IPs may not be dropped',
       recovery: 'ServiceCIDRs are read',
       count: () => {},
     })
@@ -66,18 +66,18 @@ export class ServiceCidrLinks {
   async #follow(): Promise<ApiError | undefined> {
     let refusal: ApiError | undefined
     for (const resource of serviceCidrResources) {
-      refusal = await this.#options
-        .open({
-          resource,
-          known: this.#known,
-          finalStatuses: [forbidden, notFound],
-          deliver: this.#options.deliver,
-          progressed: () => {
-            this.#refusals.report(kind, undefined)
-            this.#noteListed()
-          },
-        })
-        .run()
+      const reflector = this.#options.open({
+        resource,
+        known: this.#known,
+        finalStatuses: [forbidden, notFound],
+        deliver: this.#options.deliver,
+        progressed: () => {
+          if (!reflector.isListed) return
+          this.#refusals.report(kind, undefined)
+          this.#noteListed()
+        },
+      })
+      refusal = await reflector.run()
       if (refusal?.status !== notFound) return refusal
     }
     return refusal

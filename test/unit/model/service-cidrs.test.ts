@@ -66,15 +66,16 @@ const cases: readonly {
   },
 ]
 
+function networksOf(family: IpFamily, events: readonly ObjectEvent[]): readonly string[] | undefined {
+  const cidrs = new ServiceCidrs(family)
+  for (const event of events) cidrs.apply(event)
+  return cidrs.networks?.map(formatCidr)
+}
+
 describe('the networks of ServiceCIDRs', () => {
   for (const { name, events, ipv4, ipv6 } of cases) {
     it(name, () => {
-      const networksOf = (family: IpFamily): readonly string[] | undefined => {
-        const cidrs = new ServiceCidrs(family)
-        for (const event of events) cidrs.apply(event)
-        return cidrs.networks?.map(formatCidr)
-      }
-      assert.deepEqual([networksOf('ipv4'), networksOf('ipv6')], [ipv4, ipv6])
+      assert.deepEqual([networksOf('ipv4', events), networksOf('ipv6', events)], [ipv4, ipv6])
     })
   }
 

@@ -69,7 +69,7 @@ interface FrontendPlan {
   readonly otherwise: readonly RulePlan[]
 }
 
-/** NB: none is a name of kube-proxy's, except the first. */
+/** Only the first is a name that kube-proxy uses too. */
 function chainNames(entry: string, one: string) {
   return {
     entry,
@@ -81,7 +81,7 @@ function chainNames(entry: string, one: string) {
   }
 }
 
-/** Packets to no Service meet two lookups. */
+/** A packet that belongs to no Service meets the rules of the entry chain only. */
 function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
   const { use, sets, key, chains, masquerades, otherwise } = plan
   const usesShortCircuit = use.shortCircuitCounts.size > 0
@@ -98,7 +98,7 @@ function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
       chain: chains.entry,
       rules: [
         { expressions: [...hasEndpoints, ...goTo(chains.traffic)] },
-        // No endpoint on this node, where policy Local wants one.
+        // Policy Local requires an endpoint on this node, and there is none: only pods and the node are served.
         ...(usesShortCircuit ? [{ expressions: [...hasShortCircuit, ...goTo(chains.shortCircuit)] }] : []),
         ...otherwise,
       ],
@@ -156,7 +156,10 @@ function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
   ]
 }
 
-/** A client stays with its endpoint. Each client is in one class of short circuits only, so both classes have one map. */
+/**
+ * A client stays with its endpoint. A client is a pod, the node, or outside, and stays so: it never changes between the two lists
+ * of endpoints, and one map serves both.
+ */
 function affinityRules({ settings, use, sets, key }: FrontendPlan): readonly RulePlan[] {
   if (use.affinitySeconds.size === 0) return []
   return [{ expressions: dnatBy(sets.sessionAffinity, [packetFields[settings.family].source, ...key]) }]
@@ -171,7 +174,7 @@ interface EndpointPlan {
   readonly offset: number
 }
 
-/** A packet meets at most one rule per bucket and the rules of one bucket. */
+/** The most counts that one chain compares. A packet meets a rule per bucket, then the rules of its own bucket. */
 const bucketSize = 16
 
 /**

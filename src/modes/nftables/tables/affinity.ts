@@ -6,6 +6,7 @@ import { setsOf } from './frontend-elements.js'
 import { type FrontendState, splitPacked } from './frontend-state.js'
 import { type FrontendId, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
 import type { TableState } from './state.js'
+import type { TableSender } from './table-sender.js'
 
 /**
  * Times of the searches after a change. A client whose first packet left before the change may be recorded after it, as often as
@@ -38,15 +39,24 @@ function endpointsOf({ endpoints, shortCircuit }: FrontendState, stride: number)
   return new Set([...splitPacked(endpoints, stride), ...splitPacked(shortCircuit, stride)])
 }
 
+export interface AffinityCleanerOptions {
+  readonly nftables: Nftables
+  readonly sender: TableSender
+  readonly clock: Clock
+  readonly state: TableState
+}
+
 /** Deletes affinity to endpoints that a frontend lost: with the change, and in some searches after it. */
 export class AffinityCleaner {
   readonly #nftables: Nftables
+  readonly #sender: TableSender
   readonly #clock: Clock
   readonly #state: TableState
   readonly #searches = new Map<FrontendId, Search>()
 
-  constructor(nftables: Nftables, clock: Clock, state: TableState) {
+  constructor({ nftables, sender, clock, state }: AffinityCleanerOptions) {
     this.#nftables = nftables
+    this.#sender = sender
     this.#clock = clock
     this.#state = state
   }
@@ -98,10 +108,9 @@ export class AffinityCleaner {
     for (let attempt = 1; ; attempt++) {
       const ops = await this.plan(targets)
       if (ops.length === 0) return
-      const outcome = await this.#nftables.apply(ops)
-      this.#state.suspects.noteApplied(outcome)
-      const [failure] = outcome.failures
-      if (outcome.state === 'applied' || failure === undefined) return
+      const { state, failures } = await this.#sender.apply(ops)
+      const [failure] = failures
+      if (state === 'applied' || failure === undefined) return
       // Elements expired since the search.
       if (!isNotFound(failure.error) || attempt === mostAttempts) throw failure.error
     }

@@ -1,9 +1,10 @@
 // Removes what a former owner left in our table.
 import type { Pass } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
-import type { NfOp, Nftables } from '../../../kernel/index.js'
+import type { NfOp } from '../../../kernel/index.js'
 import { nftOperations, SentOperations } from './operations.js'
 import type { TableState } from './state.js'
+import type { TableSender } from './table-sender.js'
 
 /** Operations of a transaction: the kernel deletes a thousand chains in some milliseconds. */
 const opsPerTransaction = 1000
@@ -14,7 +15,7 @@ const opsPerTransaction = 1000
  * element that leads to it. Throws KernelError when the kernel refuses everything.
  */
 export async function removeUnknown(
-  nftables: Nftables,
+  sender: TableSender,
   state: TableState,
   pass: Pass,
 ): Promise<readonly KernelError[]> {
@@ -31,24 +32,20 @@ export async function removeUnknown(
   const errors: KernelError[] = []
   for (const step of steps) {
     for (let from = 0; from < step.length; from += opsPerTransaction)
-      errors.push(
-        ...(await remove(nftables, state, { ops: step.slice(from, from + opsPerTransaction), pass })),
-      )
+      errors.push(...(await remove(sender, state, { ops: step.slice(from, from + opsPerTransaction), pass })))
   }
   return errors
 }
 
 /** Sends the operations, once more without those that are refused. */
 async function remove(
-  nftables: Nftables,
+  sender: TableSender,
   { structure, suspects }: TableState,
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []
   for (let left = ops; left.length > 0;) {
-    const outcome = await nftables.apply(left)
-    const { state, failures } = outcome
-    suspects.noteApplied(outcome)
+    const { state, failures } = await sender.apply(left)
     if (state === 'applied') {
       pass.count(nftOperations, new SentOperations(left), { applied: left.length, failures: [] })
       structure.confirm(left)

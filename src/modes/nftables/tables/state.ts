@@ -30,11 +30,11 @@ export class TableState {
   #settings: NftModeSettings | undefined
   #compiledFor: { readonly settings: NftModeSettings; readonly size: number } | undefined
 
-  constructor(family: IpFamily, onApplied?: (generation: number) => void) {
+  constructor(family: IpFamily) {
     this.ledger = new NftLedger(family)
     const { schema } = this.ledger
     this.table = schema.table
-    this.suspects = new Suspects(schema.table, onApplied)
+    this.suspects = new Suspects(schema.table)
     this.nodePortIPs = new StaticSet(schema.nodePortIPs)
     this.serviceCidrs = new StaticSet(schema.serviceCidrs)
   }

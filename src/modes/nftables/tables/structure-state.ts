@@ -80,12 +80,15 @@ export class StructureState {
     return this.#sets.has(set)
   }
 
-  /** Base chains of ours have rules that we did not write: another program's rules, or ours of an older build, serve. */
+  /**
+   * Chains of our names have rules that we did not write: another owner's, which serve now, or ours of an older build or for other
+   * settings. The base chains alone do not tell: kube-proxy's are equal.
+   */
   get isForeign(): boolean {
     if (this.#isUnusable) return true
     return this.chains.some(({ chain }) => {
       const known = this.#chains.get(chain.chain)
-      return chain.hook !== undefined && known !== undefined && known.rules === undefined
+      return known !== undefined && known.rules === undefined
     })
   }
 

@@ -1,5 +1,5 @@
 // What the kernel may have otherwise than acknowledged.
-import type { NfOutcome, NftChange, NfTableKey } from '../../../kernel/index.js'
+import type { NftChange, NfTableKey } from '../../../kernel/index.js'
 
 /** Parts of the table, by name. */
 export interface SuspectParts {
@@ -15,7 +15,6 @@ export interface SuspectParts {
 /** Parts of the table that another program may have changed since they were read. At first, everything. */
 export class Suspects {
   readonly #table: NfTableKey
-  readonly #onApplied: (generation: number) => void
   #isAll = true
   #hasObjects = false
   #sets = new Set<string>()
@@ -25,10 +24,8 @@ export class Suspects {
   /** Generations that are known beyond it. */
   readonly #later = new Set<number>()
 
-  /** `onApplied` gets the generation of each transaction of ours. */
-  constructor(table: NfTableKey, onApplied: (generation: number) => void = () => {}) {
+  constructor(table: NfTableKey) {
     this.#table = table
-    this.#onApplied = onApplied
   }
 
   get isNone(): boolean {
@@ -59,13 +56,6 @@ export class Suspects {
 
   suspectAll(): void {
     this.#isAll = true
-  }
-
-  /** Our own transaction is over. */
-  noteApplied({ generation }: NfOutcome): void {
-    if (generation === undefined) return
-    this.noteGeneration(generation)
-    this.#onApplied(generation)
   }
 
   /** The changes that led to this generation are known. */

@@ -1,13 +1,7 @@
 // Reads the table of one family from the kernel into the acknowledged state.
 import { KernelError, isNotFound } from '../../../errors.js'
 import { DriftCounter } from '../../../engine/index.js'
-import {
-  isUsableSet,
-  type NfElements,
-  type NfSet,
-  type NfSetState,
-  type Nftables,
-} from '../../../kernel/index.js'
+import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
 import type { TableState } from './state.js'
@@ -106,8 +100,9 @@ export class TableReader {
     const { table, structure } = this.#state
     const state = (await this.#nftables.tables(table.family)).find((each) => each.table === table.table)
     if (state?.owner !== undefined) throw ownedBy(state.owner, table.table)
-    const sets = await this.#nftables.sets(table)
-    const chains = await this.#nftables.chains(table)
+    // ENOENT: there is no such table, or it has gone since.
+    const sets = (await orAbsent(async () => await this.#nftables.sets(table))) ?? []
+    const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const { missingSets, missingChains } = structure.readObjects(state, sets, chains)
     if (structure.isDormant) reading.note('table-changed', table.table)
     for (const name of missingSets) reading.note('set-missing', name)
@@ -128,7 +123,7 @@ export class TableReader {
     if (set === undefined) return
     const attributes = found?.get(name)?.attributes
     const isThere = found === undefined || (attributes !== undefined && isUsableSet(set, attributes))
-    const elements = isThere ? await this.#elementsOf(set) : undefined
+    const elements = isThere ? await orAbsent(async () => await this.#nftables.elements(set)) : undefined
     if (elements !== undefined) this.#state.noteSet(name)
     if (fixed !== undefined) {
       if (!fixed.read(elements)) reading.note('elements-changed', name)
@@ -147,15 +142,15 @@ export class TableReader {
     const rules = await this.#nftables.rules({ ...table, chain: name })
     if (!structure.readRules(name, rules)) reading.note('chain-changed', name)
   }
+}
 
-  /** undefined: the set has gone since the sets were listed. */
-  async #elementsOf(set: NfSet): Promise<NfElements | undefined> {
-    try {
-      return await this.#nftables.elements(set)
-    } catch (error) {
-      if (error instanceof KernelError && isNotFound(error)) return undefined
-      throw error
-    }
+/** undefined: ENOENT. */
+async function orAbsent<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof KernelError && isNotFound(error)) return undefined
+    throw error
   }
 }
 

@@ -1,15 +1,15 @@
 // Brings the desired state of one family's table to the kernel.
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
-import type { Nftables } from '../../../kernel/index.js'
 import type { AffinityCleaner } from './affinity.js'
 import type { FrontendEntry } from './entries.js'
 import { FrontendPlanner } from './frontend-elements.js'
 import type { TableState } from './state.js'
+import type { TableSender } from './table-sender.js'
 import { mostElements, type Refusal, Writing } from './writing.js'
 
 export interface TableWriterOptions {
-  readonly nftables: Nftables
+  readonly sender: TableSender
   readonly clock: Clock
   readonly state: TableState
   readonly affinity: AffinityCleaner

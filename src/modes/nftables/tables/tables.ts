@@ -23,6 +23,7 @@ import { removeUnknown } from './clean-up-unknown.js'
 import { TableState } from './state.js'
 import { networkElements } from './static-sets.js'
 import { type Reading, TableReader } from './table-reader.js'
+import { TableSender } from './table-sender.js'
 import { TableWriter } from './table-writer.js'
 
 export interface NftTablesOptions {
@@ -66,6 +67,7 @@ export class NftTables {
   readonly #state: TableState
   readonly #reader: TableReader
   readonly #writer: TableWriter
+  readonly #sender: TableSender
   readonly #affinity: AffinityCleaner
   readonly #retries: RetryQueue<Work>
   readonly #questions: KernelQuestions
@@ -83,10 +85,17 @@ export class NftTables {
   constructor(options: NftTablesOptions) {
     const { family, nftables, clock } = options
     this.#options = options
-    this.#state = new TableState(family, options.onApplied)
+    this.#state = new TableState(family)
     this.#reader = new TableReader(nftables, this.#state)
-    this.#affinity = new AffinityCleaner(nftables, clock, this.#state)
-    this.#writer = new TableWriter({ nftables, clock, state: this.#state, affinity: this.#affinity })
+    const { onApplied = (): void => {} } = options
+    this.#sender = new TableSender({ ...options, onApplied, suspects: this.#state.suspects })
+    this.#affinity = new AffinityCleaner({ nftables, sender: this.#sender, clock, state: this.#state })
+    this.#writer = new TableWriter({
+      sender: this.#sender,
+      clock,
+      state: this.#state,
+      affinity: this.#affinity,
+    })
     this.#retries = new RetryQueue(clock)
     this.#questions = new KernelQuestions(options)
     this.#leftOut = new LeftOutObjects({
@@ -174,6 +183,7 @@ export class NftTables {
     const refused = await this.#ask('write', async () => await this.#send(pass))
     this.#isBehind = refused instanceof KernelError
     if (refused instanceof KernelError) {
+      this.#options.metrics.nftablesSyncFailures.inc()
       pass.fail(refused)
       return false
     }
@@ -303,17 +313,22 @@ export class NftTables {
 
   /** The work that follows once everything is in the kernel. */
   async #finish(pass: Pass): Promise<void> {
-    const { nftables } = this.#options
+    const { metrics } = this.#options
     if (this.#affinity.nextInMs() === 0)
       await this.#ask('affinity', async () => await this.#affinity.search())
     if (!this.#isUnclean || !this.#isComplete) return
-    const errors = await this.#ask('clean-up', async () => await removeUnknown(nftables, this.#state, pass))
+    const errors = await this.#ask(
+      'clean-up',
+      async () => await removeUnknown(this.#sender, this.#state, pass),
+    )
     if (!(errors instanceof KernelError)) {
       for (const error of errors) pass.note(error.message)
       this.#isUnclean = errors.length > 0
     }
-    if (this.#isUnclean) this.#retries.fail('clean-up')
-    else this.#retries.settle('clean-up')
+    if (this.#isUnclean) {
+      this.#retries.fail('clean-up')
+      metrics.nftablesCleanupFailures.inc()
+    } else this.#retries.settle('clean-up')
   }
 
   async #ask<T>(work: Work, question: () => Promise<T>): Promise<T | KernelError> {

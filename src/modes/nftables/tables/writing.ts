@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
 import { isNotFound, KernelError } from '../../../errors.js'
-import type { NfFailure, NfOp, NfOutcome, Nftables } from '../../../kernel/index.js'
+import type { NfFailure, NfOp, NfOutcome } from '../../../kernel/index.js'
 import type { AffinityCleaner } from './affinity.js'
 import type { ElementOp, ElementOwner } from './element-batch.js'
 import type { FrontendEntry, HeldEntry } from './entries.js'
@@ -13,6 +13,7 @@ import type { HeldSet } from './ledger.js'
 import { nftOperations, SentOperations } from './operations.js'
 import type { TableState } from './state.js'
 import type { StructureOps } from './structure-state.js'
+import type { TableSender } from './table-sender.js'
 import { targetOf, TransactionPlan } from './transaction-plan.js'
 
 /** The most elements of a transaction, and those of one frontend more: the kernel takes them in 100 ms, and other writers wait. */
@@ -29,7 +30,7 @@ export interface Refusal {
 }
 
 export interface WritingOptions {
-  readonly nftables: Nftables
+  readonly sender: TableSender
   readonly clock: Clock
   readonly state: TableState
   readonly affinity: AffinityCleaner
@@ -145,12 +146,11 @@ export class Writing {
   }
 
   async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
-    const { nftables, state, pass } = this.#options
-    const outcome = await nftables.apply(ops)
+    const { sender, state, pass } = this.#options
+    const outcome = await sender.apply(ops)
     const [failure] = outcome.failures
     if (outcome.state === 'applied') {
       pass.count(nftOperations, new SentOperations(ops), { applied: ops.length, failures: [] })
-      state.suspects.noteApplied(outcome)
       return
     }
     if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)

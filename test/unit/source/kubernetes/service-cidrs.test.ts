@@ -13,9 +13,9 @@ const added = '+ServiceCIDR /kubernetes 10.96.0.0/16,fd00:96::/112'
 const listed = 'service-cidrs-listed'
 const retryMs = 300_000
 const notThere =
-  'ServiceCIDRs are not read; packets to unused cluster IPs are not dropped: the API server has none (Kubernetes before 1.31, or the API is disabled)'
+  'ServiceCIDRs are not read; packets to unused cluster IPs may not be dropped: the API server has none (Kubernetes before 1.31, or the API is disabled)'
 const notAllowed =
-  'ServiceCIDRs are not read; packets to unused cluster IPs are not dropped: the account may not list and watch servicecidrs of networking.k8s.io: bind it to the role system:node-proxier of Kubernetes 1.33'
+  'ServiceCIDRs are not read; packets to unused cluster IPs may not be dropped: the account may not list and watch servicecidrs of networking.k8s.io: bind it to the role system:node-proxier of Kubernetes 1.33'
 
 /** Opens a source with all other objects delivered, and lets it follow ServiceCIDRs. */
 async function follow(options: FakeApiOptions = {}): Promise<void> {
@@ -67,6 +67,19 @@ describe('KubernetesSource: ServiceCIDRs', () => {
       assert.deepEqual(lines(), [])
     })
   }
+
+  it('are listed when the list is whole: not after a part of a streamed list', async () => {
+    lab = new KubernetesLab()
+    const first = apiServiceCidr('kubernetes', ['10.96.0.0/16', 'fd00:96::/112'])
+    for (const object of [first, apiServiceCidr('more', ['10.97.0.0/16'])])
+      lab.server.store.put('ServiceCIDR', object)
+    const bytes = protobufWriter.event('ADDED', 'ServiceCIDR', first)
+    lab.server.setFault('ServiceCIDR', { type: 'stream', bytes }, 'watch')
+    await lab.start()
+    lab.events.splice(0)
+    lab.followServiceCidrs()
+    assert.deepEqual((await lab.untilEvent(listed)).slice(-2), ['+ServiceCIDR /more 10.97.0.0/16', listed])
+  })
 
   it('are reported as missing once, and found after an upgrade of the API server', async () => {
     await follow({ serviceCidrs: [] })

@@ -1,0 +1,88 @@
+// A switch from and to nftables mode: the new mode is in force before the objects of the former one go.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { cleanUpAll } from '../../src/agent/index.js'
+import { openModelKernel } from '../model/index.js'
+import { IptablesLab, linesWith } from '../support/iptables-lab.js'
+import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
+import { service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
+
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
+
+function isServedByNft(lab: NftModeLab): boolean {
+  return nftLines(lab.namespace).some((line) => line.includes('10.96.0.1 . tcp . 80 . 1 : 10.1.0.2 . 8080'))
+}
+
+describe('a switch to nftables mode', () => {
+  it('from iptables mode: the chains go when the table is in force', async () => {
+    const former = new IptablesLab()
+    await former.deliver(...web, synced)
+    await former.stop()
+    const { xtNamespace } = former.kernel
+    const lab = new NftModeLab({ kernel: openModelKernel({ xtNamespace }) })
+    const nat = lab.kernel.xtables('ipv4', 'nat')
+    const apply = nat.apply.bind(nat)
+    const wasServed: boolean[] = []
+    nat.apply = async (ops, options) => {
+      wasServed.push(isServedByNft(lab))
+      return await apply(ops, options)
+    }
+    await lab.deliver(...web, synced)
+    assert.deepEqual(wasServed, [true])
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC-'), [])
+    assert.equal(lab.log.find('info', 'Leftovers of iptables mode: removed').length, 1)
+    await lab.stop()
+  })
+
+  it('from ipvs mode: virtual servers, routes and sets go when the table is in force', async () => {
+    const former = new PipelineLab()
+    await former.deliver(...web, synced)
+    await former.stop()
+    const lab = new NftModeLab({ kernel: former.kernel })
+    await lab.deliver(...web, synced)
+    assert.ok(isServedByNft(lab))
+    assert.deepEqual(await snapshot(lab.kernel), [])
+    assert.deepEqual(await lab.kernel.ipset.sets(), [])
+    await lab.stop()
+  })
+})
+
+for (const mode of ['iptables', 'ipvs'] as const) {
+  it(`a switch from nftables mode to ${mode} mode: the tables go when the new mode is in force`, async () => {
+    const former = new NftModeLab()
+    await former.deliver(...web, synced)
+    await former.stop()
+    const { kernel } = former
+    const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
+    const discard = kernel.nftChains.discardTable.bind(kernel.nftChains)
+    const wasServed: boolean[] = []
+    kernel.nftChains.discardTable = async (family, table) => {
+      const byRules = linesWith(kernel.xtNamespace, '--to-destination 10.1.0.1:8080').length === 1
+      wasServed.push(byRules || (await snapshot(kernel)).some((line) => line.startsWith('tcp 10.96.0.1:80')))
+      return await discard(family, table)
+    }
+    await lab.deliver(...web, synced)
+    assert.deepEqual(wasServed, [true, true])
+    assert.deepEqual(nftLines(former.namespace), [])
+    assert.equal(
+      lab.log.find(
+        'info',
+        'Leftovers of nftables mode: removed the table kube-proxy of nf_tables in IPv4 and IPv6',
+      ).length,
+      1,
+    )
+    await lab.stop()
+  })
+}
+
+it('--cleanup removes the tables of nftables mode, and no other table', async () => {
+  const lab = new NftModeLab()
+  await lab.deliver(...web, synced)
+  await lab.stop()
+  await lab.asOther({ op: 'add-table', table: { family: 'ipv4', table: 'mine' } })
+  const { text, isComplete } = await cleanUpAll(lab.kernel, [])
+  assert.ok(isComplete)
+  assert.match(text, /removed the table kube-proxy of nf_tables in IPv4 and IPv6/u)
+  assert.deepEqual(nftLines(lab.namespace), ['add table ip mine'])
+})

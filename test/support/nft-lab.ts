@@ -1,0 +1,194 @@
+// NftTables on the model of nf_tables, with a clock that tests move.
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../../src/address.js'
+import { Pass } from '../../src/engine/index.js'
+import { NfElements, type NfOp, type NfSet, type Nftables, packFields } from '../../src/kernel/index.js'
+import { StateReporter } from '../../src/log.js'
+import { openMetrics } from '../../src/metrics/index.js'
+import type { ServicePortKey } from '../../src/model/index.js'
+import {
+  compileRoute,
+  type DesiredRoute,
+  elementsOf,
+  type NftModeSettings,
+  NftTables,
+} from '../../src/modes/nftables/index.js'
+import type { Route } from '../../src/routing/index.js'
+import type { ModelNftNamespace } from '../model/index.js'
+import { ModelNftables } from '../model/nftables.js'
+import { ManualClock } from './manual-clock.js'
+import { makeNftSettings } from './nft-table.js'
+import { MemoryLog } from './pipeline-lab.js'
+
+export interface NftLabOptions {
+  readonly namespace?: ModelNftNamespace
+  readonly settings?: NftModeSettings
+  readonly isComplete?: boolean
+}
+
+/** One NftTables with its surroundings. */
+export class NftLab<N extends Nftables = ModelNftables> {
+  readonly log = new MemoryLog()
+  readonly clock = new ManualClock()
+  readonly registry = new Registry()
+  readonly nftables: N
+  readonly tables: NftTables
+  readonly settings: NftModeSettings
+  readonly #metrics = openMetrics(this.registry)
+  readonly #problems: StateReporter
+  #isComplete: boolean
+
+  constructor(
+    nftables: N,
+    { settings = makeNftSettings(), isComplete = true }: Omit<NftLabOptions, 'namespace'>,
+  ) {
+    const { family } = settings
+    this.nftables = nftables
+    this.settings = settings
+    this.#isComplete = isComplete
+    this.#problems = new StateReporter({
+      log: this.log,
+      level: 'error',
+      problemLine: 'Cannot be programmed',
+      recovery: 'Programmed again',
+      clock: this.clock,
+      count: () => {},
+    })
+    this.tables = new NftTables({
+      family,
+      nftables,
+      clock: this.clock,
+      log: this.log,
+      metrics: this.#metrics[family],
+      problems: this.#problems,
+      portNameOf: (route) => route,
+    })
+    this.tables.setSettings(settings)
+  }
+
+  get family(): IpFamily {
+    return this.settings.family
+  }
+
+  claim(...routes: readonly Route[]): void {
+    for (const route of routes)
+      this.tables.claim(route.key, route.service, compileRoute(route, this.settings))
+  }
+
+  release(...keys: readonly ServicePortKey[]): void {
+    for (const key of keys) this.tables.claim(key, '', undefined)
+  }
+
+  /** All objects are known from now on. */
+  complete(): void {
+    this.#isComplete = true
+  }
+
+  /** One pass; resolves with what `write` says. */
+  async write(): Promise<boolean> {
+    return (await this.pass()).isWritten
+  }
+
+  async pass(): Promise<{ readonly isWritten: boolean; readonly pass: Pass }> {
+    const { clock, log } = this
+    const metrics = this.#metrics[this.family]
+    const pass = new Pass({ family: this.family, clock, log, metrics, oldestEventMs: undefined })
+    const isWritten = await this.tables.write(pass, { isComplete: this.#isComplete })
+    return { isWritten, pass }
+  }
+}
+
+/** The table's content in the model. */
+export function modelContent({ nftables, family }: NftLab): TableContent {
+  const table = nftables.namespace.tables[family].get('kube-proxy')
+  const sets = [...(table?.sets.values() ?? [])]
+  return contentOf(
+    sets.map(({ set, elements: kept }) => {
+      const elements = new NfElements(set)
+      for (const element of kept.values()) element.addTo(elements)
+      return { set, elements }
+    }),
+  )
+}
+
+/** A lab on the model; labs with one namespace see the same kernel. */
+export function openNftLab({ namespace, ...options }: NftLabOptions = {}): NftLab {
+  return new NftLab(new ModelNftables(namespace), options)
+}
+
+/** Sets by name with their elements as text, sorted. Maps of session affinity, which rules fill, are left out. */
+export type TableContent = Readonly<Record<string, readonly string[]>>
+
+export function contentOf(
+  sets: readonly { readonly set: NfSet; readonly elements: NfElements }[],
+): TableContent {
+  const content: Record<string, readonly string[]> = {}
+  for (const { set, elements } of sets) {
+    if (set.flags?.includes('dynamic') === true) continue
+    const lines = Array.from({ length: elements.length }, (_, index) => elementText(elements, index))
+    if (lines.length > 0) content[set.set] = lines.toSorted()
+  }
+  return content
+}
+
+function elementText(elements: NfElements, index: number): string {
+  const data = typeof elements.set.data === 'object' ? elements.data(index) : new Uint8Array(0)
+  const end = elements.isIntervalEnd(index) ? ' end' : ''
+  return `${Buffer.from(elements.key(index)).toString('hex')} ${Buffer.from(data).toString('hex')}${end}`
+}
+
+/** The content that the routes want, with endpoints in the order of their lists. */
+export function wantedContent(routes: readonly DesiredRoute[], family: IpFamily): TableContent {
+  const content: Record<string, Set<string>> = {}
+  for (const route of routes) {
+    for (const { set, key, data } of elementsOf(route, family)) {
+      const fields = typeof set.data === 'object' ? set.data : []
+      const value = data === undefined ? '' : Buffer.from(packFields(fields, data)).toString('hex')
+      const line = `${Buffer.from(packFields(set.key, key)).toString('hex')} ${value}`
+      ;(content[set.set] ??= new Set()).add(line)
+    }
+  }
+  return Object.fromEntries(Object.entries(content).map(([set, lines]) => [set, [...lines].toSorted()]))
+}
+
+/**
+ * The same content, with endpoints in the order of their bytes. Throws when the indices of a list are not 0, 1, ..: an index is the
+ * last word of a key, and its highest bit tells the two lists of a frontend apart.
+ */
+export function inByteOrder(content: TableContent): TableContent {
+  return Object.fromEntries(
+    Object.entries(content).map(([set, lines]) => [
+      set,
+      set.endsWith('-endpoints') ? reordered(lines) : lines,
+    ]),
+  )
+}
+
+function reordered(lines: readonly string[]): readonly string[] {
+  const lists = new Map<string, { readonly data: string[]; readonly indices: number[] }>()
+  for (const line of lines) {
+    const [key = '', data = ''] = line.split(' ')
+    const index = Buffer.from(key.slice(-8), 'hex').readUInt32LE()
+    const name = `${key.slice(0, -8)} ${index >= 2 ** 31 ? 'short circuit' : ''}`
+    const list = lists.get(name) ?? { data: [], indices: [] }
+    lists.set(name, list)
+    list.data.push(data)
+    list.indices.push(index % 2 ** 31)
+  }
+  return [...lists]
+    .flatMap(([name, { data, indices }]) => {
+      const ascending = indices.toSorted((a, b) => a - b)
+      if (ascending.some((index, place) => index !== place))
+        throw new Error(`${name}: indices ${ascending.join()}`)
+      return data.toSorted().map((each) => `${name} ${each}`)
+    })
+    .toSorted()
+}
+
+/** Number of elements by operation: `{ 'add-elements': 2 }`. */
+export function countElements(transactions: readonly (readonly NfOp[])[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const op of transactions.flat())
+    counts[op.op] = (counts[op.op] ?? 0) + ('elements' in op ? op.elements.length : 1)
+  return counts
+}
