@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <iterator>
 #include <string_view>
 
@@ -17,6 +18,10 @@
 namespace viaduct::nftables {
 
 namespace {
+
+/// For each part of a dump of elements the kernel walks the set from its start: the time grows with the
+/// square of the size, and is some 12 s for a million elements.
+constexpr std::chrono::milliseconds kDeadline{120'000};
 
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
 
@@ -147,6 +152,7 @@ Result<NetlinkSocket> OpenSocket(SocketCalls& calls) {
   NetlinkSocket::Options options;
   options.protocol = NETLINK_NETFILTER;
   options.calls = &calls;
+  options.deadline = kDeadline;
   return NetlinkSocket::Open(options);
 }
 

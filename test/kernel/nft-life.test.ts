@@ -121,7 +121,7 @@ class Agent {
   }
 }
 
-/** What nft prints of transactions that follow. */
+/** A program that prints the transactions of others: `nft monitor`. */
 class Monitor {
   readonly #program: Program
   readonly #node: Namespace
@@ -253,13 +253,13 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
   it('is left for iptables mode, and comes back, without a failed connection', async () => {
     const failed: string[] = []
     const untilLine = async (line: Promise<string>): Promise<void> => {
-      let isOver = false
-      const over = line.then(() => (isOver = true))
-      while (!isOver) {
+      const over = line.then(() => 'over' as const)
+      const next = async (): Promise<string> => {
         const { kind } = await probes.probe(vip)
         if (kind !== 'answer') failed.push(kind)
+        return kind
       }
-      await over
+      for (let event = ''; event !== 'over';) event = await Promise.race([over, next()])
     }
     const iptables = lab.start('--proxy-mode', 'iptables', '--iptables-localhost-nodeports=false')
     await untilLine(iptables.line(0, 'Leftovers of nftables mode: removed the table kube-proxy'))

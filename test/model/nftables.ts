@@ -194,8 +194,7 @@ function applyOps(
   const failures: NfFailure[] = []
   for (const [operation, op] of transaction.entries()) {
     const fault = plan.fault?.(op)
-    const refusal = typeof fault === 'number' ? { errno: fault } : fault
-    const found = refusal ?? work.apply(op, operation)
+    const found = (typeof fault === 'number' ? { errno: fault } : fault) ?? work.apply(op, operation)
     if (found === undefined) continue
     const { errno, ...element } = found
     failures.push({ operation, ...element, error: nfError(transaction, operation, { errno }) })

@@ -34,6 +34,14 @@ function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
     .toSorted()
 }
 
+function networks(...texts: readonly string[]): ObjectEvent {
+  return set({ kind: 'ServiceCIDR', namespace: '', name: 'kubernetes', cidrs: texts.map(cidr) })
+}
+
+function rangesOf(lab: NftModeLab): readonly string[] {
+  return find(lab, 'add element', ' service-cidrs ')
+}
+
 describe('nftables mode', () => {
   it('brings Services and their changes into the table, each change in one transaction', async () => {
     const lab = await started(...web, ...shop)
@@ -48,13 +56,12 @@ describe('nftables mode', () => {
     await lab.stop()
   })
 
-  it('is in force with what a fresh start would write, whatever came before', async () => {
+  it('is in force with what a fresh start would write, for any history', async () => {
     const lab = await started(...web)
     await lab.deliver(...shop, set(slice('web-1', 'web', [])))
     await lab.deliver(...web, remove('EndpointSlice', 'shop-1'), ...shop)
     const fresh = await started(...web, ...shop)
-    const elements = (of: NftModeLab): readonly string[] => find(of, 'add element')
-    assert.deepEqual(elements(lab), elements(fresh))
+    assert.deepEqual(find(lab, 'add element'), find(fresh, 'add element'))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
@@ -122,22 +129,19 @@ describe('nftables mode', () => {
   })
 
   const cidrsListed: ObjectEvent = { type: 'service-cidrs-listed' }
-  const networks = (...texts: readonly string[]): ObjectEvent =>
-    set({ kind: 'ServiceCIDR', namespace: '', name: 'kubernetes', cidrs: texts.map(cidr) })
-  const ranges = (lab: NftModeLab): readonly string[] => find(lab, 'add element', ' service-cidrs ')
 
   it('ServiceCIDRs take effect at once, those of its own family', async () => {
     const lab = await started(...web, networks('10.96.0.0/16'))
-    assert.deepEqual(ranges(lab), [], 'not all are known')
+    assert.deepEqual(rangesOf(lab), [], 'not all are known')
     await lab.deliver(cidrsListed)
-    assert.match(ranges(lab).join(), /10\.96\.0\.0/u)
+    assert.match(rangesOf(lab).join(), /10\.96\.0\.0/u)
     const { writes } = lab
     await lab.deliver(networks('10.96.0.0/12', 'fd00::/108'))
-    assert.match(ranges(lab).join(), /10\.96\.0\.0-10\.111\.255\.255|10\.96\.0\.0\/12/u)
+    assert.match(rangesOf(lab).join(), /10\.96\.0\.0-10\.111\.255\.255|10\.96\.0\.0\/12/u)
     assert.equal(nftLines(lab.namespace).filter((line) => line.includes('service-cidrs { fd00::')).length, 1)
     assert.equal(lab.writes - writes, 2, 'one for each family')
     await lab.deliver(remove('ServiceCIDR', 'kubernetes'))
-    assert.deepEqual(ranges(lab), [])
+    assert.deepEqual(rangesOf(lab), [])
     await lab.stop()
   })
 
@@ -164,6 +168,47 @@ describe('nftables mode', () => {
     assert.equal(find(lab, 'add element', ' nodeport-ips ').length, 1)
     assert.equal(find(lab, 'add element', ' nodeport-ips ', '192.0.2.7').length, 1)
     await lab.stop()
+  })
+})
+
+describe('a large first sync', () => {
+  const names = Array.from({ length: 60 }, (_, i) => `s${i}`)
+  const addresses = Array.from({ length: 1000 }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
+  const events = names.flatMap((name, i) => [
+    set(service(name, `10.97.0.${i}`)),
+    set(slice(`${name}-1`, name, addresses)),
+  ])
+
+  /** Number of IPv4 transactions of a sync. `stops`: the agent stops during the first one. */
+  async function transactionsOf({ stops }: { readonly stops: boolean }): Promise<number> {
+    const lab = new NftModeLab()
+    const { nftables } = lab.kernel
+    const apply = nftables.apply.bind(nftables)
+    let count = 0
+    nftables.apply = async (transaction, options) => {
+      const [first] = transaction
+      const isIpv4 = first !== undefined && 'table' in first ? first.table.family === 'ipv4' : true
+      if (isIpv4) count++
+      if (isIpv4 && stops) void lab.stop()
+      return await apply(transaction, options)
+    }
+    await lab.deliver(...events, synced)
+    await lab.clock.advance(1000)
+    await lab.stop()
+    assert.equal(isPublished(lab), !stops)
+    return count
+  }
+
+  function isPublished(lab: NftModeLab): boolean {
+    return find(lab, 'add rule', ' nat-prerouting ').length > 0
+  }
+
+  it('makes its elements serve with the last of some transactions', async () => {
+    assert.equal(await transactionsOf({ stops: false }), 3)
+  })
+
+  it('ends with the transaction in progress when the agent stops', async () => {
+    assert.equal(await transactionsOf({ stops: true }), 1)
   })
 })
 
@@ -310,12 +355,12 @@ describe('a table that has another owner', () => {
     await lab.deliver(synced)
     const fresh = await started(...web)
     const content = (of: NftModeLab): readonly string[] =>
-      find(of, '').filter((line) => !/^add table/u.test(line))
+      find(of, '').filter((line) => !line.startsWith('add table'))
     assert.deepEqual(content(lab), content(fresh))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
-  it('with the flag owner: it is told once, and stays as it is', async () => {
+  it('with the flag owner: it is reported once, and stays as it is', async () => {
     const lab = new NftModeLab()
     const other = new NftModeLab({ nftNamespace: lab.namespace })
     await other.kernel.nftables.apply([{ op: 'add-table', table: { ...ours, flags: ['owner'] } }])

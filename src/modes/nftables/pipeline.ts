@@ -57,7 +57,7 @@ export interface NftPipelineOptions {
 /** The kind of the last look at the table; `different`: another program changed it. */
 type Look = 'none' | 'suspect' | 'full' | 'different'
 
-/** What one run does besides the service ports that changed. */
+/** Facts about a run that decide on its metrics. */
 interface Work {
   readonly look: Look
   readonly routes: number
@@ -152,6 +152,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   stopSoon(): void {
     this.#isStopping = true
+    this.#tables.stopSoon()
   }
 
   get isInForce(): boolean {

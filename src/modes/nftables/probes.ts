@@ -71,7 +71,7 @@ async function dryRun(nftables: Nftables, transaction: NfTransaction): Promise<r
   return outcome instanceof KernelError ? [{ error: outcome }] : outcome.failures
 }
 
-/** The kernel has no nf_tables, or lacks a part of it that the mode needs. */
+/** The kernel has no nf_tables, or lacks a feature that the mode needs. */
 export function isWithoutFeature(error: KernelError): boolean {
   return error.subsystem === 'nftables' && error.operation === probeOperation
 }

@@ -6,9 +6,19 @@ import { type PackedBytes, writePacked } from './packed.js'
 /** The object that an element is a part of. */
 export type ElementOwner = FrontendEntry | HeldEntry
 
-/** A list of elements grows by halves: a batch has some sets with many elements and many with few. */
+/** An element: its key, and its data in a map. */
+export interface PackedElement {
+  readonly key: PackedBytes
+  /** The last word of the key, an index of numgen; absent: the key is whole. */
+  readonly index?: number
+  readonly data?: PackedBytes
+  /** Where the data begins in `data`. Default 0. */
+  readonly from?: number
+}
+
 const firstElements = 16
 
+/** Elements of one set, packed, and their owners. */
 class ElementList {
   readonly #set: NfSet
   readonly #stride: number
@@ -29,8 +39,19 @@ class ElementList {
     return new NfElements(this.#set, this.#bytes.subarray(0, this.#used))
   }
 
+  push(owner: ElementOwner | undefined, { key, index, data = '', from = 0 }: PackedElement): void {
+    const at = this.#reserve()
+    const bytes = this.#bytes
+    this.owners.push(owner)
+    writePacked(bytes, at, key)
+    if (index !== undefined) writeIndex(bytes, at + key.length, index)
+    const dataAt = at + this.#keyBytes
+    const length = data === '' ? 0 : this.#stride - this.#keyBytes
+    for (let offset = 0; offset < length; offset++) bytes[dataAt + offset] = data.charCodeAt(from + offset)
+  }
+
   /** Room for one element, zeroed; returns where it begins. */
-  #reserve(owner: ElementOwner | undefined): number {
+  #reserve(): number {
     const at = this.#used
     this.#used += this.#stride
     if (this.#used > this.#bytes.length) {
@@ -38,33 +59,16 @@ class ElementList {
       grown.set(this.#bytes)
       this.#bytes = grown
     }
-    this.owners.push(owner)
     return at
   }
+}
 
-  /** `data`: its bytes from `from` on, as many as the set has. */
-  push(owner: ElementOwner | undefined, key: PackedBytes, data: PackedBytes, from: number): void {
-    const at = this.#reserve(owner)
-    writePacked(this.#bytes, at, key)
-    this.#writeData(at, data, from)
-  }
-
-  /** The key ends with an index of numgen: a number in the order of the host, as all of the kernel's registers. */
-  pushAt(owner: ElementOwner, key: PackedBytes, index: number, data: PackedBytes, from: number): void {
-    const at = this.#reserve(owner)
-    writePacked(this.#bytes, at, key)
-    const indexAt = at + key.length
-    this.#bytes[indexAt] = index
-    this.#bytes[indexAt + 1] = index >>> 8
-    this.#bytes[indexAt + 2] = index >>> 16
-    this.#bytes[indexAt + 3] = index >>> 24
-    this.#writeData(at, data, from)
-  }
-
-  #writeData(at: number, data: PackedBytes, from: number): void {
-    const length = data === '' ? 0 : this.#stride - this.#keyBytes
-    writePacked(this.#bytes, at + this.#keyBytes, data, from, from + length)
-  }
+/** In the order of the host, as all numbers in registers of the kernel. */
+function writeIndex(bytes: Uint8Array, at: number, index: number): void {
+  bytes[at] = index
+  bytes[at + 1] = index >>> 8
+  bytes[at + 2] = index >>> 16
+  bytes[at + 3] = index >>> 24
 }
 
 interface SetBatch {
@@ -85,36 +89,12 @@ export class ElementBatch {
   size = 0
 
   /** `owner`: undefined for an element that belongs to no object. */
-  remove(set: NfSet, owner: ElementOwner | undefined, key: PackedBytes): void {
-    this.#of(set).removed.push(owner, key, '', 0)
+  remove(set: NfSet, owner: ElementOwner | undefined, element: PackedElement): void {
+    this.#of(set).removed.push(owner, element)
   }
 
-  removeAt(set: NfSet, owner: ElementOwner, key: PackedBytes, index: number): void {
-    this.#of(set).removed.pushAt(owner, key, index, '', 0)
-  }
-
-  /** `data`: of a map. */
-  add(set: NfSet, owner: ElementOwner, key: PackedBytes, data: PackedBytes = ''): void {
-    this.#of(set).added.push(owner, key, data, 0)
-  }
-
-  /** `data`: its bytes from `from` on. */
-  addAt(
-    set: NfSet,
-    owner: ElementOwner,
-    {
-      key,
-      index,
-      data,
-      from,
-    }: {
-      readonly key: PackedBytes
-      readonly index: number
-      readonly data: PackedBytes
-      readonly from: number
-    },
-  ): void {
-    this.#of(set).added.pushAt(owner, key, index, data, from)
+  add(set: NfSet, owner: ElementOwner, element: PackedElement): void {
+    this.#of(set).added.push(owner, element)
   }
 
   /** All deletions, then all additions: an element whose data changes is in both. */

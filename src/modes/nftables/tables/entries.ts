@@ -4,7 +4,7 @@ import type { Frontend } from '../../../routing/index.js'
 import { absent, type FrontendState } from './frontend-state.js'
 import { type FrontendId, nodePortIdLength, type PackedBytes } from './packed.js'
 
-/** What a service port wants of a frontend. */
+/** A frontend and its elements, as a service port wants them. */
 export interface WantedFrontend {
   /** An address frontend or a node port. */
   readonly frontend: Frontend
@@ -34,7 +34,7 @@ abstract class FoundObject<State> extends KernelObject<PackedBytes, State> {
 /** One frontend: its KEY, and the elements that the kernel has for it. */
 export class FrontendEntry extends FoundObject<FrontendState> {
   readonly kind = 'frontend'
-  /** What the frontend's owner wants; undefined: it has no owner. */
+  /** Desired by the frontend's owner; undefined: it has no owner. */
   wanted: WantedFrontend | undefined
 
   constructor(id: FrontendId) {

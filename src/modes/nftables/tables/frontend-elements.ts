@@ -53,8 +53,9 @@ export class FrontendPlanner {
         planMember({ batch, entry, set, key: id }, (before.flags & flag) !== 0, (target.flags & flag) !== 0)
     }
     if (before.affinitySeconds !== target.affinitySeconds) {
-      if (before.affinitySeconds > 0) batch.remove(sets.affinityOf(before.affinitySeconds), entry, id)
-      if (target.affinitySeconds > 0) batch.add(sets.affinityOf(target.affinitySeconds), entry, id)
+      if (before.affinitySeconds > 0)
+        batch.remove(sets.affinityOf(before.affinitySeconds), entry, { key: id })
+      if (target.affinitySeconds > 0) batch.add(sets.affinityOf(target.affinitySeconds), entry, { key: id })
     }
     if (before.sources !== target.sources) this.#planSources(batch, entry, [before.sources, target.sources])
   }
@@ -75,8 +76,8 @@ export class FrontendPlanner {
       const isIn = from < before.length
       const isWanted = from < after.length
       if (isIn && isWanted && isSamePart(before, after, from, from + endpointBytes)) continue
-      if (isIn) batch.removeAt(set, entry, entry.id, index)
-      if (isWanted) batch.addAt(set, entry, { key: entry.id, index, data: after, from })
+      if (isIn) batch.remove(set, entry, { key: entry.id, index })
+      if (isWanted) batch.add(set, entry, { key: entry.id, index, data: after, from })
     }
   }
 
@@ -103,8 +104,8 @@ function planNumber(
   [before, after]: readonly [number, number],
 ): void {
   if (before === after) return
-  if (before > 0) batch.remove(set, entry, entry.id)
-  if (after > 0) batch.add(set, entry, entry.id, packCount(after))
+  if (before > 0) batch.remove(set, entry, { key: entry.id })
+  if (after > 0) batch.add(set, entry, { key: entry.id, data: packCount(after) })
 }
 
 function planMember(
@@ -118,8 +119,8 @@ function planMember(
   isWanted: boolean,
 ): void {
   const { batch, entry, set, key } = at
-  if (isIn && !isWanted) batch.remove(set, entry, key)
-  if (!isIn && isWanted) batch.add(set, entry, key)
+  if (isIn && !isWanted) batch.remove(set, entry, { key })
+  if (!isIn && isWanted) batch.add(set, entry, { key })
 }
 
 function isSamePart(a: PackedBytes, b: PackedBytes, from: number, to: number): boolean {

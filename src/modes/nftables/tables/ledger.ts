@@ -19,8 +19,8 @@ export interface HeldSet {
 }
 
 /**
- * What the routes of one family want of the kernel, and what the kernel has acknowledged. Work is proportional to the changes. It
- * keeps some strings per frontend, and no object per element of a frontend.
+ * The desired and the acknowledged elements of the routes of one family. Work is proportional to the changes. It keeps some strings
+ * per frontend, and no object per element of a frontend.
  */
 export class NftLedger {
   readonly schema: NftSchema

@@ -7,7 +7,7 @@ type NftOperation = NfOp
 /** An operation on elements counts once for each of them. */
 export const nftOperations: OperationKind<NftOperation> = {
   name: 'nftables',
-  // The operation's verb is in front of it.
+  // A pass writes the operation's name in front.
   describe: (op) => printTransaction([op]).trim().replace(/^\S+ /, ''),
   isMetered: true,
 }

@@ -30,22 +30,9 @@ export function unpackCount(bytes: Uint8Array): number {
   return ((bytes[0] ?? 0) << 8) | (bytes[countBytes - 1] ?? 0)
 }
 
-/** The bytes of a part of a packed list, or all of it. */
-export function unpack(packed: PackedBytes, from = 0, to = packed.length): Uint8Array {
-  const bytes = new Uint8Array(to - from)
-  writePacked(bytes, 0, packed, from, to)
-  return bytes
-}
-
-/** Writes characters [from, to) as bytes at `at`. */
-export function writePacked(
-  bytes: Uint8Array,
-  at: number,
-  packed: PackedBytes,
-  from = 0,
-  to = packed.length,
-): void {
-  for (let index = from; index < to; index++) bytes[at + index - from] = packed.charCodeAt(index)
+/** Writes the characters as bytes at `at`. */
+export function writePacked(bytes: Uint8Array, at: number, packed: PackedBytes): void {
+  for (let index = 0; index < packed.length; index++) bytes[at + index] = packed.charCodeAt(index)
 }
 
 export function packBytes(bytes: Uint8Array): PackedBytes {

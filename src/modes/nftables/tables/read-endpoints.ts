@@ -1,5 +1,5 @@
 // Groups the elements of a map of endpoints by frontend, without an object per element.
-import { NfElements } from '../../../kernel/index.js'
+import type { NfElements } from '../../../kernel/index.js'
 import { shortCircuitOffset } from '../compile/schema.js'
 import { type FrontendId, packBytes, type PackedBytes } from './packed.js'
 
@@ -17,74 +17,112 @@ export interface ReadEndpoints {
   readonly strays: readonly PackedBytes[]
 }
 
-/** A list is one of two lanes of a frontend. */
-interface Lanes {
-  /** Lane of each element. */
-  readonly laneOf: Uint32Array
-  /** Number of elements of each lane. */
-  readonly counts: readonly number[]
-  readonly ids: readonly FrontendId[]
-}
-
 export function readEndpoints(elements: NfElements): ReadEndpoints {
-  const { keyBytes, dataBytes } = elements.layout
-  const idBytes = keyBytes - indexBytes
-  const bytes = Buffer.from(elements.bytes.buffer, elements.bytes.byteOffset, elements.bytes.byteLength)
-  const { laneOf, counts, ids } = findLanes(bytes, elements, idBytes)
-  const starts = new Uint32Array(counts.length + 1)
-  for (const [lane, count] of counts.entries()) starts[lane + 1] = (starts[lane] ?? 0) + count
-  const data = Buffer.alloc(elements.length * dataBytes)
-  const isPlaced = new Uint8Array(elements.length)
-  let misplaced = 0
-  for (let element = 0, at = 0; element < elements.length; element++, at += elements.stride) {
-    const lane = laneOf[element] ?? 0
-    const index = bytes.readUInt32LE(at + idBytes) % shortCircuitOffset
-    if (index >= (counts[lane] ?? 0)) {
-      misplaced++
-      continue
-    }
-    const place = (starts[lane] ?? 0) + index
-    isPlaced[place] = 1
-    bytes.copy(data, place * dataBytes, at + keyBytes, at + keyBytes + dataBytes)
-  }
-  const lengths =
-    misplaced === 0 ? counts : counts.map((count, lane) => lengthOf(isPlaced, starts[lane] ?? 0, count))
+  const lanes = new Lanes(elements)
   const lists = new Map<FrontendId, EndpointLists>()
-  const listOf = (lane: number): PackedBytes => {
-    const start = starts[lane] ?? 0
-    return data.toString('latin1', start * dataBytes, (start + (lengths[lane] ?? 0)) * dataBytes)
-  }
-  for (const [slot, id] of ids.entries())
-    lists.set(id, { endpoints: listOf(2 * slot), shortCircuit: listOf(2 * slot + 1) })
-  const strays: PackedBytes[] = []
-  for (let element = 0; misplaced > 0 && element < elements.length; element++) {
-    const index = bytes.readUInt32LE(element * elements.stride + idBytes) % shortCircuitOffset
-    if (index >= (lengths[laneOf[element] ?? 0] ?? 0)) strays.push(packBytes(elements.key(element)))
-  }
-  return { lists, strays }
+  for (const [slot, id] of lanes.ids.entries())
+    lists.set(id, { endpoints: lanes.list(2 * slot), shortCircuit: lanes.list(2 * slot + 1) })
+  return { lists, strays: lanes.strays() }
 }
 
-function findLanes(bytes: Buffer, elements: NfElements, idBytes: number): Lanes {
-  const slots = new Map<FrontendId, number>()
-  const laneOf = new Uint32Array(elements.length)
-  const counts: number[] = []
-  for (let element = 0, at = 0; element < elements.length; element++, at += elements.stride) {
-    const id = bytes.toString('latin1', at, at + idBytes)
-    let slot = slots.get(id)
+/** The elements of a map, sorted into lanes: two of each frontend, one for each list. */
+class Lanes {
+  readonly #elements: NfElements
+  readonly #bytes: Buffer
+  readonly #idBytes: number
+  readonly #slots = new Map<FrontendId, number>()
+  /** Lane of each element. */
+  readonly #laneOf: Uint32Array
+  /** Number of elements of each lane. */
+  readonly #counts: number[] = []
+  /** First place of each lane in `#data`. */
+  readonly #starts: Uint32Array
+  readonly #data: Buffer
+  readonly #isPlaced: Uint8Array
+  #hasStrays = false
+  /** Length of each lane up to its first hole; empty without strays. */
+  #lengths: readonly number[] = []
+
+  constructor(elements: NfElements) {
+    const { buffer, byteOffset, byteLength } = elements.bytes
+    const { keyBytes, dataBytes } = elements.layout
+    this.#elements = elements
+    this.#bytes = Buffer.from(buffer, byteOffset, byteLength)
+    this.#idBytes = keyBytes - indexBytes
+    this.#laneOf = new Uint32Array(elements.length)
+    for (let element = 0; element < elements.length; element++) this.#count(element)
+    this.#starts = new Uint32Array(this.#counts.length + 1)
+    for (const [lane, count] of this.#counts.entries())
+      this.#starts[lane + 1] = (this.#starts[lane] ?? 0) + count
+    this.#data = Buffer.alloc(elements.length * dataBytes)
+    this.#isPlaced = new Uint8Array(elements.length)
+    for (let element = 0; element < elements.length; element++) this.#place(element)
+    if (this.#hasStrays) this.#lengths = this.#counts.map((count, lane) => this.#firstHole(lane, count))
+  }
+
+  get ids(): readonly FrontendId[] {
+    return [...this.#slots.keys()]
+  }
+
+  /** Data of the elements with index 0, 1, .. up to the first hole. */
+  list(lane: number): PackedBytes {
+    const { dataBytes } = this.#elements.layout
+    const start = this.#starts[lane] ?? 0
+    return this.#data.toString('latin1', start * dataBytes, (start + this.#lengthOf(lane)) * dataBytes)
+  }
+
+  /** Keys of elements behind a hole. */
+  strays(): readonly PackedBytes[] {
+    if (!this.#hasStrays) return []
+    const keys: PackedBytes[] = []
+    for (let element = 0; element < this.#elements.length; element++)
+      if (this.#indexOf(element) % shortCircuitOffset >= this.#lengthOf(this.#laneOf[element] ?? 0))
+        keys.push(packBytes(this.#elements.key(element)))
+    return keys
+  }
+
+  #indexOf(element: number): number {
+    return this.#bytes.readUInt32LE(element * this.#elements.stride + this.#idBytes)
+  }
+
+  #count(element: number): void {
+    const at = element * this.#elements.stride
+    const id = this.#bytes.toString('latin1', at, at + this.#idBytes)
+    let slot = this.#slots.get(id)
     if (slot === undefined) {
-      slot = slots.size
-      slots.set(id, slot)
-      counts.push(0, 0)
+      slot = this.#slots.size
+      this.#slots.set(id, slot)
+      this.#counts.push(0, 0)
     }
-    const lane = 2 * slot + (bytes.readUInt32LE(at + idBytes) >= shortCircuitOffset ? 1 : 0)
-    laneOf[element] = lane
-    counts[lane] = (counts[lane] ?? 0) + 1
+    const lane = 2 * slot + (this.#indexOf(element) >= shortCircuitOffset ? 1 : 0)
+    this.#laneOf[element] = lane
+    this.#counts[lane] = (this.#counts[lane] ?? 0) + 1
   }
-  return { laneOf, counts, ids: [...slots.keys()] }
-}
 
-/** Length of the part of a lane that has no hole. */
-function lengthOf(isPlaced: Uint8Array, start: number, count: number): number {
-  for (let index = 0; index < count; index++) if (isPlaced[start + index] !== 1) return index
-  return count
+  /** Without holes, all indices of a lane are smaller than its count. */
+  #place(element: number): void {
+    const { layout, stride } = this.#elements
+    const { keyBytes, dataBytes } = layout
+    const lane = this.#laneOf[element] ?? 0
+    const index = this.#indexOf(element) % shortCircuitOffset
+    if (index >= (this.#counts[lane] ?? 0)) {
+      this.#hasStrays = true
+      return
+    }
+    const place = (this.#starts[lane] ?? 0) + index
+    const from = element * stride + keyBytes
+    this.#isPlaced[place] = 1
+    this.#bytes.copy(this.#data, place * dataBytes, from, from + dataBytes)
+  }
+
+  /** Length of a lane up to its first hole. */
+  #lengthOf(lane: number): number {
+    return (this.#hasStrays ? this.#lengths : this.#counts)[lane] ?? 0
+  }
+
+  #firstHole(lane: number, count: number): number {
+    const start = this.#starts[lane] ?? 0
+    for (let index = 0; index < count; index++) if (this.#isPlaced[start + index] !== 1) return index
+    return count
+  }
 }

@@ -60,6 +60,11 @@ export class TableState {
     this.#use.noteSet(this.ledger.schema, name)
   }
 
+  /** The kernel has a chain of this name. */
+  noteChain(name: string): void {
+    this.#use.noteChain(name)
+  }
+
   /** Compiles the structure for the settings, and for what the frontends have and want. Walks `frontends`. */
   compile(frontends: Iterable<FrontendEntry> = this.ledger.frontends.values()): void {
     const settings = this.#settings

@@ -30,7 +30,7 @@ export interface StructureOps {
   readonly last: readonly NfOp[]
 }
 
-/** What a look found different, by name. */
+/** Differences that a look found, by name. */
 export interface StructureDrift {
   readonly missingSets: readonly string[]
   readonly missingChains: readonly string[]
@@ -52,7 +52,7 @@ export class StructureState {
   readonly #sets = new Set<string>()
   readonly #chains = new Map<string, KnownChain>()
 
-  /** What the elements in use need. */
+  /** Sets, chains and rules for the elements in use. */
   set wanted(wanted: Structure) {
     this.#wanted = wanted
   }

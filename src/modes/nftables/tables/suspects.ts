@@ -1,4 +1,4 @@
-// What the kernel may have otherwise than acknowledged.
+// The parts of the table whose acknowledged state may be wrong.
 import type { NftChange, NfTableKey } from '../../../kernel/index.js'
 
 /** Parts of the table, by name. */

@@ -15,7 +15,7 @@ export type NftDriftKind =
   | 'elements-changed'
   | 'element-unexpected'
 
-/** What a reading found different from the acknowledged state. */
+/** The differences between a reading and the acknowledged state. */
 export class Reading {
   readonly drift = new DriftCounter<NftDriftKind>()
   /** Names of sets and chains. */
@@ -105,6 +105,9 @@ export class TableReader {
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const { missingSets, missingChains } = structure.readObjects(state, sets, chains)
     if (structure.isDormant) reading.note('table-changed', table.table)
+    // Chains that are out of use stay until a full comparison: a restart before it adopts them.
+    if (state !== undefined && !structure.isUnusable)
+      for (const { chain } of chains) this.#state.noteChain(chain)
     for (const name of missingSets) reading.note('set-missing', name)
     for (const name of missingChains) reading.note('chain-missing', name)
     return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))

@@ -2,8 +2,9 @@
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
 import type { AffinityCleaner } from './affinity.js'
-import type { FrontendEntry } from './entries.js'
+import type { FrontendEntry, HeldEntry } from './entries.js'
 import { FrontendPlanner } from './frontend-elements.js'
+import type { HeldSet } from './ledger.js'
 import type { TableState } from './state.js'
 import type { TableSender } from './table-sender.js'
 import { mostElements, type Refusal, Writing } from './writing.js'
@@ -13,6 +14,12 @@ export interface TableWriterOptions {
   readonly clock: Clock
   readonly state: TableState
   readonly affinity: AffinityCleaner
+}
+
+interface Work {
+  readonly frontends: readonly FrontendEntry[]
+  readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
+  readonly isStopping: () => boolean
 }
 
 export class TableWriter {
@@ -34,28 +41,46 @@ export class TableWriter {
   /**
    * Writes the structure and all dirty objects. One transaction, unless it would have too many elements: then the endpoints of
    * frontends that no packet meets come first, what makes them serve after them, and the base chains at the end. Throws KernelError;
-   * transactions before the failed one stay, and objects that the kernel does not have are dirty still.
+   * transactions before the failed one stay, and objects that the kernel does not have are dirty still. False: `isStopping` returned
+   * true before the last transaction; the rest was not sent.
    */
-  async write(pass: Pass): Promise<void> {
+  async write(pass: Pass, isStopping: () => boolean): Promise<boolean> {
     const { state } = this.#options
     const { ledger } = state
     const frontends = ledger.frontends.takeDirty()
     const held = ledger.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
     state.compile(frontends)
     const writing = new Writing({ ...this.#options, planner: this.#planner, pass })
+    const work = { frontends, held, isStopping }
+    let isSent = false
     try {
-      await writing.writeStrays()
-      if (this.#isLarge(frontends)) await writing.writeData(frontends)
-      for (const entry of frontends) await writing.writeFrontend(entry)
-      for (const { of, entries } of held) for (const entry of entries) await writing.writeHeld(of, entry)
-      await writing.end()
-    } catch (error) {
-      for (const entry of frontends) ledger.frontends.markDirty(entry)
-      for (const { of, entries } of held) for (const entry of entries) of.entries.markDirty(entry)
-      throw error
+      isSent = await this.#send(writing, work)
+      return isSent
     } finally {
       this.#refusal = writing.refusal
+      if (!isSent) {
+        for (const entry of frontends) ledger.frontends.markDirty(entry)
+        for (const { of, entries } of held) for (const entry of entries) of.entries.markDirty(entry)
+      }
     }
+  }
+
+  async #send(writing: Writing, { frontends, held, isStopping }: Work): Promise<boolean> {
+    await writing.writeStrays()
+    if (this.#isLarge(frontends)) await writing.writeData(frontends, isStopping)
+    for (const entry of frontends) {
+      if (isStopping()) return false
+      await writing.writeFrontend(entry)
+    }
+    for (const { of, entries } of held) {
+      for (const entry of entries) {
+        if (isStopping()) return false
+        await writing.writeHeld(of, entry)
+      }
+    }
+    if (isStopping()) return false
+    await writing.end()
+    return true
   }
 
   /** Whether the frontends may have more elements than a transaction takes. */

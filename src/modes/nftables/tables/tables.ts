@@ -28,7 +28,7 @@ import { TableWriter } from './table-writer.js'
 
 export interface NftTablesOptions {
   readonly family: IpFamily
-  /** Only this object writes to the table with it: `watch()` of it leaves out these writes. */
+  /** Its `watch()` leaves out the writes of this object. */
   readonly nftables: Nftables
   readonly clock: Clock
   readonly log: Log
@@ -55,7 +55,7 @@ const mostSearches = 4
 /** Errors of elements that no element causes. */
 const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
 
-/** What is tried again by itself: reading and writing the table, its session affinity, and the removal of unneeded objects. */
+/** Kinds of work, each with its own back-off: the removal of unneeded objects does not delay a write. */
 type Work = 'read' | 'write' | 'affinity' | 'clean-up'
 
 /**
@@ -75,6 +75,7 @@ export class NftTables {
   /** The kernel was read once. */
   #isRead = false
   #isBehind = true
+  #isStopping = false
   /** All objects are known. */
   #isComplete = false
   /** Another owner of the table serves until all objects are known. */
@@ -158,9 +159,9 @@ export class NftTables {
       const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
       if (generation instanceof KernelError) return false
       if (!suspects.isNone || !suspects.knows(generation)) suspects.suspectAll()
-      this.#dropUnneeded()
     }
     const reading = await this.#read()
+    if (kind === 'full' && reading !== undefined) this.#dropUnneeded()
     return reading?.isDifferent === true
   }
 
@@ -180,16 +181,22 @@ export class NftTables {
     this.#dropLeftovers()
     this.#isWaiting = !isComplete && this.#state.structure.isForeign
     if (this.#isWaiting) return false
-    const refused = await this.#ask('write', async () => await this.#send(pass))
-    this.#isBehind = refused instanceof KernelError
-    if (refused instanceof KernelError) {
+    const sent = await this.#ask('write', async () => await this.#send(pass))
+    this.#isBehind = sent !== true
+    if (sent === false) return false
+    if (sent instanceof KernelError) {
       this.#options.metrics.nftablesSyncFailures.inc()
-      pass.fail(refused)
+      pass.fail(sent)
       return false
     }
     this.#leftOut.settle()
     await this.#finish(pass)
     return true
+  }
+
+  /** A write in progress ends at its next transaction and returns false, as do those that follow. */
+  stopSoon(): void {
+    this.#isStopping = true
   }
 
   /** The last write failed, no write was made yet, or a look found a difference. */
@@ -279,10 +286,10 @@ export class NftTables {
     this.#isBehind = true
   }
 
-  /** Throws KernelError when the table cannot be written, also without refused service ports. */
-  async #send(pass: Pass): Promise<void> {
-    await sendTransaction({
-      send: async () => await this.#writer.write(pass),
+  /** Throws KernelError when the table cannot be written, also without refused service ports. False: the write was stopped. */
+  async #send(pass: Pass): Promise<boolean> {
+    return await sendTransaction({
+      send: async () => await this.#writer.write(pass, () => this.#isStopping),
       leaveOut: async (error) => await this.#leaveOut(error, pass),
       mostSearches,
     })

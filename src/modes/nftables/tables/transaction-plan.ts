@@ -47,8 +47,8 @@ export class TransactionPlan {
   addHeld(of: HeldSet, entry: HeldEntry): void {
     const { desired: target, acknowledged, id } = entry
     this.#held.push({ of, entry, target })
-    if (target && !acknowledged) this.elements.add(of.set, entry, id)
-    if (!target && acknowledged) this.elements.remove(of.set, entry, id)
+    if (target && !acknowledged) this.elements.add(of.set, entry, { key: id })
+    if (!target && acknowledged) this.elements.remove(of.set, entry, { key: id })
   }
 
   /** The kernel took the transaction. */
@@ -56,7 +56,7 @@ export class TransactionPlan {
     const { frontends } = this.#ledger
     for (const [index, entry] of this.#frontends.entries()) {
       const target = this.#targets[index] ?? absent
-      // A frontend without elements is absent, whatever its owner is.
+      // A frontend without elements is absent, with or without an owner.
       entry.acknowledged = isSameState(target, absent) ? absent : target
       frontends.settle(entry)
     }

@@ -1,6 +1,6 @@
 // The values in elements for which the table needs chains and sets.
 import type { StructureUse } from '../compile/chain-plan.js'
-import type { NftSchema } from '../compile/schema.js'
+import { maxEndpoints, type NftSchema } from '../compile/schema.js'
 import { type FrontendState, splitSources } from './frontend-state.js'
 import { numberedSet } from './numbered-sets.js'
 
@@ -43,6 +43,16 @@ export class UsedValues implements StructureUse {
     const { kind, isNodePort, number } = found
     if (kind === 'sources') this.prefixLengths.add(number)
     else (isNodePort ? this.nodePorts : this.services).affinitySeconds.add(number)
+  }
+
+  /** The kernel has the chain: one for a number of endpoints says that the number was in use. */
+  noteChain(name: string): void {
+    const [, isShortCircuit, kind, digits = ''] =
+      /^(short-circuit-)?(service|nodeport)-(\d{1,5})$/.exec(name) ?? []
+    const count = Number(digits)
+    if (count === 0 || count > maxEndpoints) return
+    const { counts, shortCircuitCounts } = kind === 'nodeport' ? this.nodePorts : this.services
+    ;(isShortCircuit === undefined ? counts : shortCircuitCounts).add(count)
   }
 
   clear(): void {

@@ -72,7 +72,7 @@ export class Writing {
     const { strays } = this.#options.state
     for (const [name, { set, keys }] of strays) {
       for (const key of keys) {
-        this.#plan.elements.remove(set, undefined, key)
+        this.#plan.elements.remove(set, undefined, { key })
         await this.#sendFull()
       }
       strays.delete(name)
@@ -80,9 +80,10 @@ export class Writing {
   }
 
   /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
-  async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
+  async writeData(frontends: readonly FrontendEntry[], isStopping: () => boolean): Promise<void> {
     const { endpointBytes } = this.#options.state.ledger.packer
     for (const entry of frontends) {
+      if (isStopping()) return
       const { acknowledged } = entry
       if (isPublished(acknowledged)) continue
       const { endpoints, shortCircuit } = targetOf(entry, endpointBytes)

@@ -43,6 +43,16 @@ function assertContent(lab: NftLab, routes: readonly Route[]): void {
   assert.deepEqual(inByteOrder(modelContent(lab)), inByteOrder(wantedContent(desired, lab.family)))
 }
 
+/** The names of all sets and chains. */
+function namesOf({ nftables }: NftLab): readonly string[] {
+  const model = nftables.namespace.tables.ipv4.get('kube-proxy')
+  return [...(model?.sets.keys() ?? []), ...(model?.chains.keys() ?? [])].toSorted()
+}
+
+function isBusy(op: NfOp): boolean {
+  return op.op === 'delete-chain' && op.chain.chain === 'endpoint-ABC'
+}
+
 async function written(...routes: readonly Route[]): Promise<NftLab> {
   const lab = openNftLab()
   lab.claim(...routes)
@@ -59,6 +69,21 @@ describe('the table of nftables mode after a restart', () => {
     assert.equal(await next.write(), true)
     assert.deepEqual(next.nftables.transactions, [])
     assert.equal(await next.tables.look('full'), false)
+  })
+
+  it('is adopted without an operation after values went out of use', async () => {
+    const lab = await written(web, api, sticky)
+    lab.claim(service(1, '10.244.0.2'))
+    lab.release(sticky.key)
+    await lab.write()
+    const next = openNftLab({ namespace: lab.nftables.namespace })
+    next.claim(service(1, '10.244.0.2'), api)
+    assert.equal(await next.write(), true)
+    assert.deepEqual(next.nftables.transactions, [])
+    assert.equal(await next.tables.look('full'), false)
+    assert.equal(next.tables.isWriteDue, true)
+    await next.write()
+    assert.deepEqual(namesOf(next), namesOf(await written(service(1, '10.244.0.2'), api)))
   })
 
   it('keeps the objects of unknown service ports until all objects are known', async () => {
@@ -169,10 +194,10 @@ describe('the table of nftables mode that another program changes', () => {
     const lab = await written(web, api, sticky)
     const watch = lab.nftables.watch()
     const read: string[] = []
-    const { elements } = lab.nftables
+    const elements = lab.nftables.elements.bind(lab.nftables)
     lab.nftables.elements = async (set: NfSet) => {
       read.push(set.set)
-      return await elements.call(lab.nftables, set)
+      return await elements(set)
     }
     const other = new ModelNftables(lab.nftables.namespace)
     await other.apply([{ op: 'flush-set', set: schema.services.counts }])
@@ -348,19 +373,14 @@ describe('the table of nftables mode with another layout', () => {
     assert.ok(rewritten > place((op) => op.op === 'add-elements'), 'the chains change after the elements')
     assertContent(lab, [web, api])
     const fresh = await written(web, api)
-    const names = ({ nftables }: NftLab): readonly string[] => {
-      const model = nftables.namespace.tables.ipv4.get('kube-proxy')
-      return [...(model?.sets.keys() ?? []), ...(model?.chains.keys() ?? [])].toSorted()
-    }
-    assert.deepEqual(names(lab), names(fresh))
+    assert.deepEqual(namesOf(lab), namesOf(fresh))
   })
 
   it('loses its chains later where the kernel counts them as used for a while', async () => {
     const { namespace } = await foreignNamespace()
     const lab = openNftLab({ namespace })
     lab.claim(web)
-    const busy = (op: NfOp): boolean => op.op === 'delete-chain' && op.chain.chain === 'endpoint-ABC'
-    lab.nftables.plan = { fault: (op) => (busy(op) ? constants.errno.EBUSY : undefined) }
+    lab.nftables.plan = { fault: (op) => (isBusy(op) ? constants.errno.EBUSY : undefined) }
     assert.equal(await lab.write(), true)
     const model = namespace.tables.ipv4.get('kube-proxy')
     assert.deepEqual(
@@ -401,9 +421,9 @@ describe('session affinity in the table of nftables mode', () => {
     })
   }
 
-  async function clients({ nftables }: NftLab): Promise<readonly (number | undefined)[]> {
+  async function clients({ nftables }: NftLab): Promise<readonly string[]> {
     const elements = await nftables.elements(sessionAffinity)
-    return Array.from({ length: elements.length }, (_, index) => elements.key(index)[3]).toSorted()
+    return Array.from({ length: elements.length }, (_, index) => String(elements.key(index)[3])).toSorted()
   }
 
   async function stickyLab(): Promise<NftLab> {
@@ -423,7 +443,7 @@ describe('session affinity in the table of nftables mode', () => {
     lab.claim({ ...sticky, clusterBackends: backends(80, '10.244.0.4') })
     assert.equal(await lab.write(), true)
     assert.equal(lab.nftables.transactions.length, 1)
-    assert.deepEqual(await clients(lab), [1])
+    assert.deepEqual(await clients(lab), ['1'])
   })
 
   it('that a client gets after the removal goes too', async () => {
@@ -435,7 +455,7 @@ describe('session affinity in the table of nftables mode', () => {
     await lab.clock.advance(1000)
     assert.equal(lab.tables.isWriteDue, true)
     await lab.write()
-    assert.deepEqual(await clients(lab), [1])
+    assert.deepEqual(await clients(lab), ['1'])
     await lab.clock.advance(130_000)
     await lab.write()
     await lab.write()
@@ -456,7 +476,7 @@ describe('session affinity in the table of nftables mode', () => {
       clusterBackends: backends(80, '10.244.0.4', '10.244.0.5', '10.244.0.6'),
     })
     await lab.write()
-    assert.deepEqual(await clients(lab), [1, 2, 3])
+    assert.deepEqual(await clients(lab), ['1', '2', '3'])
     assert.equal(lab.tables.nextInMs(), undefined)
   })
 
@@ -474,6 +494,6 @@ describe('session affinity in the table of nftables mode', () => {
     lab.claim({ ...sticky, clusterBackends: backends(80, '10.244.0.4') })
     assert.equal(await lab.write(), true)
     assert.equal(expiring, false)
-    assert.deepEqual(await clients(lab), [1])
+    assert.deepEqual(await clients(lab), ['1'])
   })
 })

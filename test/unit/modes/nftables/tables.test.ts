@@ -31,6 +31,10 @@ const busy = plainRoute({
   localBackends: backends(8080, '10.244.0.1'),
 })
 
+function addressOf(letter: string): string {
+  return `10.244.0.${letter.charCodeAt(0)}`
+}
+
 function assertContent(lab: NftLab, routes: readonly Route[]): void {
   const desired = routes.map((route) => compileRoute(route, lab.settings))
   assert.deepEqual(inByteOrder(modelContent(lab)), inByteOrder(wantedContent(desired, lab.family)))
@@ -79,10 +83,9 @@ describe('the table of nftables mode', () => {
   for (const { name, from, to, added, deleted } of changes) {
     it(`changes as few elements as it can: ${name}`, async () => {
       const lab = openNftLab()
-      const address = (letter: string): string => `10.244.0.${letter.charCodeAt(0)}`
-      lab.claim(web(...from.map(address)))
+      lab.claim(web(...from.map(addressOf)))
       await lab.write()
-      const after = web(...to.map(address))
+      const after = web(...to.map(addressOf))
       lab.claim(after)
       await lab.write()
       const transactions = lab.nftables.transactions.slice(1)
