@@ -24,10 +24,6 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
     return [...text.matchAll(/^\t(?:chain|set|map) (\S+) \{/gmu)].map(([, name]) => name ?? '')
   }
 
-  function ofKubeProxy(objects: readonly string[]): readonly string[] {
-    return objects.filter((name) => name.includes('/') || kubeProxyOnly.includes(name))
-  }
-
   /** Resolves when the mode is in force, and what `leftovers` names is gone. */
   async function start(mode: 'iptables' | 'nftables', leftovers?: string): Promise<void> {
     agent = lab.startAgent(mode)
@@ -75,3 +71,7 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
     await stop()
   })
 })
+
+function ofKubeProxy(objects: readonly string[]): readonly string[] {
+  return objects.filter((name) => name.includes('/') || kubeProxyOnly.includes(name))
+}

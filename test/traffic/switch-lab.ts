@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ProxyMode } from '../../src/config/index.js'
+import { apiService, apiSlice } from '../support/api-documents.js'
 import type { KubeProxyNftNode, KubeProxyNftPort } from '../support/kube-proxy-nftables.js'
 import { Load, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
 import { connect, Namespace, setSysctls } from '../support/namespaces.js'
@@ -87,9 +88,21 @@ export class SwitchLab {
 
   /** Manifests in which the Services have the first endpoints, so many. As an editor does: a new file over the old one. */
   async publish(endpoints: number): Promise<void> {
-    const text = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: documents(endpoints) })
-    await writeFile(join(this.#folder, 'edited'), text)
-    await rename(join(this.#folder, 'edited'), join(this.#manifests, 'all.json'))
+    await this.#write('all', documents(endpoints))
+  }
+
+  /** Manifests of so many more Services, each with one endpoint, in IPv4. */
+  async publishMore(services: number): Promise<void> {
+    const perFile = 1000
+    for (let first = 0; first < services; first += perFile) {
+      const numbers = Array.from({ length: Math.min(perFile, services - first) }, (_, index) => first + index)
+      await this.#write(`more-${first}`, numbers.flatMap(plainDocuments))
+    }
+  }
+
+  async #write(name: string, items: readonly object[]): Promise<void> {
+    await writeFile(join(this.#folder, 'edited'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
+    await rename(join(this.#folder, 'edited'), join(this.#manifests, `${name}.json`))
   }
 
   /** The node as kube-proxy's nftables mode programs it, in both families. */
@@ -174,11 +187,19 @@ const paths: readonly LoadPath[] = families.flatMap((family) => {
   ]
 })
 
+/** With the length of the prefix in IPv4. */
+function sized({ IPv4, IPv6 }: Pair, prefixLength: number): readonly string[] {
+  return [`${IPv4}/${prefixLength}`, `${IPv6}/64`]
+}
+
+function byDefault(addresses: Pair): readonly string[] {
+  return Object.values(addresses).map((address) => `route add default via ${address}`)
+}
+
 async function joinAll(client: Namespace, node: Namespace, pods: Namespace): Promise<void> {
-  const link = ({ IPv4, IPv6 }: Pair): readonly string[] => [`${IPv4}/24`, `${IPv6}/64`]
   await connect(
-    { namespace: client, interfaceName: 'eth0', addresses: link(clientAddresses) },
-    { namespace: node, interfaceName: 'eth0', addresses: link(nodeAddresses) },
+    { namespace: client, interfaceName: 'eth0', addresses: sized(clientAddresses, 24) },
+    { namespace: node, interfaceName: 'eth0', addresses: sized(nodeAddresses, 24) },
   )
   await connect(
     {
@@ -191,16 +212,20 @@ async function joinAll(client: Namespace, node: Namespace, pods: Namespace): Pro
     {
       namespace: node,
       interfaceName: 'pods',
-      addresses: [`${podGateways.IPv4}/16`, `${podGateways.IPv6}/64`],
+      addresses: sized(podGateways, 16),
     },
   )
-  const byDefault = (addresses: Pair): readonly string[] =>
-    Object.values(addresses).map((address) => `route add default via ${address}`)
   await client.ip(...byDefault(nodeAddresses))
   await pods.ip(...byDefault(podGateways))
   // As on every node: packets that are not translated have a route.
   await node.ip(...byDefault(clientAddresses))
   await setSysctls(node, 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
+  // The kernel makes the routes of addresses of IPv6 in its own time.
+  await eventually(
+    async () => await node.must('ip', '-6', 'route', 'show', 'table', 'local', 'type', 'local'),
+    (routes) => routes.includes(`local ${nodeAddresses.IPv6} `),
+    limitMs,
+  )
 }
 
 function kubeProxyPorts(family: Family, name: ServiceName): readonly KubeProxyNftPort[] {
@@ -232,13 +257,12 @@ function documents(endpoints: number): readonly object[] {
 
 function serviceDocuments(name: ServiceName, endpoints: number): readonly object[] {
   const { protocols, affinitySeconds, nodePort: own } = services[name]
-  const portName = (protocol: string): string => protocol.toLowerCase()
   const spec = {
     type: own === undefined ? 'ClusterIP' : 'NodePort',
     clusterIP: clusterIP('IPv4', name),
     clusterIPs: families.map((family) => clusterIP(family, name)),
     ipFamilies: families,
-    ports: protocols.map((protocol) => ({ name: portName(protocol), protocol, port: 80, nodePort: own })),
+    ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: 80, nodePort: own })),
     ...(affinitySeconds === undefined
       ? {}
       : {
@@ -255,10 +279,20 @@ function serviceDocuments(name: ServiceName, endpoints: number): readonly object
       labels: { 'kubernetes.io/service-name': name },
     },
     addressType: family,
-    ports: protocols.map((protocol) => ({ name: portName(protocol), protocol, port: targetPort })),
+    ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: targetPort })),
     endpoints: addressesOf(family)
       .slice(0, endpoints)
       .map((address) => ({ addresses: [address] })),
   }))
   return [{ apiVersion: 'v1', kind: 'Service', metadata: { namespace: 'default', name }, spec }, ...slices]
+}
+
+function plainDocuments(index: number): readonly object[] {
+  const name = `plain-${index}`
+  const service = apiService(name, `10.97.${index >> 8}.${index & 255}`)
+  const slice = apiSlice(name, name, [`10.1.${index >> 8}.${index & 255}`])
+  return [
+    { apiVersion: 'v1', kind: 'Service', ...service },
+    { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', ...slice },
+  ]
 }
