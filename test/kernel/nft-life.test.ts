@@ -211,13 +211,13 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
 
   it('is left for iptables mode, and comes back, without a failed connection', async () => {
     const failed: string[] = []
+    const next = async (): Promise<string> => {
+      const { kind } = await probes.probe(vip)
+      if (kind !== 'answer') failed.push(kind)
+      return kind
+    }
     const untilLine = async (line: Promise<string>): Promise<void> => {
       const over = line.then(() => 'over' as const)
-      const next = async (): Promise<string> => {
-        const { kind } = await probes.probe(vip)
-        if (kind !== 'answer') failed.push(kind)
-        return kind
-      }
       for (let event = ''; event !== 'over';) event = await Promise.race([over, next()])
     }
     const iptables = lab.start('--proxy-mode', 'iptables', '--iptables-localhost-nodeports=false')

@@ -100,7 +100,7 @@ describe('nftables mode', () => {
     await lab.stop()
   })
 
-  it('describes a Service by its elements in the table', async () => {
+  it('records its first pass', async () => {
     const lab = await started(...web)
     const pipeline = lab.pipelines.get('ipv4')
     assert.ok(pipeline)
@@ -171,6 +171,11 @@ describe('nftables mode', () => {
   })
 })
 
+/** Packets reach the rules of the mode. */
+function isPublished(lab: NftModeLab): boolean {
+  return find(lab, 'add rule', ' nat-prerouting ').length > 0
+}
+
 describe('a large first sync', () => {
   const names = Array.from({ length: 60 }, (_, i) => `s${i}`)
   const addresses = Array.from({ length: 1000 }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
@@ -197,10 +202,6 @@ describe('a large first sync', () => {
     await lab.stop()
     assert.equal(isPublished(lab), !stops)
     return count
-  }
-
-  function isPublished(lab: NftModeLab): boolean {
-    return find(lab, 'add rule', ' nat-prerouting ').length > 0
   }
 
   it('makes its elements serve with the last of some transactions', async () => {

@@ -36,16 +36,19 @@ export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
   const ofKind = (kind: string): readonly DesiredFrontend[] =>
     frontends.filter(({ frontend }) => frontend.kind === kind)
-  const use = (some: readonly DesiredFrontend[]): StructureUse['services'] => ({
-    counts: positive(some.map(({ backends }) => backends.length)),
-    shortCircuitCounts: positive(some.map(({ shortCircuit }) => shortCircuit.length)),
-    affinitySeconds: positive(some.map(({ affinitySeconds }) => affinitySeconds)),
-  })
   const ranges = frontends.flatMap(({ allowedSources = [] }) => allowedSources)
   return {
-    services: use(ofKind('address')),
-    nodePorts: use(ofKind('node-port')),
+    services: frontendUse(ofKind('address')),
+    nodePorts: frontendUse(ofKind('node-port')),
     prefixLengths: new Set(ranges.map(({ prefixLength }) => prefixLength)),
+  }
+}
+
+function frontendUse(frontends: readonly DesiredFrontend[]): StructureUse['services'] {
+  return {
+    counts: positive(frontends.map(({ backends }) => backends.length)),
+    shortCircuitCounts: positive(frontends.map(({ shortCircuit }) => shortCircuit.length)),
+    affinitySeconds: positive(frontends.map(({ affinitySeconds }) => affinitySeconds)),
   }
 }
 
