@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { apiService, apiSlice } from '../support/api-documents.js'
 import { connect, Namespace, setSysctls } from '../support/namespaces.js'
+import { NftMonitor } from '../support/nft-monitor.js'
 import type { Program } from '../support/processes.js'
-import { eventually, ProbeClient, serve } from '../support/traffic.js'
+import { ProbeClient, serve } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
 
 const vip = { protocol: 'tcp', address: '10.96.0.10', port: 80 } as const
@@ -16,7 +17,6 @@ const nodeIp = '192.0.2.1'
 const nodePort = { ...vip, address: nodeIp, port: 30080 } as const
 const pods = ['10.1.0.1', '10.1.0.2'] as const
 const agentFile = join(treeRoot, 'dist/agent.js')
-const limitMs = 10_000
 
 /** A Service on port 80 and its EndpointSlice, as manifests. */
 function serviceOf(
@@ -121,47 +121,6 @@ class Agent {
   }
 }
 
-/** A program that prints the transactions of others: `nft monitor`. */
-class Monitor {
-  readonly #program: Program
-  readonly #node: Namespace
-
-  private constructor(node: Namespace) {
-    this.#node = node
-    this.#program = node.start('stdbuf', '-oL', 'nft', 'monitor')
-  }
-
-  static async open(node: Namespace): Promise<Monitor> {
-    const monitor = new Monitor(node)
-    // It sees transactions only once it listens, which it does not say.
-    const isListening = async (): Promise<boolean> => {
-      await node.must('nft', 'add', 'table', 'ip', 'marker')
-      await node.must('nft', 'delete', 'table', 'ip', 'marker')
-      return monitor.#program.lines.some((line) => line === 'delete table ip marker')
-    }
-    await eventually(isListening, (answer) => answer, limitMs)
-    await monitor.take()
-    return monitor
-  }
-
-  /** The lines before now, since the last call. */
-  async take(): Promise<readonly string[]> {
-    const from = this.#from
-    await this.#node.must('nft', 'add', 'table', 'ip', 'until-now')
-    await this.#node.must('nft', 'delete', 'table', 'ip', 'until-now')
-    await this.#program.line((line) => line === 'delete table ip until-now', from)
-    this.#from = this.#program.lines.length
-    const lines = this.#program.lines.slice(from).map((line) => line.replace(/\s+/gu, ' ').trim())
-    return lines.filter((line) => line !== '' && !/^# new generation|table ip (until-now|marker)/u.test(line))
-  }
-
-  #from = 0
-
-  async close(): Promise<void> {
-    await this.#program.kill()
-  }
-}
-
 describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
   let lab: Lab
   let probes: ProbeClient
@@ -199,7 +158,7 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
   })
 
   it('writes nothing at a restart, and only the elements of one endpoint for its change', async () => {
-    const monitor = await Monitor.open(lab.node)
+    const monitor = await NftMonitor.open(lab.node)
     const agent = lab.start()
     await agent.synced()
     assert.deepEqual(await monitor.take(), [])

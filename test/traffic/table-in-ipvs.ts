@@ -1,33 +1,15 @@
 // The differences of the traffic table in ipvs mode, each with its reason. docs/ipvs.md has them for operators.
-import type { Check, Expectation, Step, TrafficCase, TrafficGroup } from './table/index.js'
+import {
+  affinityOfEach,
+  caseIn,
+  type Difference,
+  type Differences,
+  dropped,
+  refusedIf,
+} from './table-differences.js'
+import type { TrafficGroup } from './table/index.js'
 import { targetPort } from './table/slot.js'
 import { server } from './table/world.js'
-
-interface Difference {
-  readonly reason: string
-  /** The expectations that replace a check of the case. Absent: the mode cannot do what the case shows. */
-  readonly instead?: (check: Check) => readonly Check[]
-}
-
-const refused: Expectation = { kind: 'refused' }
-const dropped: Expectation = { kind: 'dropped' }
-
-/** Where the table expects silence. */
-function refusedIf(
-  isConcerned: (check: Check & { readonly kind: 'flow' }) => boolean,
-): (check: Check) => readonly Check[] {
-  return (check) => {
-    const isRefused = check.kind === 'flow' && check.expect.kind === 'dropped' && isConcerned(check)
-    return [isRefused ? { ...check, expect: refused } : check]
-  }
-}
-
-/** The kernel remembers clients per virtual server, and each frontend has its own (F-041). */
-const affinityOfEach: Difference = {
-  reason: 'a client keeps its server on each frontend; two of them may lead it to different ones',
-  instead: (check) =>
-    check.kind === 'affinity' ? check.to.map((target) => ({ ...check, to: [target] })) : [check],
-}
 
 /** A refusal where iptables mode, which looks at what the node sends only by cluster IPs, says nothing. */
 const refusesTheNode: Difference = {
@@ -69,7 +51,7 @@ const marksByOthers: Difference = {
 const loopback: Difference = { reason: 'IPVS takes nothing that is sent to the loopback network' }
 
 /** By the names of cases. */
-export const ipvsDifferences: Readonly<Record<string, Difference>> = {
+export const ipvsDifferences: Differences = {
   'a port that the Service does not have is not translated': refusesWhatNoServiceHas,
   'the same number in a protocol that the Service does not have is not translated': refusesWhatNoServiceHas,
   'what is masqueraded passes a firewall that forwards nothing, with its replies': meetsFirewallAtInput,
@@ -123,6 +105,8 @@ export const ipvsDifferences: Readonly<Record<string, Difference>> = {
   'a node port answers on 127.0.0.1, never on ::1: policy Local': loopback,
   'a client keeps its server over every frontend of a port': affinityOfEach,
   'under policy Local a client keeps its server among those here': affinityOfEach,
+  'under external policy Local pods and the node keep a server of all, other clients one of those here':
+    affinityOfEach,
   'the session ends after its time-out': {
     reason:
       'the kernel remembers a client while it remembers one of its connections, two minutes after its end',
@@ -137,27 +121,8 @@ const markChangingGroups: ReadonlySet<string> = new Set([
 /** The groups as ipvs mode has to meet them. */
 export function inIpvs(groups: readonly TrafficGroup[]): readonly TrafficGroup[] {
   return groups.map((group) => {
-    const cases = group.cases.flatMap((row) => caseInIpvs(row, ipvsDifferences[row.name]))
+    const cases = group.cases.flatMap((row) => caseIn(row, ipvsDifferences[row.name]))
     if (!markChangingGroups.has(group.name)) return { ...group, cases }
-    return { ...group, cases: cases.flatMap((row) => caseInIpvs(row, marksByOthers)) }
+    return { ...group, cases: cases.flatMap((row) => caseIn(row, marksByOthers)) }
   })
-}
-
-/** The expectations of a step are the first expectations, unless the mode differs. */
-function stepIn(step: Step, instead: (check: Check) => readonly Check[]): Step {
-  return 'checks' in step ? { ...step, checks: step.checks.flatMap(instead) } : step
-}
-
-function caseInIpvs(row: TrafficCase, difference: Difference | undefined): readonly TrafficCase[] {
-  if (difference === undefined) return [row]
-  const { instead } = difference
-  return instead === undefined
-    ? []
-    : [
-        {
-          ...row,
-          checks: row.checks.flatMap(instead),
-          ...(row.steps === undefined ? {} : { steps: row.steps.map((step) => stepIn(step, instead)) }),
-        },
-      ]
 }

@@ -12,7 +12,14 @@ import { AgentProcess } from './agent-process.js'
 import { KubeProxyRules } from './reference/subject.js'
 import type { Subject } from './subject.js'
 import { failureOf, type Patience } from './table-checks.js'
-import { type Check, flagsOf, type Step, type TrafficCase, type TrafficGroup } from './table/case.js'
+import {
+  type Check,
+  flagsOf,
+  nftablesConfiguration,
+  type Step,
+  type TrafficCase,
+  type TrafficGroup,
+} from './table/case.js'
 import { manifestText } from './table/manifest.js'
 import { nodeObject } from './table/slot.js'
 import type { Protocol } from './table/world.js'
@@ -27,9 +34,16 @@ export class AgentSubject implements Subject {
   }
 
   async start(topology: Topology, group: TrafficGroup, folder: string): Promise<void> {
-    const flags = flagsOf(group.settings)
+    const flags = await this.#flags(group, folder)
     this.#agent = AgentProcess.start({ node: topology.node, manifests: folder, mode: this.#mode, flags })
     await this.#agent.synced()
+  }
+
+  async #flags({ settings }: TrafficGroup, folder: string): Promise<readonly string[]> {
+    if (this.#mode !== 'nftables') return flagsOf(settings)
+    const file = `${folder}.configuration`
+    await writeFile(file, JSON.stringify(nftablesConfiguration(settings)))
+    return ['--config', file]
   }
 
   async stop(): Promise<void> {

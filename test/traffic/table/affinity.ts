@@ -1,6 +1,6 @@
 // Session affinity: a client keeps its server, over all frontends of a port, until it has been away for long enough.
 import type { AffinityCheck } from './case.js'
-import { type CaseAt, frontends, servicePort, type Slot, targetPort } from './slot.js'
+import { type CaseAt, externalFrontends, frontends, servicePort, type Slot, targetPort } from './slot.js'
 import { type Family, type Place, type Protocol, server } from './world.js'
 
 const everywhere: readonly Place[] = ['a0', 'a1', 'b0', 'b1']
@@ -56,6 +56,19 @@ export const affinityCases: readonly CaseAt[] = [
       to: frontends.map((frontend) => slot.to(frontend, flow)),
       by: servers(flow.family, ['a0', 'a1']),
     })),
+  }),
+  (slot) => ({
+    name: 'under external policy Local pods and the node keep a server of all, other clients one of those here',
+    rules: ['F-019', 'F-040', 'F-051'],
+    objects: [{ ...withAffinity(slot, 600), externalTrafficPolicy: 'Local' }, ...slot.slices(everywhere)],
+    checks: slot.flows.flatMap((flow) =>
+      (['a2', 'node', 'outside'] as const).map((from) => ({
+        kind: 'affinity',
+        from,
+        to: externalFrontends.map((frontend) => slot.to(frontend, flow)),
+        by: servers(flow.family, from === 'outside' ? ['a0', 'a1'] : everywhere),
+      })),
+    ),
   }),
   (slot) => ({
     name: 'a client whose server goes away gets another one and keeps that',

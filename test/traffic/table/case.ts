@@ -1,6 +1,14 @@
 // A row of the traffic table: objects of Kubernetes, then clients, targets and the required results.
 import type { KubernetesObject } from '../../../src/source/index.js'
-import { addresses, type Family, masqueradedSource, type Pair, type Place, type Protocol } from './world.js'
+import {
+  addresses,
+  type Family,
+  masqueradedSource,
+  nodeName,
+  type Pair,
+  type Place,
+  type Protocol,
+} from './world.js'
 
 export interface Target {
   readonly protocol: Protocol
@@ -189,4 +197,26 @@ export function describeExpectation(expect: Expectation): string {
   if (expect.kind !== 'answer') return expect.kind
   const sees = typeof expect.sees === 'object' ? expect.sees.address : expect.sees
   return `answers by ${expect.by.join(', ')} that see the client's address ${sees === 'kept' ? 'kept' : `as ${sees}`}`
+}
+
+/** kube-proxy's configuration file with these settings. `nftables.masqueradeBit` has no flag. */
+export function nftablesConfiguration(settings: TrafficSettings): object {
+  const { detectLocal, masqueradeBit, masqueradeAll, nodePortAddresses, allowsExternalIPs } = settings
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'nftables',
+    hostnameOverride: nodeName,
+    nodePortAddresses,
+    nftables: { masqueradeBit, masqueradeAll },
+    featureGates: allowsExternalIPs === undefined ? {} : { AllowServiceExternalIPs: allowsExternalIPs },
+    ...(detectLocal === undefined ? {} : { detectLocalMode: detectLocal.mode }),
+    ...(detectLocal?.mode === 'ClusterCIDR'
+      ? { clusterCIDR: Object.values(detectLocal.networks).join(',') }
+      : {}),
+    detectLocal: {
+      ...(detectLocal?.mode === 'BridgeInterface' ? { bridgeInterface: detectLocal.name } : {}),
+      ...(detectLocal?.mode === 'InterfaceNamePrefix' ? { interfaceNamePrefix: detectLocal.prefix } : {}),
+    },
+  }
 }

@@ -1,5 +1,6 @@
 // Addresses and numbers at which another machine would answer: excluded traffic arrives nowhere, and other traffic arrives there.
 import { port } from '../../support/objects.js'
+import { cidr } from '../../support/routes.js'
 import type { FlowCheck } from './case.js'
 import { type CaseAt, expected, flowCheck, type FlowExpectation, servicePort, type Slot } from './slot.js'
 import { addresses, elsewhere, families, hostNetworkPort, type Pair, type Place } from './world.js'
@@ -83,6 +84,19 @@ export const elsewhereCases: readonly CaseAt[] = [
     ],
   }),
 ]
+
+/** In a group of its own: a ServiceCIDR counts for all cases of a group. */
+export const unknownAddressCase: CaseAt = (slot) => {
+  const cidrs = families.map((family) => cidr(`${elsewhere.guarded[family]}/${family === 'IPv4' ? 32 : 128}`))
+  return {
+    name: 'an address in the ServiceCIDRs that no Service has is not translated',
+    rules: ['F-055'],
+    objects: [{ kind: 'ServiceCIDR', namespace: '', name: 'elsewhere', cidrs }],
+    checks: (['a1', 'node'] as const).flatMap((from) =>
+      flowsToMachine(slot, elsewhere.guarded, from, 'by itself'),
+    ),
+  }
+}
 
 /** For an agent that does not allow them. */
 export const closedExternalIPCase: CaseAt = (slot) => ({

@@ -3,7 +3,12 @@ import { affinityCases } from './affinity.js'
 import { besideCases, unknownPodsCase } from './beside.js'
 import type { LocalDetection, TrafficGroup, TrafficSettings } from './case.js'
 import { changeCases } from './changes.js'
-import { closedExternalIPCase, elsewhereCases, occupiedNodePortCase } from './elsewhere.js'
+import {
+  closedExternalIPCase,
+  elsewhereCases,
+  occupiedNodePortCase,
+  unknownAddressCase,
+} from './elsewhere.js'
 import { endpointCases } from './endpoints.js'
 import {
   closedFirewallCases,
@@ -173,6 +178,11 @@ const groups: readonly GroupAt[] = [
     name: 'external IPs not allowed',
     settings: { detectLocal: clusterCIDR, allowsExternalIPs: false },
     cases: [closedExternalIPCase],
+  },
+  {
+    name: 'a ServiceCIDR with addresses of machines',
+    settings: { detectLocal: clusterCIDR },
+    cases: [unknownAddressCase],
   },
   {
     name: 'the life of the agent',

@@ -1,0 +1,77 @@
+// The shipped agent in nftables mode takes a node over from kube-proxy and from iptables mode, and gives it back, while connections
+// are made all the time: none fails, and none waits for a segment that was lost.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { kubeProxyOnly, writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
+import type { AgentProcess } from '../traffic/agent-process.js'
+import { assertServed, SwitchLab } from '../traffic/switch-lab.js'
+
+describe('a node that changes its proxy', { timeout: 120_000 }, () => {
+  let lab: SwitchLab
+  let agent: AgentProcess
+
+  before(async () => {
+    lab = await SwitchLab.create()
+    await writeKubeProxyTables(lab.node, lab.kubeProxyNodes)
+    await lab.startLoad()
+  })
+
+  after(async () => await lab.close())
+
+  /** Names of the chains, sets and maps that nft lists in both tables. */
+  async function objectNames(): Promise<readonly string[]> {
+    const text = await lab.node.must('nft', 'list', 'ruleset')
+    return [...text.matchAll(/^\t(?:chain|set|map) (\S+) \{/gmu)].map(([, name]) => name ?? '')
+  }
+
+  /** Resolves when the mode is in force, and what `leftovers` names is gone. */
+  async function start(mode: 'iptables' | 'nftables', leftovers?: string): Promise<void> {
+    agent = lab.startAgent(mode)
+    await agent.synced()
+    if (leftovers !== undefined) await agent.line(new RegExp(`Leftovers of ${leftovers}: removed`, 'u'), 0)
+  }
+
+  async function stop(): Promise<void> {
+    assert.equal((await agent.terminate()).code, 0)
+  }
+
+  it("from kube-proxy's nftables mode: its chains and maps are gone afterwards", async () => {
+    assert.ok(ofKubeProxy(await objectNames()).length > kubeProxyOnly.length)
+    assertServed(await lab.during(async () => await start('nftables')))
+    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+    assertServed(await lab.during(stop))
+  })
+
+  it('back to kube-proxy, and again to nftables mode', async () => {
+    assertServed(await lab.during(async () => await writeKubeProxyTables(lab.node, lab.kubeProxyNodes)))
+    assertServed(await lab.during(async () => await start('nftables')))
+    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+  })
+
+  it('a Service whose endpoints come and go while clients connect', async () => {
+    assertServed(
+      await lab.during(async () => {
+        for (const endpoints of [1, 8, 3, 7, 2, 8, 1, 5, 8]) {
+          const from = agent.lineCount
+          await lab.publish(endpoints)
+          for (const family of ['IPv4', 'IPv6'])
+            await agent.line(new RegExp(`"${family}".*"Sync done"`, 'u'), from)
+        }
+      }),
+    )
+    assertServed(await lab.during(stop))
+  })
+
+  it('from nftables mode to iptables mode, and back', async () => {
+    assertServed(await lab.during(async () => await start('iptables', 'nftables mode')))
+    assert.deepEqual(await objectNames(), [])
+    assertServed(await lab.during(stop))
+    assertServed(await lab.during(async () => await start('nftables', 'iptables mode')))
+    assert.match(await lab.node.must('iptables-legacy-save'), /^(?![^]*KUBE-SVC)/u)
+    await stop()
+  })
+})
+
+function ofKubeProxy(objects: readonly string[]): readonly string[] {
+  return objects.filter((name) => name.includes('/') || kubeProxyOnly.includes(name))
+}
