@@ -71,4 +71,3 @@ export async function churnFigures(setting: Setting): Promise<Record<string, unk
     }
   })
 }
-
