@@ -1,4 +1,4 @@
-// What nft prints, in a fixed order: the kernel lists elements as its hash tables have them.
+// Listings of nft in a fixed order: the kernel lists elements in the order of its hash tables.
 
 /** The listing with the elements of each set in order, one in a line, without clients with session affinity. */
 export function orderedListing(listing: string): string {

@@ -1,4 +1,4 @@
-// What nftables mode makes of examples/ipvs, as nft prints it, for docs/nftables-example.md.
+// The example of docs/nftables-example.md: the table that nftables mode makes of examples/ipvs.
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
