@@ -35,9 +35,8 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     await agent.synced()
     const whole = await elements('service-endpoints')
     const others = nftLoop(400, 'add table ip other', 'delete table ip other')
-    let isOver = false
-    const over = others.then(() => (isOver = true))
-    for (let endpoints = 1; !isOver || endpoints > 1; endpoints = (endpoints % 8) + 1) {
+    const changes = Array.from({ length: 40 }, (_, index) => (index % 8) + 1)
+    for (const endpoints of changes) {
       await lab.publish(endpoints)
       const counts = [
         `10.96.0.10 . tcp . 80 : ${endpoints}`,
@@ -50,7 +49,7 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
         limitMs,
       )
     }
-    await over
+    await others
     // The last change was to all endpoints.
     assert.deepEqual(await elements('service-endpoints'), whole)
   })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
+import { blocksOf, orderedListing } from '../support/nft-listing.js'
 import { NftMonitor } from '../support/nft-monitor.js'
 import type { AgentProcess } from '../traffic/agent-process.js'
 import { assertServed, SwitchLab } from '../traffic/switch-lab.js'
@@ -81,9 +82,10 @@ describe('a foreign change of the table', { timeout: 120_000 }, () => {
         await agent.line(new RegExp(`"${family}".*"${event}"`, 'u'), from)
   }
 
+  /** Sets, maps and chains: a repair may put them in another order. */
   async function listed(): Promise<readonly string[]> {
     const text = await lab.node.must('nft', 'list', 'ruleset')
-    return contentOf(text)
+    return blocksOf(orderedListing(text)).toSorted()
   }
 
   for (const { name, command, seen } of edits) {
@@ -119,12 +121,3 @@ describe('a foreign change of the table', { timeout: 120_000 }, () => {
     assert.deepEqual(await listed(), whole)
   })
 })
-
-/** The lines of a listing without clients with session affinity; the kernel lists elements in any order. */
-function contentOf(ruleset: string): readonly string[] {
-  return ruleset
-    .split(/[\n,]/u)
-    .map((line) => line.replace(/^\s*(?:elements = \{)?\s*|\s*\}?\s*$/gu, ''))
-    .filter((line) => line !== '' && !/ expires /u.test(line))
-    .toSorted()
-}

@@ -63,8 +63,8 @@ export const kubeProxyOnly: readonly string[] = [
 ]
 
 /**
- * What kube-proxy writes in its first sync, whatever the table had: base chains anew, its other chains emptied, then its sets, maps,
- * chains and rules. It keeps chains and sets that it does not know.
+ * The transaction of kube-proxy's first sync. It deletes and adds the base chains, empties the other chains of its own, and adds its
+ * sets, maps, chains and rules. Chains and sets that it does not know stay.
  */
 export function kubeProxyTransaction(node: KubeProxyNftNode): string {
   return new KubeProxyTable(node).lines.join('\n')

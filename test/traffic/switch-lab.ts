@@ -92,10 +92,10 @@ export class SwitchLab {
   }
 
   /** Manifests of so many more Services, each with one endpoint, in IPv4. */
-  async publishMore(services: number): Promise<void> {
+  async publishMore(count: number): Promise<void> {
     const perFile = 1000
-    for (let first = 0; first < services; first += perFile) {
-      const numbers = Array.from({ length: Math.min(perFile, services - first) }, (_, index) => first + index)
+    for (let first = 0; first < count; first += perFile) {
+      const numbers = Array.from({ length: Math.min(perFile, count - first) }, (_, index) => first + index)
       await this.#write(`more-${first}`, numbers.flatMap(plainDocuments))
     }
   }

@@ -41,7 +41,6 @@ const onPrimaryAddresses: Difference = {
   },
 }
 
-/** What a node's own firewall does not let through or in. */
 const leavesTheFirewallAlone: Difference = {
   reason: "the mode accepts no packets on behalf of the node's own firewall (F-057)",
   instead: (check) => {
