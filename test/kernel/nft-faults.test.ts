@@ -79,7 +79,7 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     )
     const before = await tables()
     const agent = lab.startAgent('nftables')
-    await agent.line(/"IPv4".*not programmed/u, 0)
+    await agent.line(/"IPv4".*Network programming failed/u, 0)
     await agent.line(/"IPv6".*"complete":true.*"Sync done"/u, 0)
     assert.equal(await tables(), before)
     const from = agent.lineCount

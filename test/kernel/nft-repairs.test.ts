@@ -78,7 +78,7 @@ describe('a foreign change of the table', { timeout: 120_000 }, () => {
     const from = agent.lineCount
     await change()
     for (const family of families)
-      for (const event of ['Kernel differs, repairing', 'Sync done'])
+      for (const event of ['Kernel state differs and is repaired', 'Sync done'])
         await agent.line(new RegExp(`"${family}".*"${event}"`, 'u'), from)
   }
 

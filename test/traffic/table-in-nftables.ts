@@ -77,6 +77,11 @@ export const nftablesDifferences: Differences = {
   'what is masqueraded passes a firewall that forwards nothing, with its replies': leavesTheFirewallAlone,
   'a pod that is its own server passes as well': leavesTheFirewallAlone,
   'the health check port is let in': leavesTheFirewallAlone,
+  "an external IP that is a load balancer's address as well, with source ranges": {
+    reason:
+      "the source ranges guard a load balancer's address that is an external IP too, as by kube-proxy in this mode (F-056)",
+    instead: flowsExpect(dropped, ({ from }) => from !== 'outside'),
+  },
   'a client keeps its server over every frontend of a port': affinityOfEach,
   'under policy Local a client keeps its server among those here': affinityOfEach,
   'under external policy Local pods and the node keep a server of all, other clients one of those here':
