@@ -236,7 +236,7 @@ function content(lab: NftModeLab): readonly string[] {
 }
 
 describe('properties of the pipeline of nftables mode', () => {
-  it('ends with the table of a fresh start, whatever happened', async () => {
+  it('ends with the table of a fresh start after any history', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 14 }), async (steps) => {
         const history = new History()
