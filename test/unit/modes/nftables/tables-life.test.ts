@@ -460,4 +460,28 @@ describe('the table of nftables mode with another layout', () => {
     assert.equal(await lab.write(), true)
     assertContent(lab, [web])
   })
+
+  const notInUse: readonly (readonly [ours: NfSet, other: Partial<NfSet>])[] = [
+    [schema.allowedSources(24), { key: ['ipv4_addr'] }],
+    [schema.services.affinityOf(600), { key: ['ipv4_addr'] }],
+    [schema.services.sessionAffinity, { data: ['mark'] }],
+  ]
+  for (const [ours, type] of notInUse) {
+    it(`is made again when nothing needs the set of another type yet: ${ours.set}`, async () => {
+      const other = new ModelNftables()
+      await other.apply([
+        { op: 'add-table', table },
+        { op: 'add-set', set: { ...ours, ...type } },
+      ])
+      const lab = openNftLab({ namespace: other.namespace, isComplete: false })
+      lab.claim(web)
+      await lab.write()
+      lab.claim(sticky)
+      lab.complete()
+      assert.equal(await lab.write(), true)
+      assertContent(lab, [web, sticky])
+      const made = lab.nftables.namespace.tables.ipv4.get('kube-proxy')?.sets.get(ours.set)
+      assert.deepEqual(made?.set, ours)
+    })
+  }
 })
