@@ -214,6 +214,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const { metrics } = this.#options
     const tables = this.#tables
     const isWritten = await tables.write(pass, { isComplete: this.#hasTakenOver })
+    if (tables.takeDeletedUdpAffinity()) this.#afterSync.recheckFlows()
     reportSizes(metrics, tables.sizes)
     const isFull = isTakeover || isRenewed || look === 'full'
     if (!isWritten) pass.fail()

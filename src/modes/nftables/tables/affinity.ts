@@ -4,7 +4,7 @@ import type { Clock } from '../../../clock.js'
 import { NfElements, type NfOp, type Nftables } from '../../../kernel/index.js'
 import { setsOf } from './frontend-elements.js'
 import { type FrontendState, splitPacked } from './frontend-state.js'
-import { type FrontendId, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
+import { type FrontendId, isUdp, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
 import type { TableState } from './state.js'
 import type { TableSender } from './table-sender.js'
 
@@ -14,22 +14,26 @@ import type { TableSender } from './table-sender.js'
  */
 const searchesMs = [0, 1000, 10_000, 130_000] as const
 
-/** Searches in one write, when elements expire between the search and their deletion. */
+/**
+ * A search reads the whole map, and the changes of the family wait for it. So after a search, there is none for this many times its
+ * duration.
+ */
+const restFactor = 10
+
+/** Readings in one search, when elements expire between the reading and their deletion. */
 const mostAttempts = 3
 
-interface Search {
+/** A change by which clients of a frontend may have to go. */
+interface Loss {
+  readonly lossMs: number
+  /** Time of the next search. */
   readonly dueMs: number
-  readonly startMs: number
-  readonly step: number
 }
 
-/** Frontends, each with the state that it gets; undefined: none. */
-export type AffinityTargets = ReadonlyMap<FrontendId, FrontendState | undefined>
-
-/** Whether clients of the frontend may be recorded with an endpoint that `target` does not have. */
+/** Whether clients of the frontend may be recorded with an endpoint that `target` does not have, or for a longer time than its own. */
 export function losesAffinity(before: FrontendState, target: FrontendState, stride: number): boolean {
   if (before.affinitySeconds === 0) return false
-  if (target.affinitySeconds === 0) return true
+  if (target.affinitySeconds < before.affinitySeconds) return true
   if (before.endpoints === target.endpoints && before.shortCircuit === target.shortCircuit) return false
   const kept = endpointsOf(target, stride)
   return [...endpointsOf(before, stride)].some((endpoint) => !kept.has(endpoint))
@@ -39,6 +43,17 @@ function endpointsOf({ endpoints, shortCircuit }: FrontendState, stride: number)
   return new Set([...splitPacked(endpoints, stride), ...splitPacked(shortCircuit, stride)])
 }
 
+/** The clients of a frontend that stay: those of these endpoints with no more time left than a new client gets. */
+interface Kept {
+  readonly endpoints: ReadonlySet<PackedBytes>
+  readonly mostMs: number
+}
+
+function keptBy(state: FrontendState | undefined, stride: number): Kept {
+  if (state === undefined || state.affinitySeconds === 0) return { endpoints: new Set(), mostMs: 0 }
+  return { endpoints: endpointsOf(state, stride), mostMs: state.affinitySeconds * 1000 }
+}
+
 export interface AffinityCleanerOptions {
   readonly nftables: Nftables
   readonly sender: TableSender
@@ -46,13 +61,15 @@ export interface AffinityCleanerOptions {
   readonly state: TableState
 }
 
-/** Deletes affinity to endpoints that a frontend lost: with the change, and in some searches after it. */
+/** Deletes affinity to endpoints that a frontend lost, and affinity of a longer time than it has now, in searches after the change. */
 export class AffinityCleaner {
   readonly #nftables: Nftables
   readonly #sender: TableSender
   readonly #clock: Clock
   readonly #state: TableState
-  readonly #searches = new Map<FrontendId, Search>()
+  readonly #losses = new Map<FrontendId, Loss>()
+  #restsUntilMs = 0
+  #hasDeletedUdp = false
 
   constructor({ nftables, sender, clock, state }: AffinityCleanerOptions) {
     this.#nftables = nftables
@@ -61,78 +78,95 @@ export class AffinityCleaner {
     this.#state = state
   }
 
-  /** The kernel took a change by which these frontends lost endpoints. */
+  /** The kernel took a change by which these frontends lost endpoints, or a part of their affinity time. */
   note(ids: Iterable<FrontendId>): void {
-    const startMs = this.#clock.now()
-    for (const id of ids) this.#searches.set(id, { startMs, dueMs: startMs, step: 0 })
+    const lossMs = this.#clock.now()
+    for (const id of ids) this.#losses.set(id, { lossMs, dueMs: lossMs })
   }
 
   /** Milliseconds until a search is due; undefined: none is. */
   nextInMs(): number | undefined {
-    if (this.#searches.size === 0) return undefined
+    if (this.#losses.size === 0) return undefined
     let next = Infinity
-    for (const { dueMs } of this.#searches.values()) next = Math.min(next, dueMs)
-    return Math.max(0, next - this.#clock.now())
+    for (const { dueMs } of this.#losses.values()) next = Math.min(next, dueMs)
+    return Math.max(0, Math.max(next, this.#restsUntilMs) - this.#clock.now())
   }
 
-  /** Deletions of the elements of these frontends that lead to no endpoint of the target. Throws KernelError. */
-  async plan(targets: AffinityTargets): Promise<readonly Extract<NfOp, { elements: NfElements }>[]> {
-    const { schema } = this.#state.ledger
-    const ops: Extract<NfOp, { elements: NfElements }>[] = []
-    for (const isNodePort of [false, true]) {
-      const isConcerned = [...targets.keys()].some((id) => (id.length === nodePortIdLength) === isNodePort)
-      const set = setsOf(schema, isNodePort).sessionAffinity
-      if (!isConcerned || !this.#state.structure.hasSet(set)) continue
-      const elements = this.#stale(await this.#nftables.elements(set), targets)
-      if (elements.length > 0) ops.push({ op: 'delete-elements', elements })
-    }
-    return ops
+  /** True: UDP clients were deleted since the last call. Flows that began before the deletion may lead to their former endpoints. */
+  takeDeletedUdp(): boolean {
+    const hasDeletedUdp = this.#hasDeletedUdp
+    this.#hasDeletedUdp = false
+    return hasDeletedUdp
   }
 
-  /** The searches that are due. Throws KernelError. */
+  /** One search for all frontends that wait. Throws KernelError. */
   async search(): Promise<void> {
-    const nowMs = this.#clock.now()
-    const due = [...this.#searches].filter(([, { dueMs }]) => dueMs <= nowMs)
-    if (due.length === 0) return
-    const { frontends } = this.#state.ledger
-    const targets = new Map(due.map(([id]) => [id, frontends.get(id)?.acknowledged]))
-    await this.#clean(targets)
-    for (const [id, { startMs, step }] of due) {
-      const delayMs = searchesMs[step + 1]
-      if (delayMs === undefined) this.#searches.delete(id)
-      else this.#searches.set(id, { startMs, dueMs: startMs + delayMs, step: step + 1 })
+    const startMs = this.#clock.now()
+    try {
+      await this.#clean()
+    } finally {
+      const nowMs = this.#clock.now()
+      this.#restsUntilMs = nowMs + restFactor * (nowMs - startMs)
+    }
+    for (const [id, { lossMs, dueMs }] of this.#losses) {
+      if (dueMs > startMs) continue
+      const delayMs = searchesMs.find((each) => lossMs + each > startMs)
+      if (delayMs === undefined) this.#losses.delete(id)
+      else this.#losses.set(id, { lossMs, dueMs: lossMs + delayMs })
     }
   }
 
-  async #clean(targets: AffinityTargets): Promise<void> {
+  async #clean(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      const ops = await this.plan(targets)
-      if (ops.length === 0) return
+      const stale = await this.#readStale()
+      if (stale.length === 0) return
+      const ops = stale.map((elements): NfOp => ({ op: 'delete-elements', elements }))
       const { state, failures } = await this.#sender.apply(ops)
       const [failure] = failures
-      if (state === 'applied' || failure === undefined) return
-      // Elements expired since the search.
+      if (state === 'applied' || failure === undefined) {
+        this.#hasDeletedUdp ||= stale.some((elements) => this.#idsOf(elements).some(isUdp))
+        return
+      }
+      // Elements expired since the reading.
       if (!isNotFound(failure.error) || attempt === mostAttempts) throw failure.error
     }
   }
 
-  #stale(recorded: NfElements, targets: AffinityTargets): NfElements {
-    const { addressBytes, endpointBytes } = this.#state.ledger.packer
-    const kept = new Map<FrontendId, ReadonlySet<PackedBytes>>()
-    const stale = new NfElements(recorded.set)
-    for (let index = 0; index < recorded.length; index++) {
-      const key = recorded.key(index)
-      const id = packBytes(key.subarray(addressBytes))
-      if (!targets.has(id)) continue
-      let endpoints = kept.get(id)
-      if (endpoints === undefined) {
-        const target = targets.get(id)
-        const isKept = target !== undefined && target.affinitySeconds > 0
-        kept.set(id, (endpoints = isKept ? endpointsOf(target, endpointBytes) : new Set()))
-      }
-      const data = recorded.data(index)
-      if (!endpoints.has(packBytes(data))) stale.add(key, { data })
+  /** The elements to delete, by map. Throws KernelError. */
+  async #readStale(): Promise<readonly NfElements[]> {
+    const { ledger, structure } = this.#state
+    const stale: NfElements[] = []
+    for (const isNodePort of [false, true]) {
+      const isConcerned = [...this.#losses.keys()].some((id) => (id.length === nodePortIdLength) === isNodePort)
+      const set = setsOf(ledger.schema, isNodePort).sessionAffinity
+      if (!isConcerned || !structure.hasSet(set)) continue
+      const elements = this.#stale(await this.#nftables.elements(set))
+      if (elements.length > 0) stale.push(elements)
     }
     return stale
+  }
+
+  #stale(recorded: NfElements): NfElements {
+    const { frontends, packer } = this.#state.ledger
+    const keptOf = new Map<FrontendId, Kept>()
+    for (const id of this.#losses.keys())
+      keptOf.set(id, keptBy(frontends.get(id)?.acknowledged, packer.endpointBytes))
+    const stale = new NfElements(recorded.set)
+    for (const [index, id] of this.#idsOf(recorded).entries()) {
+      const kept = keptOf.get(id)
+      if (kept === undefined) continue
+      const data = recorded.data(index)
+      if (kept.endpoints.has(packBytes(data)) && recorded.expirationMs(index) <= kept.mostMs) continue
+      stale.add(recorded.key(index), { data })
+    }
+    return stale
+  }
+
+  /** The frontend of each element. */
+  #idsOf(recorded: NfElements): readonly FrontendId[] {
+    const { addressBytes } = this.#state.ledger.packer
+    return Array.from({ length: recorded.length }, (_, index) =>
+      packBytes(recorded.key(index).subarray(addressBytes)),
+    )
   }
 }

@@ -20,6 +20,11 @@ const countBytes = 2
 /** Length of the KEY of a node port: protocol, port. */
 export const nodePortIdLength = portBytes
 
+/** Whether the frontend's protocol is UDP. */
+export function isUdp(id: FrontendId): boolean {
+  return id.charCodeAt(id.length - portBytes) === protocolNumbers.udp
+}
+
 /** Number of endpoints as data of a map of counts. */
 export function packCount(count: number): PackedBytes {
   return String.fromCharCode(count >>> 8, count & 255)

@@ -6,7 +6,7 @@ import { flagSets, setsOf } from './frontend-elements.js'
 import { absent, type FrontendState, isSameState, joinSources, splitSources } from './frontend-state.js'
 import type { HeldSet, NftLedger } from './ledger.js'
 import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
-import { numberedSet } from './numbered-sets.js'
+import { numberedSet } from './occasional-sets.js'
 import { readEndpoints } from './read-endpoints.js'
 
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */

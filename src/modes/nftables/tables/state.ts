@@ -21,7 +21,7 @@ export class TableState {
   readonly table: NfTableKey
   readonly ledger: NftLedger
   readonly suspects: Suspects
-  readonly structure = new StructureState()
+  readonly structure: StructureState
   readonly nodePortIPs: StaticSet
   readonly serviceCidrs: StaticSet
   /** To be deleted, by the names of the sets. */
@@ -34,6 +34,7 @@ export class TableState {
     this.ledger = new NftLedger(family)
     const { schema } = this.ledger
     this.table = schema.table
+    this.structure = new StructureState(schema)
     this.suspects = new Suspects(schema.table)
     this.nodePortIPs = new StaticSet(schema.nodePortIPs)
     this.serviceCidrs = new StaticSet(schema.serviceCidrs)

@@ -13,7 +13,9 @@ import {
   type NfSetState,
   type NfTableState,
 } from '../../../kernel/index.js'
+import type { NftSchema } from '../compile/schema.js'
 import type { Structure, StructureChain } from '../compile/structure.js'
+import { occasionalSet } from './occasional-sets.js'
 
 /** A chain as the kernel has it. */
 interface KnownChain {
@@ -44,6 +46,7 @@ export interface UnknownObjects {
 }
 
 export class StructureState {
+  readonly #schema: NftSchema
   #wanted: Structure | undefined
   #isTableKnown = false
   #isDormant = false
@@ -51,6 +54,10 @@ export class StructureState {
   /** Sets of the table that the kernel has. */
   readonly #sets = new Set<string>()
   readonly #chains = new Map<string, KnownChain>()
+
+  constructor(schema: NftSchema) {
+    this.#schema = schema
+  }
 
   /** Sets, chains and rules for the elements in use. Compares the rules of all chains, so that `plan` need not. */
   set wanted(wanted: Structure) {
@@ -162,7 +169,7 @@ export class StructureState {
     chains: readonly NfChainState[],
   ): Omit<StructureDrift, 'changedChains'> {
     this.#isUnusable = sets.some(({ set, attributes }) => {
-      const wanted = this.sets.find((each) => each.set === set)
+      const wanted = this.sets.find((each) => each.set === set) ?? occasionalSet(this.#schema, set)
       return wanted !== undefined && !isUsableSet(wanted, attributes)
     })
     this.#isTableKnown = table !== undefined && !this.#isUnusable

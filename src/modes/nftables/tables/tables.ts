@@ -199,6 +199,11 @@ export class NftTables {
     this.#isStopping = true
   }
 
+  /** True: session affinity of UDP clients was deleted since the last call. Their flows may lead to endpoints that are gone. */
+  takeDeletedUdpAffinity(): boolean {
+    return this.#affinity.takeDeletedUdp()
+  }
+
   /** The last write failed, no write was made yet, or a look found a difference. */
   get isBehind(): boolean {
     return this.#isBehind
@@ -299,7 +304,6 @@ export class NftTables {
   async #leaveOut(error: KernelError, pass: Pass): Promise<boolean> {
     const { refusal } = this.#writer
     if (refusal === undefined || notOfElements.has(error.code)) return false
-    if (refusal.isExpiry) return true
     const { ledger, suspects } = this.#state
     if (refusal.isDrift) {
       suspects.suspectAll()

@@ -5,6 +5,7 @@ import type { FrontendEntry, HeldEntry } from './entries.js'
 import type { FrontendPlanner } from './frontend-elements.js'
 import { absent, arrange, type FrontendState, isSameState } from './frontend-state.js'
 import type { HeldSet, NftLedger } from './ledger.js'
+import type { FrontendId } from './packed.js'
 
 /** The state of a frontend to write. Endpoints that the kernel has keep their index. */
 export function targetOf({ acknowledged, desired }: FrontendEntry, stride: number): FrontendState {
@@ -17,8 +18,8 @@ export function targetOf({ acknowledged, desired }: FrontendEntry, stride: numbe
 
 export class TransactionPlan {
   readonly elements = new ElementBatch()
-  /** States of frontends from which clients with session affinity may have to go. */
-  readonly losses = new Map<string, FrontendState>()
+  /** Frontends from which clients with session affinity may have to go. */
+  readonly losses = new Set<FrontendId>()
   /** Names of the sets from which elements go that belong to no object. */
   readonly strays: string[] = []
   readonly #ledger: NftLedger
@@ -43,7 +44,7 @@ export class TransactionPlan {
     if (acknowledged === target) return
     this.#planner.plan(this.elements, entry, target)
     if (losesAffinity(acknowledged, target, this.#ledger.packer.endpointBytes))
-      this.losses.set(entry.id, target)
+      this.losses.add(entry.id)
   }
 
   addHeld(of: HeldSet, entry: HeldEntry): void {

@@ -2,7 +2,7 @@
 import type { StructureUse } from '../compile/chain-plan.js'
 import { maxEndpoints, type NftSchema } from '../compile/schema.js'
 import { type FrontendState, splitSources } from './frontend-state.js'
-import { numberedSet } from './numbered-sets.js'
+import { numberedSet } from './occasional-sets.js'
 
 interface FrontendUses {
   readonly counts: Set<number>

@@ -2,8 +2,8 @@
 import { constants } from 'node:os'
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
-import { isNotFound, KernelError } from '../../../errors.js'
-import type { NfFailure, NfOp, NfOutcome } from '../../../kernel/index.js'
+import { KernelError } from '../../../errors.js'
+import type { NfOp, NfOutcome } from '../../../kernel/index.js'
 import type { AffinityCleaner } from './affinity.js'
 import type { ElementOp, ElementOwner } from './element-batch.js'
 import type { FrontendEntry, HeldEntry } from './entries.js'
@@ -25,8 +25,6 @@ export interface Refusal {
   readonly owners: ReadonlyMap<ElementOwner, KernelError>
   /** Something exists that should not, or the other way round: another program changed the table. */
   readonly isDrift: boolean
-  /** Only deletions of session affinity were refused: elements expired meanwhile. */
-  readonly isExpiry: boolean
 }
 
 export interface WritingOptions {
@@ -42,7 +40,6 @@ export interface WritingOptions {
 interface Transaction {
   readonly first: readonly NfOp[]
   readonly elements: readonly ElementOp[]
-  readonly expiring: readonly NfOp[]
   readonly last: readonly NfOp[]
 }
 
@@ -131,11 +128,10 @@ export class Writing {
     const transaction = {
       first: this.#isBegun ? [] : this.#structure.first,
       elements: plan.elements.ops(),
-      expiring: plan.losses.size === 0 ? [] : await affinity.plan(plan.losses),
       last,
     }
-    const { first, elements, expiring } = transaction
-    const ops = [...first, ...elements.map(({ op }) => op), ...expiring, ...last]
+    const { first, elements } = transaction
+    const ops = [...first, ...elements.map(({ op }) => op), ...last]
     if (ops.length > 0) {
       await this.#apply(transaction, ops)
       state.structure.confirm(ops)
@@ -143,7 +139,7 @@ export class Writing {
     this.#isBegun = true
     plan.confirm()
     for (const name of plan.strays) state.strays.delete(name)
-    affinity.note(plan.losses.keys())
+    affinity.note(plan.losses)
     this.#plan = this.#newPlan()
   }
 
@@ -165,11 +161,8 @@ export class Writing {
   }
 }
 
-function refusalOf({ first, elements, expiring }: Transaction, { failures }: NfOutcome): Refusal {
+function refusalOf({ first, elements }: Transaction, { failures }: NfOutcome): Refusal {
   const owners = new Map<ElementOwner, KernelError>()
-  const expiringFrom = first.length + elements.length
-  const isExpired = ({ operation = -1, error }: NfFailure): boolean =>
-    isNotFound(error) && operation >= expiringFrom && operation < expiringFrom + expiring.length
   for (const { operation = -1, element, error } of failures) {
     const op = elements[operation - first.length]
     // Without an index from the kernel, only an operation with one element names its object.
@@ -179,7 +172,6 @@ function refusalOf({ first, elements, expiring }: Transaction, { failures }: NfO
   return {
     owners,
     isDrift: failures.some(({ error }) => existence.has(error.code)),
-    isExpiry: failures.length > 0 && failures.every(isExpired),
   }
 }
 

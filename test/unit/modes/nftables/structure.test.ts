@@ -5,6 +5,7 @@ import {
   compileStructure,
   type NftModeSettings,
   type StructureUse,
+  schemaOf,
 } from '../../../../src/modes/nftables/index.js'
 import { StructureState } from '../../../../src/modes/nftables/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
@@ -317,7 +318,7 @@ describe('the structure of nftables mode', () => {
 describe('the known structure of nftables mode', () => {
   it('compares the rules of a new structure once, not with each write', () => {
     const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [1, 2] }) })
-    const state = new StructureState()
+    const state = new StructureState(schemaOf('ipv4'))
     state.wanted = structure
     const { first, last } = state.plan({ isForeign: false })
     state.confirm([...first, ...last])

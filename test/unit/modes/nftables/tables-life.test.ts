@@ -1,4 +1,4 @@
-// The table over time: a restart, changes by other programs, refusals of the kernel, another owner's layout, session affinity.
+// The table over time: a restart, changes by other programs, refusals of the kernel, another owner's layout.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -460,93 +460,28 @@ describe('the table of nftables mode with another layout', () => {
     assert.equal(await lab.write(), true)
     assertContent(lab, [web])
   })
-})
 
-describe('session affinity in the table of nftables mode', () => {
-  const { sessionAffinity } = schema.services
-  const clusterKey = [10, 96, 0, 50, 6, 0, 0, 0, 0, 80, 0, 0]
-
-  function recorded(client: number, endpoint: number): NfElements {
-    const key = Uint8Array.from([192, 0, 2, client, ...clusterKey])
-    return new NfElements(sessionAffinity).add(key, {
-      data: Uint8Array.from([10, 244, 0, endpoint, 0, 80, 0, 0]),
-      timeoutMs: 600_000,
+  const notInUse: readonly (readonly [ours: NfSet, other: Partial<NfSet>])[] = [
+    [schema.allowedSources(24), { key: ['ipv4_addr'] }],
+    [schema.services.affinityOf(600), { key: ['ipv4_addr'] }],
+    [schema.services.sessionAffinity, { data: ['mark'] }],
+  ]
+  for (const [ours, type] of notInUse) {
+    it(`is made again when nothing needs the set of another type yet: ${ours.set}`, async () => {
+      const other = new ModelNftables()
+      await other.apply([
+        { op: 'add-table', table },
+        { op: 'add-set', set: { ...ours, ...type } },
+      ])
+      const lab = openNftLab({ namespace: other.namespace, isComplete: false })
+      lab.claim(web)
+      await lab.write()
+      lab.claim(sticky)
+      lab.complete()
+      assert.equal(await lab.write(), true)
+      assertContent(lab, [web, sticky])
+      const made = lab.nftables.namespace.tables.ipv4.get('kube-proxy')?.sets.get(ours.set)
+      assert.deepEqual(made?.set, ours)
     })
   }
-
-  async function clients({ nftables }: NftLab): Promise<readonly string[]> {
-    const elements = await nftables.elements(sessionAffinity)
-    return Array.from({ length: elements.length }, (_, index) => String(elements.key(index)[3])).toSorted()
-  }
-
-  async function stickyLab(): Promise<NftLab> {
-    const lab = await written(web, sticky)
-    const rules = new ModelNftables(lab.nftables.namespace)
-    for (const [client, endpoint] of [
-      [1, 4],
-      [2, 5],
-      [3, 5],
-    ] as const)
-      await rules.apply([{ op: 'add-elements', elements: recorded(client, endpoint) }])
-    return lab
-  }
-
-  it('of a removed endpoint goes with it, in the same transaction', async () => {
-    const lab = await stickyLab()
-    lab.claim({ ...sticky, clusterBackends: backends(80, '10.244.0.4') })
-    assert.equal(await lab.write(), true)
-    assert.equal(lab.nftables.transactions.length, 1)
-    assert.deepEqual(await clients(lab), ['1'])
-  })
-
-  it('that a client gets after the removal goes too', async () => {
-    const lab = await stickyLab()
-    lab.claim({ ...sticky, clusterBackends: backends(80, '10.244.0.4') })
-    await lab.write()
-    const rules = new ModelNftables(lab.nftables.namespace)
-    await rules.apply([{ op: 'add-elements', elements: recorded(9, 5) }])
-    await lab.clock.advance(1000)
-    assert.equal(lab.tables.isWriteDue, true)
-    await lab.write()
-    assert.deepEqual(await clients(lab), ['1'])
-    await lab.clock.advance(130_000)
-    await lab.write()
-    await lab.write()
-    assert.equal(lab.tables.nextInMs(), undefined)
-  })
-
-  it('goes when its Service has none any more', async () => {
-    const lab = await stickyLab()
-    lab.claim({ ...sticky, affinitySeconds: 0 })
-    await lab.write()
-    assert.deepEqual(await clients(lab), [])
-  })
-
-  it('stays when another frontend changes, or an endpoint comes', async () => {
-    const lab = await stickyLab()
-    lab.claim(service(1), {
-      ...sticky,
-      clusterBackends: backends(80, '10.244.0.4', '10.244.0.5', '10.244.0.6'),
-    })
-    await lab.write()
-    assert.deepEqual(await clients(lab), ['1', '2', '3'])
-    assert.equal(lab.tables.nextInMs(), undefined)
-  })
-
-  it('that expires between the search and the deletion is no error', async () => {
-    const lab = await stickyLab()
-    let expiring = true
-    lab.nftables.plan = {
-      fault: (op) => {
-        if (op.op !== 'delete-elements' || op.elements.set.set !== 'session-affinity' || !expiring)
-          return undefined
-        expiring = false
-        return { errno: constants.errno.ENOENT, element: 0 }
-      },
-    }
-    lab.claim({ ...sticky, clusterBackends: backends(80, '10.244.0.4') })
-    assert.equal(await lab.write(), true)
-    assert.equal(expiring, false)
-    assert.deepEqual(await clients(lab), ['1'])
-  })
 })

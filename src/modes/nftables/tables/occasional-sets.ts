@@ -1,4 +1,5 @@
-// Sets of the schema whose name ends with a number: those of a prefix length or of an affinity time.
+// Sets of the schema that exist only while something needs them, by name. Names of some end with a number: a prefix length or an
+// affinity time.
 import { hostPrefixLength, type NfSet } from '../../../kernel/index.js'
 import type { NftSchema } from '../compile/schema.js'
 
@@ -8,6 +9,13 @@ export interface NumberedSet {
   readonly number: number
   readonly isNodePort: boolean
   readonly set: NfSet
+}
+
+/** The set of this name that the table has while something needs it; undefined: the schema has no such set. */
+export function occasionalSet(schema: NftSchema, name: string): NfSet | undefined {
+  const { nodePortIPs, services, nodePorts } = schema
+  const unnumbered = [nodePortIPs, services.sessionAffinity, nodePorts.sessionAffinity]
+  return unnumbered.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set
 }
 
 /** undefined: the schema has no such set. */
