@@ -174,7 +174,7 @@ function syncRows({ ms: oursMs, claimMs, compileMs, userMs, systemMs, transactio
       format: times,
       target: ['<=', 3],
       note:
-        `${ms(oursMs)} by ${ms(floorMs)}; claims take ${ms(claimMs)}; CPU ${ms(userMs)} and in the kernel ${ms(systemMs)}; ` +
+        `${ms(oursMs)} by ${ms(floorMs)}; the claims take ${ms(claimMs)}; CPU ${ms(userMs)} and in the kernel ${ms(systemMs)}; ` +
         `not counted: compiling the routes ${ms(compileMs)}`,
     },
     {
