@@ -130,6 +130,40 @@ describe('nftables mode', () => {
 
   const cidrsListed: ObjectEvent = { type: 'service-cidrs-listed' }
 
+  it('keeps the addresses that serve node ports when another one comes while the table is compared', async () => {
+    const kernel = openModelKernel()
+    const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
+    const addAddress = async (text: string): Promise<void> => {
+      const address = { address: ip(text), prefixLength: 24, interfaceIndex }
+      await kernel.routes.apply([{ op: 'add-address', address }])
+    }
+    await addAddress('192.0.2.7')
+    const lab = new NftModeLab({ kernel, config: { nodePortAddresses: ['192.0.2.0/24'] } })
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(1000)
+    const { nftables } = kernel
+    const dump = nftables.elements.bind(nftables)
+    nftables.elements = async (...words) => {
+      nftables.elements = dump
+      await addAddress('192.0.2.8')
+      await new Promise(setImmediate)
+      return await dump(...words)
+    }
+    const apply = nftables.apply.bind(nftables)
+    const removed: unknown[] = []
+    nftables.apply = async (transaction, options) => {
+      removed.push(
+        ...transaction.filter((op) => op.op === 'delete-elements' && op.elements.set.set === 'nodeport-ips'),
+      )
+      return await apply(transaction, options)
+    }
+    await lab.asOther({ op: 'flush-set', set: schemaOf('ipv4').services.endpoints })
+    await lab.clock.advance(1000)
+    assert.equal(find(lab, 'add element', ' nodeport-ips ', '192.0.2.8').length, 1)
+    assert.deepEqual(removed, [])
+    await lab.stop()
+  })
+
   it('ServiceCIDRs take effect at once, those of its own family', async () => {
     const lab = await started(...web, networks('10.96.0.0/16'))
     assert.deepEqual(rangesOf(lab), [], 'not all are known')

@@ -186,13 +186,14 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const { clock, metrics } = this.#options
     const tables = this.#tables
     const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    // Before any write: an object that is missing now was removed by another program.
+    const look = await this.#look()
+    if (look === 'different') this.#afterSync.recheckFlows()
+    // Immediately before the settings: an event during the look makes the last addresses invalid.
     if (!(await this.#readAddresses())) {
       backlog.waitOn()
       return retryMs
     }
-    // Before any write: an object that is missing now was removed by another program.
-    const look = await this.#look()
-    if (look === 'different') this.#afterSync.recheckFlows()
     const areCidrsNew = this.#takeServiceCidrs()
     const isRenewed = this.#renewSettings() || areCidrsNew
     pass.reason = this.#reasonOf(look, isRenewed)
