@@ -16,20 +16,21 @@ export interface NodeAddressesOptions {
 /** The machine's own addresses of one family, for a mode whose rules name them only if the configuration limits node ports to some. */
 export class NodeAddresses {
   readonly #options: NodeAddressesOptions
-  #machine: readonly IpAddress[] | undefined
+  #machine: readonly IpAddress[] = []
+  #isCurrent = false
 
   constructor(options: NodeAddressesOptions) {
     this.#options = options
   }
 
-  /** The last read addresses; empty before the first read, and while the rules name none. */
+  /** The last read addresses, even if they may have changed since; empty before the first read, and while the rules name none. */
   get last(): readonly IpAddress[] {
-    return this.#machine ?? []
+    return this.#machine
   }
 
   /** The next `read` asks the kernel. */
   forget(): void {
-    this.#machine = undefined
+    this.#isCurrent = false
   }
 
   /** Returns whether the rules may differ now. */
@@ -45,8 +46,15 @@ export class NodeAddresses {
 
   /** Reads the addresses if they may have changed. Throws KernelError. */
   async read(): Promise<void> {
-    const { family } = this.#options
-    this.#machine ??= this.#areUsed ? await machineAddresses(family, this.#options) : []
+    if (this.#isCurrent) return
+    // Before the reading: a change during it is read by the next one.
+    this.#isCurrent = true
+    try {
+      this.#machine = this.#areUsed ? await machineAddresses(this.#options.family, this.#options) : []
+    } catch (error) {
+      this.#isCurrent = false
+      throw error
+    }
   }
 
   /** The addresses that serve node ports now, read from the kernel. Throws KernelError. */
