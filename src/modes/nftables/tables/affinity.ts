@@ -137,7 +137,9 @@ export class AffinityCleaner {
     const { ledger, structure } = this.#state
     const stale: NfElements[] = []
     for (const isNodePort of [false, true]) {
-      const isConcerned = [...this.#losses.keys()].some((id) => (id.length === nodePortIdLength) === isNodePort)
+      const isConcerned = [...this.#losses.keys()].some(
+        (id) => (id.length === nodePortIdLength) === isNodePort,
+      )
       const set = setsOf(ledger.schema, isNodePort).sessionAffinity
       if (!isConcerned || !structure.hasSet(set)) continue
       const elements = this.#stale(await this.#nftables.elements(set))

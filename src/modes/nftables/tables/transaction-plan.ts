@@ -43,8 +43,7 @@ export class TransactionPlan {
     this.#targets.push(target)
     if (acknowledged === target) return
     this.#planner.plan(this.elements, entry, target)
-    if (losesAffinity(acknowledged, target, this.#ledger.packer.endpointBytes))
-      this.losses.add(entry.id)
+    if (losesAffinity(acknowledged, target, this.#ledger.packer.endpointBytes)) this.losses.add(entry.id)
   }
 
   addHeld(of: HeldSet, entry: HeldEntry): void {

@@ -65,9 +65,9 @@ describe('session affinity in the table of nftables mode', () => {
     steps.length = 0
   })
 
-  async function record(...clients: readonly NfElements[]): Promise<void> {
+  async function record(...added: readonly NfElements[]): Promise<void> {
     const rules = new ModelNftables(lab.nftables.namespace)
-    for (const elements of clients)
+    for (const elements of added)
       assert.deepEqual((await rules.apply([{ op: 'add-elements', elements }])).failures, [])
     await rules.close()
   }
