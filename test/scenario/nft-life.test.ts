@@ -457,16 +457,17 @@ describe('what metrics count', () => {
   })
 })
 
+const dnsEndpoints = (...list: readonly string[]): ObjectEvent =>
+  set(slice('dns-1', 'dns', list, { ports: [{ name: '', protocol: 'UDP', port: 5353 }] }))
+
 describe('session affinity of UDP', () => {
   it('that a client gets after the loss of its endpoint goes, and so does the flow that it began', async () => {
     const ports = [port(53, { protocol: 'UDP' })]
-    const endpoints = (...list: readonly string[]): ObjectEvent =>
-      set(slice('dns-1', 'dns', list, { ports: [{ name: '', protocol: 'UDP', port: 5353 }] }))
     const lab = await started(
       set(service('dns', '10.96.0.10', { ports, sessionAffinity: 'ClientIP' })),
-      endpoints('10.1.0.1', '10.1.0.2'),
+      dnsEndpoints('10.1.0.1', '10.1.0.2'),
     )
-    await lab.deliver(endpoints('10.1.0.1'))
+    await lab.deliver(dnsEndpoints('10.1.0.1'))
     const flow = {
       protocol: 'udp',
       source: ip('10.244.0.9'),
@@ -479,7 +480,7 @@ describe('session affinity of UDP', () => {
     lab.kernel.conntrack.flows = [flow]
     const { sessionAffinity } = schemaOf('ipv4').services
     const key = packFields(sessionAffinity.key, [flow.source, flow.destination, 17, 53])
-    const data = Uint8Array.from([10, 1, 0, 2, 5353 >> 8, 5353 & 255, 0, 0])
+    const data = packFields(['ipv4_addr', 'inet_service'], [flow.replySource, flow.replySourcePort])
     const elements = new NfElements(sessionAffinity).add(key, { data, timeoutMs: 10_800_000 })
     await lab.asOther({ op: 'add-elements', elements })
     assert.equal(find(lab, 'add element', ' session-affinity ').length, 1)
