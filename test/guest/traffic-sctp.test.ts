@@ -1,10 +1,12 @@
-// A selection of the traffic table with SCTP, on the shipped agent in iptables mode. Runs in the guest: SCTP sockets exist only there.
+// A selection of the traffic table with SCTP, on the shipped agent in iptables and nftables mode. Runs in the guest: SCTP sockets exist
+// only there.
 // Each start of a program is slow there.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { connect, Namespace } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
+import { inNftables } from '../traffic/table-in-nftables.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
 const protocols = ['SCTP'] as const
@@ -25,11 +27,20 @@ const chosen: ChosenCases = {
   'the life of the agent': ['established connections and UDP flows go on over a restart of the agent'],
 }
 
-runTable('the traffic table in iptables mode, by SCTP', chosenGroups(chosen, protocols), {
+// The guest is about ten times slower. The time that counts as silence is longer too.
+const patience = { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 }
+const groups = chosenGroups(chosen, protocols)
+
+runTable('the traffic table in iptables mode, by SCTP', groups, {
   subject: new AgentSubject('iptables'),
   protocols,
-  // The guest is about ten times slower. The time that counts as silence is longer too.
-  patience: { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 },
+  patience,
+})
+
+runTable('the traffic table in nftables mode, by SCTP', inNftables(groups), {
+  subject: new AgentSubject('nftables'),
+  protocols,
+  patience,
 })
 
 describe('a client of the traffic table', () => {
