@@ -180,7 +180,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async runOnce(): Promise<number | undefined> {
-    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
+    // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
+    // may not be claimed in this one.
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
     const { clock, metrics } = this.#options
