@@ -21,8 +21,8 @@ const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.t
 /** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyInterfaces = ['modes']
-/** The folder of code that all modes share. */
-const sharedByModes = 'src/modes/shared'
+/** The folder of code that all modes share, and that of the table of nf_tables that modes have. They are no modes. */
+const sharedByModes: readonly string[] = ['src/modes/shared', 'src/modes/nft-table']
 
 export interface Import {
   readonly from: string
@@ -97,7 +97,7 @@ function mayImport(from: string, to: string): boolean {
   const [room, target] = [nameOf(from), nameOf(to)]
   if (room === wiring || target === everywhere) return true
   // A mode never imports another one.
-  if (room === 'modes' && target === 'modes') return to === sharedByModes
+  if (room === 'modes' && target === 'modes') return sharedByModes.includes(to) && from !== sharedByModes[0]
   const own = beside[room]
   if (own !== undefined) return own.includes(target)
   if (target === 'api') return room === 'source'

@@ -1,16 +1,7 @@
-// In: Routes, the configuration, this node. Out: the tables `ip kube-proxy` and `ip6 kube-proxy`.
-// Never: another mode; Kubernetes objects; tables with other names.
-// Owner of: the desired and the acknowledged content of the tables (tables/).
-// Read next: mode.ts, pipeline.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/tables.ts, docs/adr/0019.
-export type { FrontendUse, StructureUse } from './compile/chain-plan.js'
-export { compileRoute } from './compile/compile.js'
-export type { DesiredFrontend, DesiredRoute, Hairpin } from './compile/desired.js'
-export { type DesiredElement, elementsOf } from './compile/elements.js'
-export { maxEndpoints, type NftSchema, schemaOf } from './compile/schema.js'
-export type { NftModeSettings } from './compile/settings.js'
-export { compileStructure, type Structure, type StructureChain } from './compile/structure.js'
-export { describeDesired } from './describe.js'
+// In: Routes, the configuration, this node. Out: the mode's settings of the table of nf_tables, which ../nft-table programs.
+// Never: another mode; Kubernetes objects.
+// Owner of: nothing.
+// Read next: mode.ts, node-settings.ts, clean-up.ts, ../nft-table/index.ts.
 export { nftablesKind } from './kind.js'
 export { nftablesMode } from './mode.js'
 export { type NftConfig, nftSettings } from './node-settings.js'
-export { type NftSizes, NftTables, type NftTablesOptions, type NftWriteOptions } from './tables/tables.js'

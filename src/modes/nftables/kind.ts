@@ -2,7 +2,7 @@ import type { ModeKind } from '../../engine/index.js'
 import type { KernelError } from '../../errors.js'
 import { cleanUpNft, describeCleanedNft } from './clean-up.js'
 import { openNftablesMode } from './mode.js'
-import { isWithoutFeature } from './probes.js'
+import { isWithoutFeature } from '../nft-table/index.js'
 
 /** nftables mode. The clean-up removes the tables of the mode, ours or kube-proxy's. */
 export const nftablesKind: ModeKind = {

@@ -2,9 +2,8 @@ import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { openWarnings, warnOfNft } from '../shared/index.js'
-import { NftPipeline } from './pipeline.js'
-import { familiesWithNftables } from './probes.js'
-import { NftModeWatch } from './watch.js'
+import { familiesWithNftables, NftModeWatch, NftPipeline } from '../nft-table/index.js'
+import { nftSettings, withoutLocalhost } from './node-settings.js'
 
 /** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
 const restFactor = 1
@@ -27,6 +26,8 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
     const pipeline: NftPipeline = new NftPipeline({
       ...options,
       ...kernel,
+      config: withoutLocalhost(config),
+      settingsOf: (facts) => nftSettings(family, config, facts),
       family,
       syncPeriodMs,
       warnings,

@@ -1,8 +1,8 @@
 // The settings on which the table depends, from the configuration and the facts about this node.
-import type { IpAddress, IpFamily } from '../../address.js'
-import { localDetectorOf, type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
+import type { IpFamily } from '../../address.js'
+import { localDetectorOf, nodePortAddressesOf } from '../../node/index.js'
 import type { TrafficConfig } from '../shared/index.js'
-import type { NftModeSettings } from './compile/settings.js'
+import type { NftModeSettings, NodeState } from '../nft-table/index.js'
 
 /** The part of the configuration that the table depends on. */
 export interface NftConfig extends TrafficConfig {
@@ -18,7 +18,7 @@ export function withoutLocalhost(config: NftConfig): NftConfig {
 export function nftSettings(
   family: IpFamily,
   config: NftConfig,
-  { node, machine }: { readonly node: NodeFacts; readonly machine: readonly IpAddress[] },
+  { node, machine }: NodeState,
 ): NftModeSettings {
   const { masqueradeBit, masqueradeAll } = config.nftables
   return {

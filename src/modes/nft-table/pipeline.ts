@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpFamily } from '../../address.js'
+import type { IpAddress, IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import {
   type FamilyHealth,
@@ -22,19 +22,26 @@ import { ServiceCidrs, servicePortName } from '../../model/index.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
-import { AfterSync, claimDirty, NodeAddresses } from '../shared/index.js'
+import { AfterSync, claimDirty, NodeAddresses, type TrafficConfig } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import { NftLookTimes } from './look-times.js'
-import { type NftConfig, nftSettings, withoutLocalhost } from './node-settings.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
 
+/** This node and the machine's own addresses. */
+export interface NodeState {
+  readonly node: NodeFacts
+  readonly machine: readonly IpAddress[]
+}
+
 export interface NftPipelineOptions {
   readonly family: IpFamily
-  readonly config: NftConfig
+  readonly config: TrafficConfig
+  /** The settings of the table. `machine`: the machine's own addresses of this family. */
+  readonly settingsOf: (facts: NodeState) => NftModeSettings
   /** Time between two full comparisons. */
   readonly syncPeriodMs: number
   readonly nftables: Nftables
@@ -102,7 +109,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
     this.#intake = new Intake(options)
     this.#serviceCidrs = new ServiceCidrs(options.family)
-    this.#addresses = new NodeAddresses({ ...options, config: withoutLocalhost(options.config) })
+    this.#addresses = new NodeAddresses(options)
     this.#afterSync = new AfterSync({
       ...options,
       tracker: this.#intake.tracker,
@@ -248,9 +255,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   /** True: the rules of the mode itself may have changed. A change of settings that routes depend on makes all routes dirty. */
   #renewSettings(): boolean {
-    const { family, config, node } = this.#options
+    const { node, settingsOf } = this.#options
     const former = this.#settings
-    const settings = nftSettings(family, config, { node: node.facts, machine: this.#addresses.last })
+    const settings = settingsOf({ node: node.facts, machine: this.#addresses.last })
     if (isDeepStrictEqual(settings, former)) return false
     this.#settings = settings
     this.#tables.setSettings(settings)

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { NfOp, NfSet } from '../../../../src/kernel/index.js'
 import { NfElements } from '../../../../src/kernel/index.js'
-import { compileRoute, schemaOf } from '../../../../src/modes/nftables/index.js'
+import { compileRoute, schemaOf } from '../../../../src/modes/nft-table/index.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { ModelNftables } from '../../../model/nftables.js'
 import {

@@ -1,0 +1,16 @@
+// In: Routes, this node. Out: the tables `ip kube-proxy` and `ip6 kube-proxy` of nf_tables.
+// Never: a mode; the configuration of a mode; Kubernetes objects; tables with other names.
+// Owner of: the desired and the acknowledged content of the tables (tables/).
+// Read next: pipeline.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/tables.ts, docs/adr/0019.
+export type { FrontendUse, StructureUse } from './compile/chain-plan.js'
+export { compileRoute } from './compile/compile.js'
+export type { DesiredFrontend, DesiredRoute, Hairpin } from './compile/desired.js'
+export { type DesiredElement, elementsOf } from './compile/elements.js'
+export { maxEndpoints, type NftSchema, schemaOf, tableName } from './compile/schema.js'
+export type { NftModeSettings } from './compile/settings.js'
+export { compileStructure, type Structure, type StructureChain } from './compile/structure.js'
+export { describeDesired } from './describe.js'
+export { type NodeState, NftPipeline, type NftPipelineOptions } from './pipeline.js'
+export { familiesWithNftables, isWithoutFeature } from './probes.js'
+export { type NftSizes, NftTables, type NftTablesOptions, type NftWriteOptions } from './tables/tables.js'
+export { NftModeWatch } from './watch.js'
