@@ -61,7 +61,9 @@ export class Writing {
   #plan: TransactionPlan
   #isBegun = false
   #refusal: Refusal | undefined
-  /** The last transaction that was sent, until its outcome is in the acknowledged state. */
+  /** The last transaction that was sent. */
+  #sent: TransactionPlan | undefined
+  /** Settles when its outcome is in the acknowledged state. */
   #inFlight: Promise<void> = Promise.resolve()
 
   constructor(options: WritingOptions) {
@@ -89,7 +91,7 @@ export class Writing {
     }
   }
 
-  /** The endpoints of frontends that no packet meets yet, in transactions of their own. The kernel has them at the end. */
+  /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
   async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
     const { state, isStopping } = this.#options
     const { endpointBytes } = state.ledger.packer
@@ -104,10 +106,11 @@ export class Writing {
       await this.#sendFull()
     }
     if (this.#plan.size > 0) await this.#send([])
-    await this.settled()
   }
 
   async writeFrontend(entry: FrontendEntry): Promise<void> {
+    // The plan needs the acknowledged state.
+    if (this.#sent?.hasFrontend(entry) === true) await this.settled()
     const { endpointBytes } = this.#options.state.ledger.packer
     this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
     await this.#sendFull()
@@ -158,6 +161,7 @@ export class Writing {
     // After a refusal nothing more is sent: the plan may need what was refused.
     await this.settled()
     if (this.#options.isStopping()) return false
+    this.#sent = plan
     this.#inFlight = this.#commit(plan, transaction)
     // `settled` throws this failure too.
     this.#inFlight.catch(() => undefined)
