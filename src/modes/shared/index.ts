@@ -5,6 +5,7 @@
 export { AfterSync } from './after-sync.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
+export { FullSync } from './full-sync.js'
 export { reportConflict } from './frontend-conflict.js'
 export { NodeAddresses } from './node-addresses.js'
 export { cleanUpXtables } from './xtables-clean-up.js'
