@@ -2,8 +2,6 @@
 import { join } from 'node:path'
 import { runGuest } from '../guest.mjs'
 import { buildNative, nativeFolder } from '../native-build.mjs'
-import { setUpGuest } from '../setup.mjs'
-import { step } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
 /** Limit in seconds for the whole boot. Only a hang should reach it, even on a busy machine. */
@@ -12,17 +10,12 @@ const limitSeconds = 2400
 /** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'
 
-/** Builds all programs in advance, because other suites that run at the same time use the same build folder. */
-export async function prepareGuestSuite() {
-  await setUpGuest()
-  await step('guest: its C++ test', () => buildNative([nativeTest]))
-}
-
 /**
  * @param {string} log
  * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
  */
 export async function guestSuite(log) {
+  await buildNative([nativeTest], { log })
   const files = [
     ...compiledTests('test/guest', isRefusals), // first, because one case needs a kernel without IP_VS
     ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
