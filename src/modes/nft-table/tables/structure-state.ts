@@ -87,6 +87,11 @@ export class StructureState {
     return this.#isUnusable
   }
 
+  /** Packets may enter the table: the kernel has a chain of it with a hook. */
+  get isServing(): boolean {
+    return [...this.#chains.values()].some(({ hook }) => hook !== undefined)
+  }
+
   /** The kernel has the set. */
   hasSet({ set }: { readonly set: string }): boolean {
     return this.#sets.has(set)
