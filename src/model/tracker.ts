@@ -164,6 +164,7 @@ export class Tracker {
       return left.length > 0
     }
     const { ports, problems } = readSlice(slice, this.#family)
+    // The Service and its slices share one text.
     const written = objectName({ namespace: slice.namespace, name: slice.serviceName })
     const service = this.#portsOf.get(written)?.[0]?.service ?? written
     const changed = this.#slices.set(name, service, ports)

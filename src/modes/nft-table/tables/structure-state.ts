@@ -87,9 +87,10 @@ export class StructureState {
     return this.#isUnusable
   }
 
-  /** Packets may enter the table: the kernel has a chain of it with a hook. */
+  /** Packets may enter the table: a chain that the kernel has is a base chain. */
   get isServing(): boolean {
-    return [...this.#chains.values()].some(({ hook }) => hook !== undefined)
+    for (const { hook } of this.#chains.values()) if (hook !== undefined) return true
+    return false
   }
 
   /** The kernel has the set. */
