@@ -115,7 +115,7 @@ export const matches = {
   conntrack: info(['conntrack', 3, 168], { isInverted: u16(148), states: u16(150) }, { 146: 1 }),
   addrtype: info(['addrtype', 1, 8], { source: u16(0), destination: u16(2), flags: u32(4) }),
   set: info(['set', 4, 48], { index: u16(0), dimensions: u8(2), flags: u8(3) }),
-  bpf: info(['bpf', 1, 528], { length: u16(2), program: bytes(4, 512) }),
+  bpf: info(['bpf', 1, 528], { length: u16(2), program: bytes(8, 512) }),
   statistic: info(['statistic', 0, 24], { probability: u32(4) }),
   recent: info(
     ['recent', 1, 232],
