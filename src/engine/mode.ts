@@ -3,7 +3,7 @@ import type { Cidr, IpAddress, IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
-import type { Kernel, XtTableName } from '../kernel/index.js'
+import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import type { HealthCheck } from '../model/index.js'
@@ -35,6 +35,8 @@ export interface HealthCheckListeners {
 export interface ModeOptions {
   readonly config: Config
   readonly kernel: ModeKernel
+  /** The flavour in which the mode writes rules of x_tables: one of `ModeKind.flavours`. A mode without such rules ignores it. */
+  readonly flavour: XtFlavour
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -59,6 +61,8 @@ export interface CleanUpOptions {
   readonly excludeCidrs: readonly Cidr[]
   /** Chains of all modes. */
   readonly chains: ChainNames
+  /** The flavours of x_tables whose chains are removed. */
+  readonly flavours: readonly XtFlavour[]
 }
 
 /** The result of a clean-up. */
@@ -75,6 +79,8 @@ export interface ModeKind {
   readonly name: ProxyMode
   /** Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it lacks a feature that the mode needs. */
   readonly open: (options: OpenModeOptions) => Promise<Mode>
+  /** The flavours of x_tables in which the mode can run; empty: it has no rules of x_tables. */
+  readonly flavours: readonly XtFlavour[]
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
   /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */
@@ -91,6 +97,8 @@ export interface OpenModeOptions extends ModeOptions {
 /** A proxy mode on a kernel that is ready for it. */
 export interface Mode {
   readonly name: ProxyMode
+  /** The flavour of its rules of x_tables; absent: it has none. */
+  readonly flavour?: XtFlavour
   /** The families that this kernel supports, IPv4 first. */
   readonly families: readonly IpFamily[]
   /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */

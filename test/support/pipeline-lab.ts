@@ -130,6 +130,7 @@ export class PipelineLab {
     const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
       formerChains,
+      flavour: 'legacy' as const,
       config,
       events,
       kernel: this.kernel,
@@ -157,7 +158,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
+      leaveOthers: leavingOthers(mode, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
       clock: this.clock,

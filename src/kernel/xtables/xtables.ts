@@ -1,7 +1,13 @@
-// One table of legacy x_tables (nat, filter, mangle, raw) of one family. Viaduct writes its part by replacing the whole table.
+// One table of x_tables (nat, filter, mangle, raw) of one family, in one of two flavours.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { KernelError } from '../../errors.js'
 import type { Protocol } from '../ipvs/ipvs.js'
+
+/**
+ * Where the kernel keeps a table. legacy: in ip_tables or ip6_tables, which replaces a table as a whole. nft: in the table of the same
+ * name of nf_tables, as iptables-nft does. The two are independent: a packet passes through both.
+ */
+export type XtFlavour = 'legacy' | 'nft'
 
 export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
 
@@ -155,9 +161,23 @@ export interface XtDrift {
   readonly changed: readonly string[]
 }
 
+/** A built-in chain. */
+export interface XtHookPlace extends Pick<Xtables, 'family' | 'table'> {
+  readonly hook: XtHook
+}
+
+/** Where a built-in chain drops or rejects every packet that no earlier rule has accepted. */
+export interface XtBarrier {
+  /** Index of the rule in the chain; of a policy: the number of rules. */
+  readonly rule: number
+  /** False: a rule without matches drops or rejects. */
+  readonly isPolicy: boolean
+}
+
 export interface XtChainSummary {
   readonly chain: string
-  readonly rules: number
+  /** Absent in flavour nft, where a count takes a request for each chain. */
+  readonly rules?: number
 }
 
 /**

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import { familiesWithXtables, findsInvalid, inOrder, ensureSetting } from '../../host/index.js'
 import { servesLocalhostNodePorts } from '../../node/index.js'
-import { openWarnings, warnOfNft } from '../shared/index.js'
+import { openWarnings } from '../shared/index.js'
 import { IptablesPipeline } from './pipeline.js'
 import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
@@ -19,7 +19,6 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
     conntrack,
     familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
   ])
-  await warnOfNft(kernel.nftChains, options.formerChains, log)
   const { config, node } = options
   // With --init-only no pipeline will do it. The Node is not known here, but `primary` never includes loopback addresses.
   const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
@@ -57,6 +56,7 @@ export function iptablesMode(
     openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines, log })
   return {
     name: 'iptables',
+    flavour: options.flavour,
     families,
     openPipeline,
     openWatch,
