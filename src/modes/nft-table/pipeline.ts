@@ -28,6 +28,7 @@ import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import { NftLookTimes } from './look-times.js'
+import { Rival } from './rival.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
 
@@ -86,6 +87,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
+  readonly #rival: Rival
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly firstSync: Promise<void>
@@ -117,6 +119,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       nodePortAddresses: async () => await this.#addresses.destinations(),
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#rival = new Rival(options)
     this.#tables = new NftTables({
       ...options,
       portNameOf: (route) => {
@@ -147,6 +150,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
+    this.#rival.note(changes)
     const isConcerned = this.#tables.noteChanges(changes)
     if (isConcerned) this.#lookTimes.noteChange()
     return isConcerned
@@ -293,6 +297,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async #look(): Promise<Look> {
+    this.#lookTimes.setContested(this.#rival.isActive)
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     return (await this.#tables.look(look)) ? 'different' : look
