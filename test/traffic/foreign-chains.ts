@@ -22,8 +22,15 @@ const container = 'CNI-DN-4a1b7c2d9e0f3a5b6c7d8'
 /** Writes all of them in both families. */
 export async function writeForeignChains(node: Namespace, options: ForeignOptions): Promise<void> {
   for (const family of families) {
-    const restore = family === 'IPv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
-    await feed(node, xtablesText(family, options), restore, '--noflush')
+    const tool = family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft'
+    await feed(node, xtablesText(family, options), `${tool}-restore`, '--noflush')
+    // kubelet shares this chain with kube-proxy, and looks for the jump first.
+    for (const hook of ['INPUT', 'OUTPUT'])
+      await node.must(
+        'sh',
+        '-c',
+        `${tool} -C ${hook} -j KUBE-FIREWALL 2>&1 || ${tool} -I ${hook} -j KUBE-FIREWALL`,
+      )
   }
   await feed(node, firewalldText, 'nft', '-f', '-')
 }
@@ -72,8 +79,6 @@ COMMIT
 :DOCKER-ISOLATION-STAGE-1 - [0:0]
 :DOCKER-ISOLATION-STAGE-2 - [0:0]
 :DOCKER-USER - [0:0]
--A INPUT -j KUBE-FIREWALL
--A OUTPUT -j KUBE-FIREWALL
 -A FORWARD -j DOCKER-USER
 -A FORWARD -j DOCKER-ISOLATION-STAGE-1
 -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
