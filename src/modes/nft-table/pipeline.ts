@@ -316,5 +316,6 @@ function forRoutes(settings: NftModeSettings): NftModeSettings {
     masqueradeAll: false,
     localDetector: undefined,
     nodePortAddresses: 'all',
+    localhostNodePorts: false,
   }
 }
