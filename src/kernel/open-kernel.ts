@@ -1,5 +1,5 @@
 import type { IpFamily } from '../address.js'
-import { readActiveTables } from './xtables/active-tables.js'
+import { listNftTables, readActiveTables } from './xtables/active-tables.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
@@ -23,7 +23,8 @@ import { RealXtables } from './xtables/real-xtables.js'
 import { CallCounts, toKernelError } from './request-queue.js'
 import type { Routes } from './route/routes.js'
 import type { Sysctl } from './system/sysctl.js'
-import type { XtTableName, Xtables } from './xtables/xtables.js'
+import { NftXtables } from './xtables/nft/nft-xtables.js'
+import type { XtFlavour, XtTableName, Xtables } from './xtables/xtables.js'
 
 /** The parts of the kernel that Viaduct programs. */
 export interface Kernel {
@@ -35,10 +36,10 @@ export interface Kernel {
   readonly ipset: Ipset
   readonly nftChains: NftChains
   readonly nftables: Nftables
-  /** The table of a family. Its desired content lives as long as the kernel is open. */
-  xtables(family: IpFamily, table: XtTableName): Xtables
-  /** The legacy tables that exist. Opening another table would create it. Throws KernelError. */
-  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  /** The table of a family. Its desired content lives as long as the kernel is open. Default: the legacy table. */
+  xtables(family: IpFamily, table: XtTableName, flavour?: XtFlavour): Xtables
+  /** The tables that exist in a flavour, by default legacy. Opening another legacy table would create it. Throws KernelError. */
+  activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   /** The look at these families. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
@@ -84,6 +85,13 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const nftChains = new RealNftChains(addon, calls)
   const nftables = new RealNftables(addon, calls)
   const xtables = new Map<string, RealXtables>()
+  const nftXtables = new Map<string, NftXtables>()
+  const nftTable = (family: IpFamily, table: XtTableName): NftXtables => {
+    const key = describeXtTable(family, table)
+    const made = nftXtables.get(key) ?? new NftXtables({ family, table }, nftables, ipset)
+    nftXtables.set(key, made)
+    return made
+  }
   const looks = new Map<string, RealKernelLook>()
   let isHurried = false
   return {
@@ -96,7 +104,8 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     nftables,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
-    xtables: (family, table) => {
+    xtables: (family, table, flavour = 'legacy') => {
+      if (flavour === 'nft') return nftTable(family, table)
       const key = describeXtTable(family, table)
       const known = xtables.get(key)
       if (known !== undefined) return known
@@ -105,7 +114,8 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       xtables.set(key, made)
       return made
     },
-    activeTables: async (family) => await readActiveTables(family, '/proc/net'),
+    activeTables: async (family, flavour = 'legacy') =>
+      flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
     look: (families) => {
       const key = families.join()
       const look = looks.get(key) ?? new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
@@ -124,7 +134,8 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       for (const table of xtables.values()) table.hurry()
     },
     close: async () => {
-      const netfilter = [conntrack, ipset, nftChains, nftables, ...xtables.values()]
+      const tables = [...xtables.values(), ...nftXtables.values()]
+      const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
       const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },

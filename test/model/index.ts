@@ -1,7 +1,9 @@
 // The kernel in memory: one network namespace with the interfaces of src/kernel and the kernel's results and errnos.
 // test/contract runs the same suites on this model and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
-import type { XtTableName } from '../../src/kernel/xtables/xtables.js'
+import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
+import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
+import type { XtFlavour, Xtables, XtTableName } from '../../src/kernel/xtables/xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'
@@ -51,9 +53,10 @@ export interface ModelKernel {
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
   readonly xtNamespace: ModelXtNamespace
-  /** One client for each family and table. */
-  xtables(family: IpFamily, table: XtTableName): ModelXtables
-  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  /** One client for each family and table. Flavour nft: the agent's own class, on the model of nf_tables. */
+  xtables(family: IpFamily, table: XtTableName, flavour: XtFlavour): Xtables
+  xtables(family: IpFamily, table: XtTableName, flavour?: 'legacy'): ModelXtables
+  activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   look(families: readonly IpFamily[]): ModelKernelLook
   /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
@@ -91,6 +94,21 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftables = new ModelNftables(nftNamespace)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
+  const nftXtables = new Map<string, NftXtables>()
+  function table(family: IpFamily, name: XtTableName, flavour: XtFlavour): Xtables
+  function table(family: IpFamily, name: XtTableName, flavour?: 'legacy'): ModelXtables
+  function table(family: IpFamily, name: XtTableName, flavour: XtFlavour = 'legacy'): Xtables {
+    if (flavour === 'nft') {
+      const key = `${family} ${name}`
+      const made = nftXtables.get(key) ?? new NftXtables({ family, table: name }, nftables, ipset)
+      nftXtables.set(key, made)
+      return made
+    }
+    const kernel = xtNamespace.table(family, name)
+    const made = xtables.get(kernel) ?? new ModelXtables(kernel)
+    xtables.set(kernel, made)
+    return made
+  }
   const looks = new Map<string, ModelKernelLook>()
   const time: ModelTime = { schedule: scheduleByTimer }
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
@@ -104,15 +122,9 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     nftChains,
     nftables,
     xtNamespace,
-    xtables: (family, table) => {
-      const kernel = xtNamespace.table(family, table)
-      const known = xtables.get(kernel)
-      if (known !== undefined) return known
-      const made = new ModelXtables(kernel)
-      xtables.set(kernel, made)
-      return made
-    },
-    activeTables: async (family) => xtNamespace.active(family),
+    xtables: table,
+    activeTables: async (family, flavour = 'legacy') =>
+      flavour === 'nft' ? await listNftTables(family, nftables) : xtNamespace.active(family),
     time,
     look: (families) => {
       const key = families.join()
@@ -121,7 +133,8 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       return look
     },
     close: async () => {
-      const netfilter = [conntrack, ipset, nftChains, nftables, ...xtables.values()]
+      const tables = [...xtables.values(), ...nftXtables.values()]
+      const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
       const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },

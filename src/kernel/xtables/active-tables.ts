@@ -3,6 +3,7 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
+import type { Nftables } from '../nftables/nftables.js'
 import type { XtTableName } from './xtables.js'
 
 const files: Readonly<Record<IpFamily, string>> = { ipv4: 'ip_tables_names', ipv6: 'ip6_tables_names' }
@@ -24,4 +25,10 @@ export async function readActiveTables(family: IpFamily, root: string): Promise<
   }
   const names = text.split('\n')
   return known.filter((table) => names.includes(table))
+}
+
+/** The tables that exist in nf_tables. Throws KernelError. NB: the request makes the kernel load nf_tables if the module is available. */
+export async function listNftTables(family: IpFamily, nftables: Nftables): Promise<readonly XtTableName[]> {
+  const found = await nftables.tables(family)
+  return known.filter((name) => found.some(({ table }) => table === name))
 }

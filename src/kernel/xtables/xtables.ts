@@ -1,7 +1,13 @@
-// One table of legacy x_tables (nat, filter, mangle, raw) of one family. Viaduct writes its part by replacing the whole table.
+// One table of x_tables (nat, filter, mangle, raw) of one family, in one of two flavours.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { KernelError } from '../../errors.js'
 import type { Protocol } from '../ipvs/ipvs.js'
+
+/**
+ * Where the kernel keeps a table. legacy: in ip_tables or ip6_tables, which replaces a table as a whole. nft: in the table of the same
+ * name of nf_tables, as iptables-nft does. The two are independent: a packet passes through both.
+ */
+export type XtFlavour = 'legacy' | 'nft'
 
 export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
 
@@ -157,7 +163,8 @@ export interface XtDrift {
 
 export interface XtChainSummary {
   readonly chain: string
-  readonly rules: number
+  /** Absent in flavour nft, where a count takes a request for each chain. */
+  readonly rules?: number
 }
 
 /**
