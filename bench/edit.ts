@@ -31,6 +31,7 @@ const config = resolveConfig({ manifests: folder, mode: 'ipvs' })
 const settings = new IpvsSettings({ config: config.ipvs, kernel: openModelKernel(), log })
 const options: ModeOptions = {
   formerChains: {},
+  flavour: 'legacy',
   config,
   kernel: {
     ...real,

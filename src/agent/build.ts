@@ -53,7 +53,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    leaveOthers: leavingOthers(name, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
+    leaveOthers: leavingOthers(mode, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
       manager.ready()
       milestones.emit('inForce')

@@ -1,8 +1,7 @@
 // The proxy modes that this agent knows. A new mode is a new folder in modes/ and one line here.
 import { KernelError, orRefusal } from '../errors.js'
-import type { ChainNames, CleanUpOptions, ModeKind } from '../engine/index.js'
+import type { ChainNames, CleanUpOptions, Mode, ModeKind } from '../engine/index.js'
 import { type Log, StateReporter } from '../log.js'
-import type { ProxyMode } from '../config/index.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
@@ -23,15 +22,21 @@ export const formerChains: ChainNames = Object.fromEntries(
  * Resolves with false while something is left. Never throws KernelError.
  */
 export function leavingOthers(
-  name: ProxyMode,
+  mode: Pick<Mode, 'name' | 'flavour'>,
   options: Omit<CleanUpOptions, 'chains'> & { readonly log: Log },
 ): () => Promise<boolean> {
-  const others = modeKinds.filter((kind) => kind.name !== name).map((kind) => leaving(kind, options))
+  const others = modeKinds.filter((kind) => isOther(kind, mode)).map((kind) => leaving(kind, options))
   return async () => {
     let isComplete = true
     for (const leave of others) if (!(await leave())) isComplete = false
     return isComplete
   }
+}
+
+/** In the flavour nft, iptables mode has the table of nftables mode. */
+function isOther({ name }: ModeKind, mode: Pick<Mode, 'name' | 'flavour'>): boolean {
+  if (name === 'nftables' && mode.name === 'iptables' && mode.flavour === 'nft') return false
+  return name !== mode.name
 }
 
 function leaving(

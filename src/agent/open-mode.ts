@@ -13,7 +13,7 @@ const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
   nftables: ['nftables', 'iptables'],
 }
 
-type Options = Omit<OpenModeOptions, 'formerChains'>
+type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'>
 
 /** A mode that this kernel cannot run. */
 interface UnavailableMode {
@@ -48,7 +48,7 @@ export async function openMode(options: Options): Promise<Mode> {
 async function open(name: ProxyMode, options: Options): Promise<Mode> {
   const kind = modeKinds.find((candidate) => candidate.name === name)
   if (kind === undefined) throw new BugError(`no mode is called ${name}`)
-  return await kind.open({ ...options, formerChains })
+  return await kind.open({ ...options, flavour: 'legacy', formerChains })
 }
 
 function reportFallback(

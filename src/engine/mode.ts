@@ -3,7 +3,7 @@ import type { Cidr, IpAddress, IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
-import type { Kernel, XtTableName } from '../kernel/index.js'
+import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import type { HealthCheck } from '../model/index.js'
@@ -35,6 +35,8 @@ export interface HealthCheckListeners {
 export interface ModeOptions {
   readonly config: Config
   readonly kernel: ModeKernel
+  /** The flavour in which the mode writes rules of x_tables. A mode without such rules ignores it. */
+  readonly flavour: XtFlavour
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -91,6 +93,8 @@ export interface OpenModeOptions extends ModeOptions {
 /** A proxy mode on a kernel that is ready for it. */
 export interface Mode {
   readonly name: ProxyMode
+  /** The flavour of its rules of x_tables; absent: it has none. */
+  readonly flavour?: XtFlavour
   /** The families that this kernel supports, IPv4 first. */
   readonly families: readonly IpFamily[]
   /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */

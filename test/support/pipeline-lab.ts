@@ -7,6 +7,7 @@ import {
   RouteCursor,
   VirtualServerCursor,
   viaductRouteProtocol,
+  type XtFlavour,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from '../../src/config/index.js'
@@ -32,6 +33,8 @@ export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
+  /** Of iptables mode. Default: legacy. */
+  readonly flavour?: XtFlavour
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
@@ -130,6 +133,7 @@ export class PipelineLab {
     const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
       formerChains,
+      flavour: options.flavour ?? 'legacy',
       config,
       events,
       kernel: this.kernel,
@@ -157,7 +161,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
+      leaveOthers: leavingOthers(mode, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
       clock: this.clock,

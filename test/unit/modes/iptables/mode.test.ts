@@ -35,6 +35,7 @@ function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
   const open = () =>
     openIptablesMode({
       formerChains,
+      flavour: 'legacy',
       config: resolveConfig({ manifests: 'none', mode: 'iptables', ...input }),
       kernel,
       node: new NodeTracker('here'),
