@@ -1,6 +1,7 @@
 #include "binding/xtables_wrap.h"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +97,15 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
   return result;
 }
 
+/// undefined: none.
+Napi::Value BarrierToValue(Napi::Env env, std::optional<xtables::Barrier>&& barrier) {
+  if (!barrier) return env.Undefined();
+  auto result = Napi::Object::New(env);
+  result.Set("rule", Napi::Number::New(env, barrier->rule));
+  result.Set("isPolicy", Napi::Boolean::New(env, barrier->is_policy));
+  return result;
+}
+
 /// As doubles, exact up to 2^53 packets.
 Napi::Value PacketsToValue(Napi::Env env, std::vector<xtables::Packets>&& chains) {
   auto result = Napi::Array::New(env, chains.size());
@@ -115,7 +125,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
       {InstanceMethod<&XtablesWrap::Load>("load"), InstanceMethod<&XtablesWrap::Stage>("stage"),
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
-       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Packets>("packets"),
+       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Barrier>("barrier"),
+       InstanceMethod<&XtablesWrap::Packets>("packets"),
        InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
@@ -182,6 +193,14 @@ Napi::Value XtablesWrap::Compare(const Napi::CallbackInfo& info) {
 Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<xtables::Chains>(
       info, {[](XtablesTable& table) { return table.ListChains(); }, ChainsToValue});
+}
+
+Napi::Value XtablesWrap::Barrier(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::Text("hook", XT_TABLE_MAXNAMELEN - 1)});
+  return slot.Fly<std::optional<xtables::Barrier>>(
+      info, {[hook = arguments.Text(0)](XtablesTable& table) { return table.FindBarrier(hook); },
+             BarrierToValue});
 }
 
 Napi::Value XtablesWrap::Packets(const Napi::CallbackInfo& info) {

@@ -193,6 +193,13 @@ Result<Chains> XtablesTable::ListChains() {
   return chains;
 }
 
+Result<std::optional<Barrier>> XtablesTable::FindBarrier(std::string_view hook) {
+  socket_.Trim();
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  return xtables::FindBarrier(there.value().image, hook);
+}
+
 Result<std::vector<Packets>> XtablesTable::CountPackets(std::span<const std::string> chains) {
   socket_.Trim();
   auto there = Read();

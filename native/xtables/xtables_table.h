@@ -7,10 +7,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
 #include "core/socket_calls.h"
+#include "xtables/barrier.h"
 #include "xtables/rule_encoder.h"
 #include "xtables/table_plan.h"
 #include "xtables/table_socket.h"
@@ -66,6 +68,8 @@ class XtablesTable {
   /// Reads the table and compares it with the desired content.
   Result<Drift> Compare();
   Result<Chains> ListChains();
+  /// FindBarrier() of the kernel's table. Does not use the desired content.
+  Result<std::optional<Barrier>> FindBarrier(std::string_view hook);
   /// Packet counts of these user chains, from one read of the table. Does not use the desired content: a
   /// second object can count while the first one writes. NB: names must be unique.
   Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);

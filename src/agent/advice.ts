@@ -1,5 +1,5 @@
 import { isConfigError, KernelError } from '../errors.js'
-import { isWithoutXtables } from '../host/index.js'
+import { isWithoutNftCompat, isWithoutXtables } from '../host/index.js'
 import { modeKinds } from './modes.js'
 
 /** One sentence about an error that ends the agent: the problem and its remedy. */
@@ -18,6 +18,8 @@ export function adviceOn(error: unknown): string {
 export function lackOf(error: KernelError): string | undefined {
   if (isWithoutXtables(error))
     return 'this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it'
+  if (isWithoutNftCompat(error))
+    return 'this kernel has no nft_compat: load it with "modprobe nft_compat", or run a kernel that has it'
   for (const kind of modeKinds) {
     const lack = kind.lackOf(error)
     if (lack !== undefined) return lack

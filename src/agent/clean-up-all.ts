@@ -1,9 +1,8 @@
 import type { Cidr } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import type { ModeKernel } from '../engine/index.js'
-import { describeNftLeftovers } from '../modes/shared/index.js'
 import { adviceOn } from './advice.js'
-import { formerChains, modeKinds } from './modes.js'
+import { formerChains, modeKinds, xtFlavours } from './modes.js'
 
 /** --cleanup: removes the leftovers of every mode, even after a failure of another mode. Never throws KernelError. */
 export async function cleanUpAll(
@@ -13,7 +12,9 @@ export async function cleanUpAll(
   const sentences: string[] = []
   const failures = new Set<string>()
   for (const { cleanUp } of modeKinds) {
-    const outcome = await orRefusal(() => cleanUp({ kernel, excludeCidrs, chains: formerChains }))
+    const outcome = await orRefusal(() =>
+      cleanUp({ kernel, excludeCidrs, flavours: xtFlavours, chains: formerChains }),
+    )
     if (outcome instanceof KernelError) {
       failures.add(adviceOn(outcome))
       continue
@@ -21,17 +22,6 @@ export async function cleanUpAll(
     if (outcome.text !== '') sentences.push(outcome.text)
     for (const failure of outcome.failures) failures.add(failure)
   }
-  const leftovers = await findNftLeftovers(kernel, failures)
   const failed = [...failures].map((failure) => `failed: ${failure}`)
-  return { text: [...sentences, ...failed, ...leftovers].join('; '), isComplete: failures.size === 0 }
-}
-
-/** Leftovers in nf_tables. They are only reported, because other programs have rules in those tables. */
-async function findNftLeftovers(
-  { nftChains }: ModeKernel,
-  failures: Set<string>,
-): Promise<readonly string[]> {
-  const leftovers = await orRefusal(() => describeNftLeftovers(nftChains, formerChains))
-  if (leftovers instanceof KernelError) failures.add(leftovers.message)
-  return typeof leftovers === 'string' ? [leftovers] : []
+  return { text: [...sentences, ...failed].join('; '), isComplete: failures.size === 0 }
 }

@@ -1,6 +1,7 @@
 // The proxy modes that this agent knows. A new mode is a new folder in modes/ and one line here.
 import { KernelError, orRefusal } from '../errors.js'
 import type { ChainNames, CleanUpOptions, Mode, ModeKind } from '../engine/index.js'
+import type { XtFlavour } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
@@ -17,15 +18,20 @@ export const formerChains: ChainNames = Object.fromEntries(
   ]),
 )
 
+export const xtFlavours: readonly XtFlavour[] = ['legacy', 'nft']
+
 /**
- * Removes the leftovers of the other modes, even after a failure of one of them. Logs the removed objects, and each failure once.
- * Resolves with false while something is left. Never throws KernelError.
+ * Removes what other modes, and the mode itself in the other flavour, left, even after a failure of one of them. Logs the removed
+ * objects, and each failure once. Resolves with false while something is left. Never throws KernelError.
  */
 export function leavingOthers(
   mode: Pick<Mode, 'name' | 'flavour'>,
-  options: Omit<CleanUpOptions, 'chains'> & { readonly log: Log },
+  options: Omit<CleanUpOptions, 'chains' | 'flavours'> & { readonly log: Log },
 ): () => Promise<boolean> {
-  const others = modeKinds.filter((kind) => isOther(kind, mode)).map((kind) => leaving(kind, options))
+  const others = modeKinds.flatMap((kind) => {
+    const flavours = leftFlavours(kind, mode)
+    return flavours === undefined ? [] : [leaving(kind, { ...options, flavours })]
+  })
   return async () => {
     let isComplete = true
     for (const leave of others) if (!(await leave())) isComplete = false
@@ -33,10 +39,15 @@ export function leavingOthers(
   }
 }
 
-/** In the flavour nft, iptables mode has the table of nftables mode. */
-function isOther({ name }: ModeKind, mode: Pick<Mode, 'name' | 'flavour'>): boolean {
-  if (name === 'nftables' && mode.name === 'iptables' && mode.flavour === 'nft') return false
-  return name !== mode.name
+/** The flavours in which the objects of this kind are leftovers; undefined: the mode that runs needs the objects. */
+function leftFlavours(
+  { name }: ModeKind,
+  mode: Pick<Mode, 'name' | 'flavour'>,
+): readonly XtFlavour[] | undefined {
+  // iptables mode removes former chains of its own flavour with its first write. In the flavour nft it has the table of nftables mode.
+  if (name === 'nftables' && mode.name === 'iptables' && mode.flavour === 'nft') return undefined
+  if (name !== mode.name) return xtFlavours
+  return name === 'iptables' ? xtFlavours.filter((flavour) => flavour !== mode.flavour) : undefined
 }
 
 function leaving(

@@ -2,8 +2,11 @@
 import type { ProxyMode } from '../config/index.js'
 import { BugError, ConfigError, KernelError } from '../errors.js'
 import { nodeReference } from '../event.js'
-import type { Mode, OpenModeOptions } from '../engine/index.js'
+import type { Mode, ModeKind, OpenModeOptions } from '../engine/index.js'
+import { type ChosenFlavour, isWithoutNftCompat, isWithoutXtables, otherFlavour } from '../host/index.js'
+import type { XtFlavour } from '../kernel/index.js'
 import { adviceOn, lackOf } from './advice.js'
+import { findFlavour } from './find-flavour.js'
 import { formerChains, modeKinds } from './modes.js'
 
 /** The modes to try for each configured mode, in order. */
@@ -18,46 +21,74 @@ type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'>
 /** A mode that this kernel cannot run. */
 interface UnavailableMode {
   readonly name: ProxyMode
+  /** undefined: the mode has no rules of x_tables. */
+  readonly flavour: XtFlavour | undefined
   readonly error: unknown
 }
 
 /**
- * Prepares the kernel for the configured mode. If that mode is unavailable and `modeFallback` is set, opens the first available
- * fallback, with one warning and one Event. Throws ConfigError or KernelError if no mode is available, or if a mode fails for
- * another reason.
+ * Prepares the kernel for the configured mode, in the flavour of x_tables that the node uses. If that mode is unavailable and
+ * `modeFallback` is set, opens it in the other flavour, or else the first available fallback, with one warning and one Event. Throws
+ * ConfigError or KernelError if no mode is available, or if a mode fails for another reason.
  */
 export async function openMode(options: Options): Promise<Mode> {
   const { mode: configured, modeFallback } = options.config
+  const chosen = await findFlavour(options)
   const unavailable: UnavailableMode[] = []
   for (const name of candidates[configured]) {
-    try {
-      const mode = await open(name, options)
-      if (unavailable.length > 0) reportFallback(mode, unavailable, options)
-      return mode
-    } catch (error) {
-      if (!modeFallback || !isUnavailable(error)) throw error
-      unavailable.push({ name, error })
+    const kind = kindOf(name)
+    for (const flavour of flavoursToTry(kind, chosen.flavour)) {
+      try {
+        const mode = await kind.open({ ...options, flavour, formerChains })
+        reportFlavour(mode, chosen, options)
+        if (unavailable.length > 0) reportFallback(mode, unavailable, options)
+        return mode
+      } catch (error) {
+        if (!modeFallback || !isUnavailable(error)) throw error
+        unavailable.push({ name, flavour: kind.flavours.length === 0 ? undefined : flavour, error })
+        if (!concernsFlavour(error)) break
+      }
     }
   }
   const [first, second] = unavailable
   if (second === undefined) throw first?.error
-  const reasons = unavailable.map(({ name, error }) => `${name}: ${adviceOn(error)}`)
+  const reasons = unavailable.map((one) => `${one.name}${inFlavour(one)}: ${adviceOn(one.error)}`)
   throw new ConfigError('', `no mode can run here: ${reasons.join('; ')}`)
 }
 
-async function open(name: ProxyMode, options: Options): Promise<Mode> {
+function kindOf(name: ProxyMode): ModeKind {
   const kind = modeKinds.find((candidate) => candidate.name === name)
   if (kind === undefined) throw new BugError(`no mode is called ${name}`)
-  return await kind.open({ ...options, flavour: 'legacy', formerChains })
+  return kind
+}
+
+/** The flavours in which the mode can run, the chosen one first. A mode without rules of x_tables is opened once. */
+function flavoursToTry({ flavours }: ModeKind, chosen: XtFlavour): readonly XtFlavour[] {
+  if (flavours.length === 0) return [chosen]
+  return [chosen, otherFlavour(chosen)].filter((flavour) => flavours.includes(flavour))
+}
+
+/** The legacy flavour has no name, as the modes of kube-proxy have none. */
+function inFlavour({ flavour }: { readonly flavour?: XtFlavour | undefined }): string {
+  return flavour === 'nft' ? ' in the flavour nft' : ''
+}
+
+function reportFlavour({ flavour }: Mode, chosen: ChosenFlavour, { log }: Options): void {
+  if (flavour === undefined) return
+  const reason =
+    flavour === chosen.flavour ? chosen.reason : `the mode cannot run in the flavour ${chosen.flavour}`
+  log.info('Flavour of iptables chosen', { flavour, reason })
 }
 
 function reportFallback(
-  { name }: Mode,
+  mode: Mode,
   unavailable: readonly UnavailableMode[],
   { log, events, node }: Options,
 ): void {
-  const reasons = unavailable.map((one) => `${one.name} mode cannot run here: ${adviceOn(one.error)}`)
-  const note = `${name} mode runs instead: ${reasons.join('; ')}`
+  const reasons = unavailable.map(
+    (one) => `${one.name} mode${inFlavour(one)} cannot run here: ${adviceOn(one.error)}`,
+  )
+  const note = `${mode.name} mode${inFlavour(mode)} runs instead: ${reasons.join('; ')}`
   log.warn(`Proxy mode falls back: ${note}`)
   events.record({
     type: 'Warning',
@@ -75,4 +106,9 @@ function reportFallback(
 function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError) return lackOf(error) !== undefined
   return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
+}
+
+/** The kernel lacks what one flavour of x_tables needs. */
+function concernsFlavour(error: unknown): boolean {
+  return error instanceof KernelError && (isWithoutXtables(error) || isWithoutNftCompat(error))
 }

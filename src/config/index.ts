@@ -5,7 +5,7 @@
 // Read next: setting.ts (one row) and settings.ts (the table); resolve-config.ts; then cli/ (arguments) and agent.ts.
 export type { Config, ConfigInput, ServersConfig } from './settings.js'
 export type { ClientConfig, ClientConnection, ConntrackConfig, IpvsConfig } from './settings.js'
-export type { LoggingFormat, VipBinding } from './settings-agent.js'
+export type { IptablesFlavour, LoggingFormat, VipBinding } from './settings-agent.js'
 export type { ProxyMode } from './settings-traffic.js'
 export { settings } from './settings.js'
 export type { AnySetting, Flag } from './setting.js'

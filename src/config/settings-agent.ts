@@ -8,6 +8,8 @@ import { formatListenAddress, listenAddress } from './listen-address.js'
 import * as t from './value-types.js'
 
 export type VipBinding = 'routes' | 'addresses'
+/** The setting of the flavour of x_tables; `auto`: the flavour that the node uses. */
+export type IptablesFlavour = 'auto' | 'nft' | 'legacy'
 export type LoggingFormat = 'json' | 'text'
 
 /** A path; blank: none. */
@@ -91,6 +93,13 @@ const vipBinding = viaductSetting('vipBinding', t.text, 'routes', {
   metavar: 'HOW',
   help: 'how VIPs become local: routes or addresses',
   resolve: oneOf<VipBinding>('routes', 'addresses'),
+})
+
+const iptablesFlavour = viaductSetting('iptablesFlavour', t.text, 'auto', {
+  flag: 'iptables-flavour',
+  metavar: 'FLAVOUR',
+  help: 'tables for the rules of iptables and ipvs mode: nft (those of iptables-nft), legacy, or auto (those that this node uses)',
+  resolve: oneOf<IptablesFlavour>('auto', 'nft', 'legacy'),
 })
 
 const client = [
@@ -329,6 +338,7 @@ const leaked = [
 export const agentSettings = [
   ...task,
   modeFallback,
+  iptablesFlavour,
   vipBinding,
   setting(
     'featureGates',

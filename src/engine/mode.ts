@@ -35,7 +35,7 @@ export interface HealthCheckListeners {
 export interface ModeOptions {
   readonly config: Config
   readonly kernel: ModeKernel
-  /** The flavour in which the mode writes rules of x_tables. A mode without such rules ignores it. */
+  /** The flavour in which the mode writes rules of x_tables: one of `ModeKind.flavours`. A mode without such rules ignores it. */
   readonly flavour: XtFlavour
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
@@ -61,6 +61,8 @@ export interface CleanUpOptions {
   readonly excludeCidrs: readonly Cidr[]
   /** Chains of all modes. */
   readonly chains: ChainNames
+  /** The flavours of x_tables whose chains are removed. */
+  readonly flavours: readonly XtFlavour[]
 }
 
 /** The result of a clean-up. */
@@ -77,6 +79,8 @@ export interface ModeKind {
   readonly name: ProxyMode
   /** Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it lacks a feature that the mode needs. */
   readonly open: (options: OpenModeOptions) => Promise<Mode>
+  /** The flavours of x_tables in which the mode can run; empty: it has no rules of x_tables. */
+  readonly flavours: readonly XtFlavour[]
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
   /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */

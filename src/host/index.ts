@@ -1,11 +1,20 @@
 // In: the configuration, the kernel. Out: the machine's kernel settings; facts about its kernel and its network interfaces.
 // Never: Services, proxy modes, the objects that a mode programs.
 // Owner of: nothing. Each call reads the machine again.
-// Read next: kernel-settings.ts, conntrack-settings.ts, find-xtables.ts, machine-addresses.ts.
+// Read next: kernel-settings.ts, conntrack-settings.ts, iptables-flavour.ts, find-xtables.ts, machine-addresses.ts.
 export { setConntrack } from './conntrack-settings.js'
 export { findFamilies } from './families.js'
 export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'
 export { countCpus } from './cpus.js'
+export {
+  type ChosenFlavour,
+  chooseFlavour,
+  flavourContradiction,
+  type FlavourSigns,
+  kubeletSigns,
+  otherFlavour,
+} from './iptables-flavour.js'
+export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 export { inOrder } from './in-order.js'
 export {
   type KernelSetting,

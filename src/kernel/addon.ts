@@ -3,6 +3,7 @@
 // in: do not change them until the promise settles. A failed call rejects with RawError.
 import type { Layouts } from './layouts.js'
 import type { LookFinding } from './look/kernel-look.js'
+import type { XtBarrier } from './xtables/xtables.js'
 
 /** Failures are FailureRecords, ascending by index; `text` holds their texts. */
 export interface RawOutcome {
@@ -177,6 +178,8 @@ export interface RawXtablesTable {
   compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
+  /** Of a built-in chain, by name. undefined: none. */
+  barrier(hook: string): Promise<XtBarrier | undefined>
   /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
   packets(chains: Uint8Array): Promise<readonly Float64Array[]>
   /** From now on no `apply` waits for the lock, not even the one in flight. May be called at any time. */

@@ -23,8 +23,9 @@ import { RealXtables } from './xtables/real-xtables.js'
 import { CallCounts, toKernelError } from './request-queue.js'
 import type { Routes } from './route/routes.js'
 import type { Sysctl } from './system/sysctl.js'
+import { findNftBarrier } from './xtables/nft/barrier.js'
 import { NftXtables } from './xtables/nft/nft-xtables.js'
-import type { XtFlavour, XtTableName, Xtables } from './xtables/xtables.js'
+import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables/xtables.js'
 
 /** The parts of the kernel that Viaduct programs. */
 export interface Kernel {
@@ -40,6 +41,11 @@ export interface Kernel {
   xtables(family: IpFamily, table: XtTableName, flavour?: XtFlavour): Xtables
   /** The tables that exist in a flavour, by default legacy. Opening another legacy table would create it. Throws KernelError. */
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
+  /**
+   * The first barrier of a built-in chain of an existing table, of any program. undefined: packets can pass, or the kernel has no such
+   * chain. Throws KernelError. NB: a request for a legacy table that does not exist would create it.
+   */
+  findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
   /** The look at these families. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
@@ -85,6 +91,16 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const nftChains = new RealNftChains(addon, calls)
   const nftables = new RealNftables(addon, calls)
   const xtables = new Map<string, RealXtables>()
+  let isHurried = false
+  const legacyTable = (family: IpFamily, table: XtTableName): RealXtables => {
+    const key = describeXtTable(family, table)
+    const known = xtables.get(key)
+    if (known !== undefined) return known
+    const made = new RealXtables(addon, { family, table }, calls)
+    if (isHurried) made.hurry()
+    xtables.set(key, made)
+    return made
+  }
   const nftXtables = new Map<string, NftXtables>()
   const nftTable = (family: IpFamily, table: XtTableName): NftXtables => {
     const key = describeXtTable(family, table)
@@ -93,7 +109,6 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     return made
   }
   const looks = new Map<string, RealKernelLook>()
-  let isHurried = false
   return {
     ipvs,
     routes,
@@ -104,16 +119,12 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     nftables,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
-    xtables: (family, table, flavour = 'legacy') => {
-      if (flavour === 'nft') return nftTable(family, table)
-      const key = describeXtTable(family, table)
-      const known = xtables.get(key)
-      if (known !== undefined) return known
-      const made = new RealXtables(addon, { family, table }, calls)
-      if (isHurried) made.hurry()
-      xtables.set(key, made)
-      return made
-    },
+    xtables: (family, table, flavour = 'legacy') =>
+      flavour === 'nft' ? nftTable(family, table) : legacyTable(family, table),
+    findBarrier: async (place, flavour) =>
+      flavour === 'nft'
+        ? await findNftBarrier(nftables, place)
+        : await legacyTable(place.family, place.table).barrier(place.hook),
     activeTables: async (family, flavour = 'legacy') =>
       flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
     look: (families) => {

@@ -3,7 +3,14 @@
 import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
-import type { XtFlavour, Xtables, XtTableName } from '../../src/kernel/xtables/xtables.js'
+import { findNftBarrier } from '../../src/kernel/xtables/nft/barrier.js'
+import type {
+  XtBarrier,
+  XtFlavour,
+  XtHookPlace,
+  Xtables,
+  XtTableName,
+} from '../../src/kernel/xtables/xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'
@@ -57,6 +64,7 @@ export interface ModelKernel {
   xtables(family: IpFamily, table: XtTableName, flavour: XtFlavour): Xtables
   xtables(family: IpFamily, table: XtTableName, flavour?: 'legacy'): ModelXtables
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
+  findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
   look(families: readonly IpFamily[]): ModelKernelLook
   /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
@@ -125,6 +133,10 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     xtables: table,
     activeTables: async (family, flavour = 'legacy') =>
       flavour === 'nft' ? await listNftTables(family, nftables) : xtNamespace.active(family),
+    findBarrier: async (place, flavour) =>
+      flavour === 'nft'
+        ? await findNftBarrier(nftables, place)
+        : await table(place.family, place.table).barrier(place.hook),
     time,
     look: (families) => {
       const key = families.join()

@@ -24,6 +24,8 @@ export class ModelXtTable {
   #chains: Map<string, readonly XtRule[]>
   /** Number of whole-table replacements by all programs. */
   writes = 0
+  /** Policies of built-in chains; absent: ACCEPT. Tests set them. */
+  readonly policies = new Map<string, 'ACCEPT' | 'DROP'>()
   /** Packets that matched each rule of a chain, by chain name; absent: none. Tests set them. */
   readonly counted = new Map<string, readonly number[]>()
   readonly #texts = new WeakMap<XtRule, string>()
@@ -84,7 +86,8 @@ export class ModelXtTable {
   /** The table as iptables-save prints it, without counters. */
   save(): string {
     const lines = [`*${this.table}`]
-    for (const chain of this.#chains.keys()) lines.push(`:${chain} ${this.isHook(chain) ? 'ACCEPT' : '-'}`)
+    for (const chain of this.#chains.keys())
+      lines.push(`:${chain} ${this.isHook(chain) ? (this.policies.get(chain) ?? 'ACCEPT') : '-'}`)
     for (const [chain, rules] of this.#chains)
       for (const rule of rules) lines.push(`-A ${chain} ${this.text(rule)}`)
     return [...lines, 'COMMIT', ''].join('\n')

@@ -6,8 +6,10 @@ import { closedError } from '../../src/kernel/request-queue.js'
 import { encodeXtBatch } from '../../src/kernel/xtables/encode.js'
 import type {
   XtApplyOptions,
+  XtBarrier,
   XtChainSummary,
   XtDrift,
+  XtHook,
   XtKeptChain,
   XtOp,
   XtOutcome,
@@ -50,6 +52,11 @@ function matches(pattern: string, name: string, isEmpty: boolean): boolean {
 /** net/netfilter/x_tables.c xt_check_proc_name(): the name of a `recent` list is a file name. */
 function refusedRecent({ recent }: XtRule): number | undefined {
   return recent?.list === '.' || recent?.list === '..' ? EINVAL : undefined
+}
+
+/** Whether the rule drops or rejects every packet. */
+function isBarrier({ target, comment: _, ...matches }: XtRule): boolean {
+  return (target.kind === 'drop' || target.kind === 'reject') && Object.keys(matches).length === 0
 }
 
 /** A client of one table. Several clients of a table are several programs, or one program before and after a restart. */
@@ -144,6 +151,15 @@ export class ModelXtables implements Xtables {
     return [...this.kernel.chains]
       .filter(([chain]) => !this.kernel.isHook(chain))
       .map(([chain, rules]) => ({ chain, rules: rules.length }))
+  }
+
+  /** `Kernel.findBarrier` of the legacy table. */
+  async barrier(hook: XtHook): Promise<XtBarrier | undefined> {
+    this.#enter('barrier')
+    const rules = this.kernel.chains.get(hook) ?? []
+    const rule = rules.findIndex((each) => isBarrier(each))
+    if (rule >= 0) return { rule, isPolicy: false }
+    return this.kernel.policies.get(hook) === 'DROP' ? { rule: rules.length, isPolicy: true } : undefined
   }
 
   async packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {

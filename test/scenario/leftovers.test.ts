@@ -464,10 +464,9 @@ describe('--cleanup', () => {
     })
   }
 
-  it('continues with the other family, and with iptables-nft, if a table of nftables mode fails', async () => {
+  it('continues with the other family if a table of nftables mode fails', async () => {
     const kernel = openModelKernel()
     const { chains } = kernel.nftChains
-    chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
     chains.ipv6 = [{ table: 'kube-proxy', chain: 'services' }]
     const discard = kernel.nftChains.discardTable.bind(kernel.nftChains)
     kernel.nftChains.discardTable = async (family, table) => {
@@ -477,9 +476,6 @@ describe('--cleanup', () => {
     }
     const { text, isComplete } = await cleanUpAll(kernel, [])
     assert.ok(!isComplete)
-    assert.match(
-      text,
-      /removed the table kube-proxy of nf_tables in IPv6; failed: .*EBUSY.*; nf_tables has chains/u,
-    )
+    assert.match(text, /removed the table kube-proxy of nf_tables in IPv6; failed: .*EBUSY$/u)
   })
 })

@@ -1,12 +1,12 @@
-// nftables mode over time: first sync, changes, drift, restarts, and other owners of the table.
+// nftables mode over time: first sync, changes, restarts, refusals.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { type NfOp, NfElements, packFields } from '../../src/kernel/index.js'
+import { NfElements, packFields } from '../../src/kernel/index.js'
 import { schemaOf } from '../../src/modes/nft-table/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
-import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
+import { endpointsOf, find, NftModeLab, nftLines } from '../support/nft-mode-lab.js'
 import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip } from '../support/pipeline-lab.js'
 import { cidr } from '../support/routes.js'
@@ -14,24 +14,11 @@ import { cidr } from '../support/routes.js'
 const listed: ObjectEvent = { type: 'listed' }
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
 const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
-const ours = { family: 'ipv4', table: 'kube-proxy' } as const
 
 async function started(...events: readonly ObjectEvent[]): Promise<NftModeLab> {
   const lab = new NftModeLab()
   await lab.deliver(...events, synced)
   return lab
-}
-
-/** Lines of the IPv4 table with all of these texts. */
-function find(lab: NftModeLab, ...texts: readonly string[]): readonly string[] {
-  const lines = nftLines(lab.namespace).filter((line) => line.includes(' ip kube-proxy'))
-  return lines.filter((line) => texts.every((text) => line.includes(text)))
-}
-
-function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
-  return find(lab, 'add element', ' service-endpoints ', vip)
-    .map((line) => / : ([\d.]+) /u.exec(line)?.[1] ?? '')
-    .toSorted()
 }
 
 function networks(...texts: readonly string[]): ObjectEvent {
@@ -247,196 +234,6 @@ describe('a large first sync', () => {
   })
 })
 
-describe('another program', () => {
-  const { services } = schemaOf('ipv4')
-  const key = (vip: string): Uint8Array => packFields(services.counts.key, [vip, 6, 80])
-  const count = (vip: string, number: number): NfElements =>
-    new NfElements(services.counts).add(key(vip), { data: Uint8Array.from([0, number]) })
-  const changes: readonly { readonly name: string; readonly ops: readonly NfOp[] }[] = [
-    { name: 'deletes the table', ops: [{ op: 'delete-table', table: ours }] },
-    { name: 'deletes the rules of the table', ops: [{ op: 'flush-table', table: ours }] },
-    {
-      name: 'deletes the rules of a chain',
-      ops: [{ op: 'flush-chain', chain: { ...ours, chain: 'services' } }],
-    },
-    { name: 'empties a set', ops: [{ op: 'flush-set', set: services.endpoints }] },
-    {
-      name: 'deletes an element',
-      ops: [{ op: 'delete-elements', elements: count('10.96.0.1', 2) }],
-    },
-    {
-      name: 'adds an element',
-      ops: [{ op: 'add-elements', elements: new NfElements(services.rejected).add(key('10.96.0.9')) }],
-    },
-    {
-      name: 'changes the data of an element',
-      ops: [
-        { op: 'delete-elements', elements: count('10.96.0.1', 2) },
-        { op: 'add-elements', elements: count('10.96.0.1', 1) },
-      ],
-    },
-    {
-      name: 'adds a rule',
-      ops: [
-        {
-          op: 'insert-rule',
-          rule: { ...ours, chain: 'services', expressions: [{ kind: 'counter', bytes: 0, packets: 0 }] },
-        },
-      ],
-    },
-  ]
-  for (const { name, ops } of changes) {
-    it(`${name}: it is restored at once`, async () => {
-      const lab = await started(...web, ...shop)
-      await lab.clock.advance(1000)
-      const before = nftLines(lab.namespace)
-      await lab.asOther(...ops)
-      assert.notDeepEqual(nftLines(lab.namespace), before)
-      await lab.clock.advance(500)
-      assert.deepEqual(nftLines(lab.namespace), before)
-      assert.ok(lab.log.find('info', 'Kernel state differs and is repaired').length > 0)
-      await lab.stop()
-    })
-  }
-
-  it('changes the table while it cannot be watched: the comparison once a sync period restores it', async () => {
-    const kernel = openModelKernel()
-    kernel.nftables.watch = () => {
-      throw new Error('replaced below')
-    }
-    const refused = await kernel.nftables.elements(services.counts).catch((error: unknown) => error)
-    kernel.nftables.watch = () => {
-      throw refused
-    }
-    const lab = new NftModeLab({ kernel })
-    await lab.deliver(...web, synced)
-    assert.equal(lab.log.find('warn', 'nf_tables cannot be watched').length, 1)
-    const before = nftLines(lab.namespace)
-    await lab.asOther({ op: 'delete-table', table: ours })
-    await lab.clock.advance(15_000)
-    assert.notDeepEqual(nftLines(lab.namespace), before)
-    await lab.clock.advance(15_000)
-    assert.deepEqual(nftLines(lab.namespace), before)
-    await lab.stop()
-  })
-
-  it('changes its own tables a hundred times a second: nothing of ours is read or written', async () => {
-    const lab = await started(...web)
-    await lab.clock.advance(1000)
-    const { writes } = lab
-    const reads = countReads(lab)
-    const other = { family: 'ipv4', table: 'other' } as const
-    for (let round = 0; round < 500; round++) {
-      await lab.asOther({ op: 'add-table', table: other })
-      await lab.asOther({ op: 'delete-table', table: other })
-      await lab.clock.advance(10)
-    }
-    await lab.clock.advance(60_000)
-    assert.deepEqual([lab.writes - writes, reads()], [0, 0])
-    await lab.stop()
-  })
-
-  it('changes our table all the time: two repairs a second', async () => {
-    const lab = await started(...web)
-    await lab.clock.advance(1000)
-    const { writes } = lab
-    for (let round = 0; round < 100; round++) {
-      await lab.asOther(
-        { op: 'flush-set', set: services.masqueraded },
-        { op: 'flush-set', set: services.endpoints },
-      )
-      await lab.clock.advance(50)
-    }
-    assert.ok(lab.writes - writes <= 12, String(lab.writes - writes))
-    await lab.clock.advance(500)
-    assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])
-    await lab.stop()
-  })
-
-  it('at rest, full comparisons read nothing but the generation', async () => {
-    const lab = await started(...web)
-    await lab.clock.advance(31_000)
-    const reads = countReads(lab)
-    await lab.deliver(...shop)
-    await lab.clock.advance(120_000)
-    assert.equal(reads(), 0)
-    await lab.stop()
-  })
-})
-
-/** Counts the listings of sets, elements, chains and rules from now on. */
-function countReads(lab: NftModeLab): () => number {
-  const { nftables } = lab.kernel
-  let reads = 0
-  for (const name of ['elements', 'sets', 'chains', 'rules'] as const) {
-    const read: (...words: never[]) => Promise<unknown> = nftables[name].bind(nftables)
-    Object.assign(nftables, {
-      [name]: async (...words: never[]) => {
-        reads++
-        return await read(...words)
-      },
-    })
-  }
-  return () => reads
-}
-
-describe('a table that has another owner', () => {
-  it("is kube-proxy's, with another layout: it stays while objects are unknown, then one transaction replaces it", async () => {
-    const lab = new NftModeLab()
-    await lab.asOther(...kubeProxyTable)
-    const before = find(lab, '')
-    await lab.deliver(...web, listed)
-    for (const line of before) assert.ok(find(lab, '').includes(line), line)
-    await lab.deliver(synced)
-    const fresh = await started(...web)
-    const content = (of: NftModeLab): readonly string[] =>
-      find(of, '').filter((line) => !line.startsWith('add table'))
-    assert.deepEqual(content(lab), content(fresh))
-    await Promise.all([lab.stop(), fresh.stop()])
-  })
-
-  it('with the flag owner: it is reported once, and stays as it is', async () => {
-    const lab = new NftModeLab()
-    const other = new NftModeLab({ nftNamespace: lab.namespace })
-    await other.kernel.nftables.apply([{ op: 'add-table', table: { ...ours, flags: ['owner'] } }])
-    await lab.deliver(...web, synced)
-    await lab.clock.advance(120_000)
-    const table = lab.namespace.tables.ipv4.get('kube-proxy')
-    assert.deepEqual([table?.chains.size, table?.sets.size], [0, 0])
-    assert.equal(lab.log.find('error', 'Network programming failed').length, 1)
-    assert.match(lab.log.find('error', 'Network programming failed')[0]?.message ?? '', /IPv4.*EPERM|owner/u)
-    await other.kernel.nftables.close()
-    await lab.clock.advance(60_000)
-    assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])
-    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
-    await lab.stop()
-  })
-})
-
-/** A part of kube-proxy's own table for nftables mode: the objects whose types differ from ours, and base chains that use them. */
-const kubeProxyTable: readonly NfOp[] = [
-  { op: 'add-table', table: { ...ours, comment: 'rules for kube-proxy' } },
-  ...(['service-ips', 'no-endpoint-services', 'firewall-ips'] as const).map((name): NfOp => ({
-    op: 'add-set',
-    set: { ...ours, set: name, key: ['ipv4_addr', 'inet_proto', 'inet_service'], data: 'verdict' },
-  })),
-  { op: 'add-set', set: { ...ours, set: 'cluster-ips', key: ['ipv4_addr'], comment: 'Active ClusterIPs' } },
-  { op: 'add-chain', chain: { ...ours, chain: 'services' } },
-  { op: 'add-chain', chain: { ...ours, chain: 'service-ULMVA6XW-default/web/tcp/' } },
-  {
-    op: 'add-chain',
-    chain: { ...ours, chain: 'nat-prerouting', hook: { type: 'nat', hook: 'prerouting', priority: -100 } },
-  },
-  {
-    op: 'add-rule',
-    rule: {
-      ...ours,
-      chain: 'nat-prerouting',
-      expressions: [{ kind: 'immediate', to: 0, data: { verdict: { code: 'jump', chain: 'services' } } }],
-    },
-  },
-]
-
 /** The value of a metric for IPv4; 0 without one. */
 async function metric(lab: NftModeLab, name: string): Promise<number> {
   const text = await lab.registry.metrics()
@@ -453,6 +250,22 @@ describe('what metrics count', () => {
     assert.equal(await metric(lab, 'viaduct_nftables_transaction_seconds_count'), 2)
     assert.equal(await metric(lab, 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total'), 0)
     assert.equal(await metric(lab, 'viaduct_ledger_objects'), 2)
+    await lab.stop()
+  })
+
+  // They counted as partial syncs.
+  it('the retries of a full sync as full syncs', async () => {
+    const lab = new NftModeLab()
+    lab.kernel.nftables.plan = { transactionFault: () => constants.errno.ENOMEM }
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(10_000)
+    lab.kernel.nftables.plan = {}
+    await lab.clock.advance(31_000)
+    assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])
+    assert.ok((await metric(lab, 'kubeproxy_sync_full_proxy_rules_duration_seconds_count')) > 2)
+    assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 0)
+    await lab.deliver(...shop)
+    assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 1)
     await lab.stop()
   })
 })

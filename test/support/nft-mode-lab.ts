@@ -42,6 +42,19 @@ export class NftModeLab extends PipelineLab {
   }
 }
 
+/** Lines of the IPv4 table with all of these texts. */
+export function find(lab: NftModeLab, ...texts: readonly string[]): readonly string[] {
+  const lines = nftLines(lab.namespace).filter((line) => line.includes(' ip kube-proxy'))
+  return lines.filter((line) => texts.every((text) => line.includes(text)))
+}
+
+/** IPv4 addresses of the endpoints in the map `service-endpoints`, sorted. */
+export function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
+  return find(lab, 'add element', ' service-endpoints ', vip)
+    .map((line) => / : ([\d.]+) /u.exec(line)?.[1] ?? '')
+    .toSorted()
+}
+
 /** All that the tables of both families hold, as sorted commands: equal states are equal lists. */
 export function nftLines(namespace: ModelNftNamespace): readonly string[] {
   return (['ipv4', 'ipv6'] as const).flatMap((family) => linesOf(namespace, family)).toSorted()

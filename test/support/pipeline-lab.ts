@@ -33,7 +33,7 @@ export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
-  /** Of iptables mode. Default: legacy. */
+  /** The flavour of iptables mode; legacy by default. */
   readonly flavour?: XtFlavour
   readonly vipBinding?: VipBinding
   readonly scheduler?: string

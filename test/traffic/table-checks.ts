@@ -1,4 +1,5 @@
 // Tests whether a check of the traffic table holds. A check that does not hold returns a sentence with what was seen instead.
+import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ProbeOutcome, Prober } from '../support/probes.js'
 import {
@@ -16,8 +17,11 @@ import {
 import type { Place } from './table/world.js'
 
 export interface Probers {
-  prober(place: Place): Prober
+  prober(place: Place): Probes
 }
+
+/** The operations of a prober that the checks need. */
+type Probes = Pick<Prober, 'probe' | 'ask' | 'stray' | 'exchange'>
 
 export interface Patience {
   /** How long silence must last to count as dropped. */
@@ -63,27 +67,39 @@ function limitOf({ expect }: FlowCheck | AskCheck, { silenceMs, answerMs }: Pati
 }
 
 async function flowProblem(
-  prober: Prober,
+  prober: Probes,
   check: FlowCheck,
   patience: Patience,
 ): Promise<string | undefined> {
   const { expect } = check
   const target = { ...check.to, ...check.source }
   const missing = new Set(expect.kind === 'answer' ? expect.by : [])
+  const round = Math.max(1, missing.size)
   const tries = Math.max(1, missing.size * roundsPerServer)
-  for (let count = 0; count < tries; count++) {
+  for (let count = 1; count <= tries; count++) {
+    const started = performance.now()
     const outcome = await prober.probe(target, limitOf(check, patience))
     const problem = outcomeProblem(check, outcome)
     if (problem !== undefined) return problem
     if (outcome.kind === 'answer') missing.delete(outcome.by)
-    if (missing.size === 0 && count + 1 >= Math.min(tries, 2)) return undefined
+    if (missing.size === 0 && count >= Math.min(tries, 2)) return undefined
+    if (missing.size > 0 && count % round === 0) await loseStep(performance.now() - started)
   }
   return missing.size === 0
     ? undefined
     : `expected ${describeExpectation(expect)}; in ${tries} connections never ${[...missing].join(', ')}`
 }
 
-async function askProblem(prober: Prober, check: AskCheck, patience: Patience): Promise<string | undefined> {
+/**
+ * Pauses for a random time of up to two probes. A server that chooses in turns (IPVS round robin) may be shared by two checks that run
+ * side by side. While they take turns too, each of them always meets the same of two servers.
+ */
+async function loseStep(probeMs: number): Promise<void> {
+  const pauseMs = randomInt(2 + Math.floor(2 * probeMs))
+  if (pauseMs > 0) await pause(pauseMs)
+}
+
+async function askProblem(prober: Probes, check: AskCheck, patience: Patience): Promise<string | undefined> {
   const outcome = await prober.ask(check.session, { ...check.to, ...check.source }, limitOf(check, patience))
   return outcomeProblem(check, outcome)
 }
@@ -105,7 +121,7 @@ function describeOutcome(outcome: ProbeOutcome): string {
 }
 
 async function affinityProblem(
-  prober: Prober,
+  prober: Probes,
   { to, by }: AffinityCheck,
   { answerMs }: Patience,
 ): Promise<string | undefined> {
@@ -122,7 +138,7 @@ async function affinityProblem(
 }
 
 async function expiryProblem(
-  prober: Prober,
+  prober: Probes,
   check: ExpiryCheck,
   { answerMs }: Patience,
 ): Promise<string | undefined> {
@@ -138,7 +154,7 @@ async function expiryProblem(
 }
 
 async function strayProblem(
-  prober: Prober,
+  prober: Probes,
   check: StrayCheck,
   patience: Patience,
 ): Promise<string | undefined> {
@@ -150,7 +166,7 @@ async function strayProblem(
 
 /** Servers open after the rules are in force: a reply that is not there yet is waited for. */
 async function httpProblem(
-  prober: Prober,
+  prober: Probes,
   check: HttpCheck,
   { answerMs }: Patience,
 ): Promise<string | undefined> {
@@ -161,7 +177,7 @@ async function httpProblem(
   }
 }
 
-async function replyProblem(prober: Prober, check: HttpCheck): Promise<string | undefined> {
+async function replyProblem(prober: Probes, check: HttpCheck): Promise<string | undefined> {
   const request = `${check.method} /anything HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
   let text: string
   try {

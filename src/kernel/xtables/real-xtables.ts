@@ -7,8 +7,10 @@ import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '.
 import { encodeTexts, encodeXtBatch } from './encode.js'
 import type {
   XtApplyOptions,
+  XtBarrier,
   XtChainSummary,
   XtDrift,
+  XtHook,
   XtOp,
   XtOutcome,
   XtRefusal,
@@ -78,6 +80,11 @@ export class RealXtables implements Xtables {
       const { names, rules } = await table.chains()
       return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
     })
+  }
+
+  /** `Kernel.findBarrier` of the legacy table. */
+  barrier(hook: XtHook): Promise<XtBarrier | undefined> {
+    return this.#run((table) => table.barrier(hook))
   }
 
   packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {

@@ -161,6 +161,19 @@ export interface XtDrift {
   readonly changed: readonly string[]
 }
 
+/** A built-in chain. */
+export interface XtHookPlace extends Pick<Xtables, 'family' | 'table'> {
+  readonly hook: XtHook
+}
+
+/** Where a built-in chain drops or rejects every packet that no earlier rule has accepted. */
+export interface XtBarrier {
+  /** Index of the rule in the chain; of a policy: the number of rules. */
+  readonly rule: number
+  /** False: a rule without matches drops or rejects. */
+  readonly isPolicy: boolean
+}
+
 export interface XtChainSummary {
   readonly chain: string
   /** Absent in flavour nft, where a count takes a request for each chain. */

@@ -24,11 +24,12 @@ const chainsOfOldReleases = {
 export const iptablesKind: ModeKind = {
   name: 'iptables',
   open: openIptablesMode,
+  flavours: ['legacy', 'nft'],
   chains: {
     nat: [...ownedChains.nat, ...chainsOfOldReleases.nat],
     filter: [...ownedChains.filter, ...chainsOfOldReleases.filter],
     mangle: ['KUBE-PROXY-CANARY'],
   },
   lackOf: () => undefined,
-  cleanUp: ({ kernel, chains }) => cleanUpXtables(kernel, chains),
+  cleanUp: ({ kernel, chains, flavours }) => cleanUpXtables(kernel, chains, flavours),
 }

@@ -1,5 +1,5 @@
 import { familiesWithXtables, findsInvalid, inOrder } from '../../host/index.js'
-import { openWarnings, warnOfNft } from '../shared/index.js'
+import { openWarnings } from '../shared/index.js'
 import { nftFlavour, openNftFlavour, type KernelFacts } from './nft-mode.js'
 import { IptablesPipeline } from './pipeline.js'
 import { serveLocalhost, serveLocalhostAtInit } from './serve-localhost.js'
@@ -19,7 +19,6 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
     conntrack,
     familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
   ])
-  await warnOfNft(kernel.nftChains, options.formerChains, log)
   await serveLocalhostAtInit(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
@@ -55,7 +54,7 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
     openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines, log })
   return {
     name: 'iptables',
-    flavour: 'legacy',
+    flavour: options.flavour,
     families,
     openPipeline,
     openWatch,

@@ -1,7 +1,7 @@
 // iptables mode where x_tables live in nf_tables: the Services in a table of their own, the fixed chains in the shared tables.
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { findsInvalid, inOrder } from '../../host/index.js'
+import { findsInvalid, inOrder, requireNftCompat } from '../../host/index.js'
 import { familiesWithNftables, NftModeWatch, NftPipeline, QuietGap, quietGapMs } from '../nft-table/index.js'
 import { openWarnings } from '../shared/index.js'
 import { IptablesFixedRules } from './fixed-rules.js'
@@ -20,7 +20,11 @@ export interface KernelFacts {
 /** Makes the kernel ready. Throws the error of `conntrack`, and KernelError if nf_tables lacks a feature or may not be used. */
 export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
   const { kernel, log, conntrack } = options
-  const [, families] = await inOrder([conntrack, familiesWithNftables({ kernel, log })])
+  const [, , families] = await inOrder([
+    conntrack,
+    requireNftCompat(kernel.nftables),
+    familiesWithNftables({ kernel, log }),
+  ])
   await serveLocalhostAtInit(options)
   return nftFlavour(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }

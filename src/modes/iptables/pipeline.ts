@@ -29,7 +29,7 @@ import {
 } from '../../engine/index.js'
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from '../../clock.js'
-import { AfterSync, claimDirty, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
 import { hasFormerOwner } from './former-owner.js'
 import { endPass } from './report.js'
 import { iptablesSettings } from './node-settings.js'
@@ -89,8 +89,7 @@ export class IptablesPipeline implements Pipeline {
   #hasTakenOver = false
   #settings: IptablesModeSettings | undefined
   #isInForce = false
-  /** A full sync failed: its retry is a full sync too. */
-  #isFullDue = false
+  readonly #fullSync = new FullSync()
   #isStopping = false
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
@@ -207,10 +206,9 @@ export class IptablesPipeline implements Pipeline {
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
-      this.#isFullDue ||= isTakenOver || isRenewed || isComparison(look)
-      const isFull = this.#isFullDue
+      const isFull = this.#fullSync.begin(isTakenOver || isRenewed || isComparison(look))
       const written = await tables.write(pass, { mayPrune: known === 'synced' })
-      if (written !== undefined) this.#isFullDue = false
+      if (written !== undefined) this.#fullSync.noteWritten()
       this.#lookTimes.noteChange()
       reportSizes(metrics, ledger.sizes)
       const sizes = {

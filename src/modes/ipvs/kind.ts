@@ -10,15 +10,16 @@ import { cleanUpXtables } from '../shared/index.js'
 export const ipvsKind: ModeKind = {
   name: 'ipvs',
   open: openIpvsMode,
+  flavours: ['legacy'],
   chains: {
     nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
     filter: ['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
     mangle: mangleChains,
   },
   lackOf,
-  cleanUp: async ({ kernel, excludeCidrs }) => {
+  cleanUp: async ({ kernel, excludeCidrs, flavours }) => {
     // iptables mode makes no chain in mangle. The sets that the rules match can be removed after the rules.
-    const mangle = await cleanUpXtables(kernel, { mangle: mangleChains })
+    const mangle = await cleanUpXtables(kernel, { mangle: mangleChains }, flavours)
     // The removed chains are reported also when the rest cannot be read.
     const report = await orRefusal(
       () => cleanUp(kernel, excludeCidrs),

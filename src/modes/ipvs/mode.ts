@@ -4,7 +4,7 @@ import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
-import { openWarnings, warnOfNft } from '../shared/index.js'
+import { openWarnings } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
 import { openIpvsWatch } from './watch.js'
@@ -28,7 +28,6 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
       onFound: (family) => void loadForChains(kernel, family),
     }),
   ])
-  await warnOfNft(kernel.nftChains, options.formerChains, log)
   return ipvsMode(options, settings, families)
 }
 
@@ -81,6 +80,7 @@ export function ipvsMode(
   }
   return {
     name: 'ipvs',
+    flavour: options.flavour,
     families,
     openPipeline,
     openWatch: () => openIpvsWatch({ look, pipelines, clock: options.clock, log }),

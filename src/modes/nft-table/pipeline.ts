@@ -22,7 +22,7 @@ import { ServiceCidrs, servicePortName } from '../../model/index.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
-import { AfterSync, claimDirty, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
@@ -97,6 +97,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   #settings: NftModeSettings | undefined
   #hasTakenOver = false
   #isInForce = false
+  readonly #fullSync = new FullSync()
   #isStopping = false
   /** The time to retry listeners and flows that failed. */
   #settleDueMs = 0
@@ -253,11 +254,12 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const { metrics } = this.#options
     const tables = this.#tables
     this.#hasWritten = true
+    const isFull = this.#fullSync.begin(isTakeover || isRenewed || look === 'full')
     const isWritten = await this.#writeAll(pass)
     if (tables.takeDeletedUdpAffinity()) this.#afterSync.recheckFlows()
     reportSizes(metrics, tables.sizes)
-    const isFull = isTakeover || isRenewed || look === 'full'
-    if (!isWritten) pass.fail()
+    if (isWritten) this.#fullSync.noteWritten()
+    else pass.fail()
     const fields = { full: isFull, routes, ...worldSize(this.#intake.tracker), ...tables.sizes }
     const record = pass.end({ hasRefusals: tables.dueRoutes().length > 0, fields })
     this.#history.add(record)

@@ -8,6 +8,7 @@ import { isWithoutFeature } from '../nft-table/index.js'
 export const nftablesKind: ModeKind = {
   name: 'nftables',
   open: openNftablesMode,
+  flavours: [],
   chains: {},
   lackOf,
   cleanUp: async ({ kernel }) => {

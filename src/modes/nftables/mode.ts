@@ -1,7 +1,7 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { openWarnings, warnOfNft } from '../shared/index.js'
+import { openWarnings } from '../shared/index.js'
 import { familiesWithNftables, NftModeWatch, NftPipeline } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
@@ -12,7 +12,6 @@ const restFactor = 1
 export async function openNftablesMode(options: OpenModeOptions): Promise<Mode> {
   const { kernel, log, conntrack } = options
   const [, families] = await inOrder([conntrack, familiesWithNftables({ kernel, log })])
-  await warnOfNft(kernel.nftChains, options.formerChains, log)
   return nftablesMode(options, families)
 }
 

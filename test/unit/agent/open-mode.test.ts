@@ -40,25 +40,28 @@ async function open(
   return { mode, log, events }
 }
 
-describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', () => {
-  for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
-    it(`are reported by ${mode} mode, with the command that removes them`, async () => {
-      const kernel = openModelKernel()
-      kernel.nftChains.chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
-      const { log } = await open(kernel, { mode })
-      const [line, ...others] = log.find('warn', 'nf_tables has chains of a kube-proxy')
-      assert.match(line?.message ?? '', /IPv4 nat KUBE-SERVICES.*remove them with "kube-proxy --cleanup"/u)
-      assert.deepEqual(others, [])
-      assert.equal(kernel.nftChains.chains.ipv4.length, 1)
-    })
-
-    it(`that cannot be listed do not prevent the start of ${mode} mode`, async () => {
-      const kernel = openModelKernel()
-      await kernel.nftChains.close()
-      const { log } = await open(kernel, { mode })
-      assert.equal(log.find('warn', 'Chains of nf_tables could not be listed').length, 1)
+describe('the flavour of iptables', () => {
+  for (const mode of ['ipvs', 'iptables'] as const) {
+    it(`is logged with its reason by ${mode} mode`, async () => {
+      const { mode: opened, log } = await open(openModelKernel(), { mode, iptablesFlavour: 'legacy' })
+      const [line, ...others] = log.find('info', 'Flavour of iptables chosen')
+      assert.deepEqual(line?.fields, { flavour: 'legacy', reason: 'the setting iptablesFlavour' })
+      assert.deepEqual([opened.flavour, others], ['legacy', []])
     })
   }
+
+  it('is nothing that nftables mode has', async () => {
+    const { mode, log } = await open(openModelKernel(), { mode: 'nftables' })
+    assert.deepEqual([mode.flavour, log.find('info', 'Flavour of iptables chosen')], [undefined, []])
+  })
+
+  it('is legacy, with a warning, when the kernel cannot be asked', async () => {
+    const kernel = openModelKernel()
+    await kernel.nftChains.close()
+    const { mode, log } = await open(kernel, { mode: 'iptables' })
+    assert.equal(log.find('warn', 'Flavour of iptables cannot be found').length, 1)
+    assert.equal(mode.flavour, 'legacy')
+  })
 })
 
 it('ipvs mode removes the test sets of a killed start by their names (issue 18, C4)', async () => {

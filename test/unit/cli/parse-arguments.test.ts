@@ -133,6 +133,8 @@ describe('parseArguments', () => {
       },
     ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
+    [['--manifests=m', '--iptables-flavour=nft'], { iptablesFlavour: 'nft' }],
+    [['--manifests=m', '--iptables-flavour', 'legacy'], { iptablesFlavour: 'legacy' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],
     [['--manifests=m', '--config='], {}],
     [['--manifests=m', '--write-config-to=f'], { writeConfigTo: 'f' }],
@@ -277,6 +279,10 @@ describe('parseArguments', () => {
       '--conntrack-udp-timeout: must be greater than or equal to 0',
     ],
     [['--manifests=m', '--vip-binding=x'], '--vip-binding: must be routes or addresses, not "x"'],
+    [
+      ['--manifests=m', '--iptables-flavour=nftables'],
+      '--iptables-flavour: must be auto, nft or legacy, not "nftables"',
+    ],
     [['--config=/absent'], '/absent: cannot be read: it does not exist (ENOENT)'],
     [['--config=/absent', '--masquerade-all=x'], '--masquerade-all: must be true or false, not "x"'],
     [

@@ -176,6 +176,7 @@ describe('readConfig', () => {
       `---\n${viaductHead}modeFallback: false\nvipBinding: addresses`,
       { modeFallback: false, vipBinding: 'addresses' },
     ],
+    [`---\n${viaductHead}iptablesFlavour: legacy`, { iptablesFlavour: 'legacy' }],
     [
       `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,
       {

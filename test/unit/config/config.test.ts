@@ -83,6 +83,7 @@ describe('resolveConfig', () => {
         runEstimation: undefined,
         markMask: 0x107f,
       },
+      iptablesFlavour: 'auto',
       vipBinding: 'routes',
       featureGates: { AllowServiceExternalIPs: true, withoutEffect: {}, unknown: [] },
       conntrack: {

@@ -97,6 +97,7 @@ apiVersion: viaduct.dev/v1alpha1
 kind: ViaductConfiguration
 manifests: /m
 modeFallback: true
+iptablesFlavour: auto
 vipBinding: routes
 healthzServer: true
 metricsServer: true
@@ -146,6 +147,7 @@ ipvs:
       fc.constantFrom('AllowServiceExternalIPs', 'AllAlpha', 'AllBeta'),
       fc.boolean(),
     ),
+    iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
     verbosity: fc.nat(10),
     loggingFormat: fc.constantFrom('json', 'text'),

@@ -46,6 +46,9 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async chains(): ReturnType<RawXtablesTable['chains']> {
       return { names: ['KUBE-A'], rules: new Uint32Array([3]) }
     }
+    async barrier(): ReturnType<RawXtablesTable['barrier']> {
+      return { rule: 2, isPolicy: true }
+    }
     async packets(): ReturnType<RawXtablesTable['packets']> {
       return [new Float64Array([7])]
     }

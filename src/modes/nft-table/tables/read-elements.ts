@@ -65,6 +65,9 @@ export class ElementReader {
     const reader = this.#readerOf(name)
     if (reader === undefined) return { changed: 0, strays: [] }
     const { read, set, isNodePort } = reader
+    const isEmpty = elements === undefined || elements.length === 0
+    // As at a start on a node without the table.
+    if (isEmpty && this.#ledger.frontends.acknowledgedCount === 0) return { changed: 0, strays: [] }
     return this.#update(read(elements ?? new NfElements(set)), isNodePort, keepsLeftovers)
   }
 

@@ -66,12 +66,15 @@ export class TableState {
     this.#use.noteChain(name)
   }
 
-  /** Compiles the structure for the settings, and for what the frontends have and want. Walks `frontends`. */
-  compile(frontends: Iterable<FrontendEntry> = this.ledger.frontends.values()): void {
+  /**
+   * Compiles the structure for the settings, and for what the frontends have and want. `changed`: the frontends that may have changed
+   * since the last call. A frontend is dirty from its change to the next write.
+   */
+  compile(changed: Iterable<FrontendEntry> = this.ledger.frontends.dirty): void {
     const settings = this.#settings
     if (settings === undefined) return
     const { addressBytes } = this.ledger.packer
-    for (const entry of frontends) {
+    for (const entry of changed) {
       const { isNodePort } = entry
       this.#use.note(entry.acknowledged, { isNodePort, addressBytes })
       this.#use.note(entry.desired, { isNodePort, addressBytes })
@@ -86,6 +89,6 @@ export class TableState {
   recompile(): void {
     this.#use.clear()
     this.#compiledFor = undefined
-    this.compile()
+    this.compile(this.ledger.frontends.values())
   }
 }

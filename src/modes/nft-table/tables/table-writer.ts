@@ -7,7 +7,7 @@ import { FrontendPlanner } from './frontend-elements.js'
 import type { HeldSet } from './ledger.js'
 import type { TableState } from './state.js'
 import type { TableSender } from './table-sender.js'
-import { mostElements, type Refusal, Writing } from './writing.js'
+import { elementLimits, type Refusal, Writing } from './writing.js'
 
 export interface TableWriterOptions {
   readonly sender: TableSender
@@ -19,6 +19,8 @@ export interface TableWriterOptions {
 interface Work {
   readonly frontends: readonly FrontendEntry[]
   readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
+  /** The frontends may have more elements than a transaction takes. */
+  readonly isLarge: boolean
   readonly isStopping: () => boolean
 }
 
@@ -50,8 +52,15 @@ export class TableWriter {
     const frontends = ledger.frontends.takeDirty()
     const held = ledger.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
     state.compile(frontends)
-    const writing = new Writing({ ...this.#options, planner: this.#planner, pass })
-    const work = { frontends, held, isStopping }
+    const isLarge = this.#isLarge(frontends)
+    const writing = new Writing({
+      ...this.#options,
+      planner: this.#planner,
+      pass,
+      mostElements: isLarge ? elementLimits.part : elementLimits.whole,
+      isStopping,
+    })
+    const work = { frontends, held, isLarge, isStopping }
     let isSent = false
     try {
       isSent = await this.#send(writing, work)
@@ -65,9 +74,18 @@ export class TableWriter {
     }
   }
 
-  async #send(writing: Writing, { frontends, held, isStopping }: Work): Promise<boolean> {
+  async #send(writing: Writing, work: Work): Promise<boolean> {
+    try {
+      return await this.#sendAll(writing, work)
+    } finally {
+      // Also after a stop: no transaction may still run when the write ends.
+      await writing.settled()
+    }
+  }
+
+  async #sendAll(writing: Writing, { frontends, held, isLarge, isStopping }: Work): Promise<boolean> {
     await writing.writeStrays()
-    if (this.#isLarge(frontends)) await writing.writeData(frontends, isStopping)
+    if (isLarge) await writing.writeData(frontends)
     for (const entry of frontends) {
       if (isStopping()) return false
       await writing.writeFrontend(entry)
@@ -78,9 +96,7 @@ export class TableWriter {
         await writing.writeHeld(of, entry)
       }
     }
-    if (isStopping()) return false
-    await writing.end()
-    return true
+    return await writing.end()
   }
 
   /** Whether the frontends may have more elements than a transaction takes. */
@@ -90,7 +106,7 @@ export class TableWriter {
     for (const { acknowledged, desired } of frontends) {
       if (acknowledged === desired) continue
       size += 2 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
-      if (size > mostElements) return true
+      if (size > elementLimits.whole) return true
     }
     return false
   }

@@ -24,8 +24,7 @@ export class TransactionPlan {
   readonly strays: string[] = []
   readonly #ledger: NftLedger
   readonly #planner: FrontendPlanner
-  readonly #frontends: FrontendEntry[] = []
-  readonly #targets: FrontendState[] = []
+  readonly #frontends = new Map<FrontendEntry, FrontendState>()
   readonly #held: { readonly of: HeldSet; readonly entry: HeldEntry; readonly target: boolean }[] = []
 
   constructor(ledger: NftLedger, planner: FrontendPlanner) {
@@ -37,10 +36,13 @@ export class TransactionPlan {
     return this.elements.size
   }
 
+  hasFrontend(entry: FrontendEntry): boolean {
+    return this.#frontends.has(entry)
+  }
+
   addFrontend(entry: FrontendEntry, target: FrontendState): void {
     const { acknowledged } = entry
-    this.#frontends.push(entry)
-    this.#targets.push(target)
+    this.#frontends.set(entry, target)
     if (acknowledged === target) return
     this.#planner.plan(this.elements, entry, target)
     if (losesAffinity(acknowledged, target, this.#ledger.packer.endpointBytes)) this.losses.add(entry.id)
@@ -56,8 +58,7 @@ export class TransactionPlan {
   /** The kernel took the transaction. */
   confirm(): void {
     const { frontends } = this.#ledger
-    for (const [index, entry] of this.#frontends.entries()) {
-      const target = this.#targets[index] ?? absent
+    for (const [entry, target] of this.#frontends) {
       // A frontend without elements is absent, with or without an owner.
       entry.acknowledged = isSameState(target, absent) ? absent : target
       frontends.settle(entry)

@@ -1,4 +1,5 @@
-// One write of a table: its objects in transactions of bounded size, which the kernel takes one after the other.
+// One write of a table: its objects in transactions of bounded size, which the kernel takes one after the other. It plans one
+// transaction while the kernel works on the one before.
 import { constants } from 'node:os'
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
@@ -16,8 +17,13 @@ import type { StructureOps } from './structure-state.js'
 import type { TableSender } from './table-sender.js'
 import { targetOf, TransactionPlan } from './transaction-plan.js'
 
-/** The most elements of a transaction, and those of one frontend more: other writers wait for the kernel, at most 100 ms. */
-export const mostElements = 32_000
+/** Elements of a transaction, and those of one frontend more. */
+export const elementLimits = {
+  /** A write in one transaction: other writers wait for the kernel, at most 100 ms. */
+  whole: 32_000,
+  /** A write in parts: the kernel works on one part while the next one is planned. */
+  part: 8000,
+} as const
 
 /** Why the kernel refused a transaction. */
 export interface Refusal {
@@ -34,6 +40,10 @@ export interface WritingOptions {
   readonly affinity: AffinityCleaner
   readonly planner: FrontendPlanner
   readonly pass: Pass
+  /** The number of elements with which a transaction is full. */
+  readonly mostElements: number
+  /** True: no further transaction is sent. */
+  readonly isStopping: () => boolean
 }
 
 /** A transaction, in the order of its operations. */
@@ -51,6 +61,10 @@ export class Writing {
   #plan: TransactionPlan
   #isBegun = false
   #refusal: Refusal | undefined
+  /** The last transaction that was sent. */
+  #sent: TransactionPlan | undefined
+  /** Settles when its outcome is in the acknowledged state. */
+  #inFlight: Promise<void> = Promise.resolve()
 
   constructor(options: WritingOptions) {
     this.#options = options
@@ -66,9 +80,10 @@ export class Writing {
 
   /** Deletes elements that belong to no object. They are known until the kernel has deleted them. */
   async writeStrays(): Promise<void> {
-    const { strays } = this.#options.state
-    for (const [name, { set, keys }] of strays) {
+    const { state, isStopping } = this.#options
+    for (const [name, { set, keys }] of state.strays) {
       for (const key of keys) {
+        if (isStopping()) return
         this.#plan.elements.remove(set, undefined, { key })
         await this.#sendFull()
       }
@@ -77,8 +92,9 @@ export class Writing {
   }
 
   /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
-  async writeData(frontends: readonly FrontendEntry[], isStopping: () => boolean): Promise<void> {
-    const { endpointBytes } = this.#options.state.ledger.packer
+  async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
+    const { state, isStopping } = this.#options
+    const { endpointBytes } = state.ledger.packer
     for (const entry of frontends) {
       if (isStopping()) return
       const { acknowledged } = entry
@@ -93,6 +109,8 @@ export class Writing {
   }
 
   async writeFrontend(entry: FrontendEntry): Promise<void> {
+    // The plan needs the acknowledged state.
+    if (this.#sent?.hasFrontend(entry) === true) await this.settled()
     const { endpointBytes } = this.#options.state.ledger.packer
     this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
     await this.#sendFull()
@@ -103,44 +121,66 @@ export class Writing {
     await this.#sendFull()
   }
 
-  /** The last transaction, with what makes the elements serve. */
-  async end(): Promise<void> {
+  /** The last transaction, with what makes the elements serve. False: the write was stopped before. */
+  async end(): Promise<boolean> {
     const { structure, staticSets } = this.#options.state
     const known = new Set(structure.sets.map(({ set }) => set))
     const isNew = (name: string): boolean =>
       this.#structure.first.some((op) => op.op === 'add-set' && op.set.set === name)
     const fixed = staticSets.filter(({ set }) => known.has(set.set))
     const content = fixed.flatMap((each) => each.plan({ isNew: isNew(each.set.set) && !this.#isBegun }))
-    await this.#send([...content, ...this.#structure.last])
+    if (!(await this.#send([...content, ...this.#structure.last]))) return false
+    await this.settled()
     for (const each of fixed) each.confirm()
+    return true
+  }
+
+  /** Resolves when no transaction is in flight. Throws the KernelError of the one that was not applied. */
+  async settled(): Promise<void> {
+    await this.#inFlight
   }
 
   /** Sends what is planned when it is as much as a transaction takes. */
   async #sendFull(): Promise<void> {
-    if (this.#plan.size < mostElements) return
+    if (this.#plan.size < this.#options.mostElements) return
     await this.#send([])
     await this.#options.clock.pause()
   }
 
-  async #send(last: readonly NfOp[]): Promise<void> {
-    const { state, affinity } = this.#options
+  /**
+   * Sends what is planned as soon as the kernel has taken the transaction before, and does not wait for the answer. False: the
+   * write was stopped.
+   */
+  async #send(last: readonly NfOp[]): Promise<boolean> {
     const plan = this.#plan
     const transaction = {
       first: this.#isBegun ? [] : this.#structure.first,
       elements: plan.elements.ops(),
       last,
     }
-    const { first, elements } = transaction
+    // After a refusal nothing more is sent: the plan may need what was refused.
+    await this.settled()
+    if (this.#options.isStopping()) return false
+    this.#sent = plan
+    this.#inFlight = this.#commit(plan, transaction)
+    // `settled` throws this failure too.
+    this.#inFlight.catch(() => undefined)
+    this.#isBegun = true
+    this.#plan = this.#newPlan()
+    return true
+  }
+
+  async #commit(plan: TransactionPlan, transaction: Transaction): Promise<void> {
+    const { state, affinity } = this.#options
+    const { first, elements, last } = transaction
     const ops = [...first, ...elements.map(({ op }) => op), ...last]
     if (ops.length > 0) {
       await this.#apply(transaction, ops)
       state.structure.confirm(ops)
     }
-    this.#isBegun = true
     plan.confirm()
     for (const name of plan.strays) state.strays.delete(name)
     affinity.note(plan.losses)
-    this.#plan = this.#newPlan()
   }
 
   async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
