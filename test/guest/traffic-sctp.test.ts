@@ -32,7 +32,7 @@ const patience = { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs:
 const groups = chosenGroups(chosen, protocols)
 
 runTable('the traffic table in iptables mode, by SCTP', groups, {
-  subject: new AgentSubject('iptables'),
+  subject: new AgentSubject('iptables', ['--iptables-flavour=legacy']),
   protocols,
   patience,
 })
