@@ -8,5 +8,5 @@ const protocols = ['TCP', 'UDP'] as const
 runTable('the traffic table in iptables mode of the flavour nft', inIptablesNft(trafficTable(protocols)), {
   subject: new AgentSubject('iptables', ['--iptables-flavour=nft']),
   protocols,
-  firewall: 'nft',
+  nodeFlavour: 'nft',
 })

@@ -63,8 +63,8 @@ export interface TableOptions {
   readonly subject: Subject
   readonly protocols: readonly Protocol[]
   readonly patience?: TablePatience
-  /** The flavour of the node's own firewall; legacy by default. */
-  readonly firewall?: XtFlavour
+  /** The flavour of the node's own firewall, and of a predecessor's rules; legacy by default. */
+  readonly nodeFlavour?: XtFlavour
   /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
   readonly followsChanges?: boolean
 }
@@ -136,7 +136,7 @@ class GroupRun {
     this.#options = options
     this.#patience = options.patience ?? defaultPatience
     const hasPredecessor = group.predecessor !== undefined && options.followsChanges !== false
-    this.#subject = hasPredecessor ? new KubeProxyRules() : options.subject
+    this.#subject = hasPredecessor ? new KubeProxyRules(options.nodeFlavour) : options.subject
   }
 
   async start(): Promise<void> {
@@ -254,7 +254,7 @@ class GroupRun {
     for (const line of lines) {
       for (const program of ['iptables', 'ip6tables'])
         await this.#topology.node.must(
-          `${program}-${this.#options.firewall ?? 'legacy'}`,
+          `${program}-${this.#options.nodeFlavour ?? 'legacy'}`,
           '-w',
           ...line.split(' '),
         )
