@@ -81,6 +81,13 @@ export interface TablePatience extends Patience {
 }
 
 const defaultPatience: TablePatience = { silenceMs: 500, answerMs: 5000, retryMs: 1500, changeMs: 20_000 }
+/** The guest is about ten times slower. The time that counts as silence is longer too. */
+export const guestPatience: TablePatience = {
+  silenceMs: 3000,
+  answerMs: 60_000,
+  retryMs: 10_000,
+  changeMs: 60_000,
+}
 /** Bounds what is in flight at one moment: a row meets rules, not full queues. */
 const casesAtOnce = 6
 

@@ -31,6 +31,7 @@ import type { FixedRules } from './fixed-rules.js'
 import { NftLookTimes } from './look-times.js'
 import type { NodeState } from './node-state.js'
 import type { QuietGap } from './quiet-gap.js'
+import { Rival } from './rival.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
 
@@ -87,6 +88,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
+  readonly #rival: Rival
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly firstSync: Promise<void>
@@ -122,6 +124,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       nodePortAddresses: async () => await this.#addresses.destinations(),
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#rival = new Rival(options)
     this.#tables = new NftTables({
       ...options,
       portNameOf: (route) => {
@@ -154,6 +157,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
+    this.#rival.note(changes)
     const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
     const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
     if (isConcerned) this.#lookTimes.noteChange()
@@ -342,6 +346,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async #look(): Promise<Look> {
+    this.#lookTimes.setContested(this.#rival.isActive)
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = await this.#tables.look(look)
