@@ -31,7 +31,7 @@ export async function guestSuite(log) {
   const command = (title, line) => `echo '# ${title}'; ${namespace} ${line}`
   // Without `node --test`, which would start a second Node per file, which is slow in the guest.
   const test = (file) => command(file, `node --test-reporter=spec ${file}`)
-  const script = guestScript([
+  const script = batchScript([
     { commands: alone.flatMap(compiledTest).map(test), atOnce: 1 },
     {
       commands: [
@@ -52,7 +52,7 @@ export async function guestSuite(log) {
  *   lines of sh
  * @returns {string} a script of sh that runs all commands and prints the output of each when it ends. Its status is not 0 if one failed.
  */
-export function guestScript(batches) {
+export function batchScript(batches) {
   const lines = batches.flatMap(({ commands, atOnce }) => [
     `xargs -d '\\n' -n 1 -P ${atOnce} sh -c "$run" "$lock" <<'commands' || failed=1`,
     ...commands,

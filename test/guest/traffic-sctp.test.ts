@@ -30,7 +30,7 @@ const chosen: ChosenCases = {
 const groups = chosenGroups(chosen, protocols)
 
 runTable('the traffic table in iptables mode, by SCTP', groups, {
-  subject: new AgentSubject('iptables'),
+  subject: new AgentSubject('iptables', ['--iptables-flavour=legacy']),
   protocols,
   patience: guestPatience,
 })

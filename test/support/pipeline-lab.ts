@@ -7,6 +7,7 @@ import {
   RouteCursor,
   VirtualServerCursor,
   viaductRouteProtocol,
+  type XtFlavour,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from '../../src/config/index.js'
@@ -32,6 +33,8 @@ export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
+  /** The flavour of iptables mode; legacy by default. */
+  readonly flavour?: XtFlavour
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
@@ -130,7 +133,7 @@ export class PipelineLab {
     const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
       formerChains,
-      flavour: 'legacy' as const,
+      flavour: options.flavour ?? 'legacy',
       config,
       events,
       kernel: this.kernel,

@@ -146,14 +146,14 @@ end()
 const { result } = await running
 console.log(JSON.stringify({ before, events, result }))`
 
-describe('a suite that needs a download', () => {
-  async function outcome(download: string): Promise<unknown> {
-    const { stdout } = await runToEnd([process.execPath, '--input-type=module', '--eval', fetching, download])
-    return JSON.parse(stdout)
-  }
+async function afterDownload(download: string): Promise<unknown> {
+  const { stdout } = await runToEnd([process.execPath, '--input-type=module', '--eval', fetching, download])
+  return JSON.parse(stdout)
+}
 
+describe('a suite that needs a download', () => {
   it('starts the download during the build, and runs after both', async () => {
-    assert.deepEqual(await outcome('works'), {
+    assert.deepEqual(await afterDownload('works'), {
       before: ['fetches'],
       events: ['fetches', 'runs'],
       result: { passed: true, summary: '1 tests', details: '' },
@@ -162,7 +162,7 @@ describe('a suite that needs a download', () => {
 
   // The failure ended the whole run.
   it('fails by itself without the download', async () => {
-    assert.deepEqual(await outcome('fails'), {
+    assert.deepEqual(await afterDownload('fails'), {
       before: ['fetches'],
       events: ['fetches'],
       result: { passed: false, summary: '', details: 'no network' },
@@ -173,29 +173,32 @@ describe('a suite that needs a download', () => {
 /** Runs the guest's script for the commands of its arguments, here, in a folder. */
 const guest = `
 import { run } from '${scripts}steps.mjs'
-import { guestScript } from '${scripts}suites/guest.mjs'
+import { batchScript } from '${scripts}suites/guest.mjs'
 const [folder, batches] = process.argv.slice(1)
-const script = guestScript(JSON.parse(batches))
+const script = batchScript(JSON.parse(batches))
 const { status, output } = await run(['sh', '-c', script], { cwd: folder, timeoutSeconds: 60 })
 console.log(JSON.stringify({ status, lines: output.trimEnd().split('\\n') }))`
 
-describe("the guest's script", () => {
-  async function outcome(...batches: readonly object[]): Promise<unknown> {
-    const folder = mkdtempSync(join(tmpdir(), 'viaduct-suites-'))
-    try {
-      const evaluation = ['--input-type=module', '--eval', guest, folder, JSON.stringify(batches)]
-      return JSON.parse((await runToEnd([process.execPath, ...evaluation])).stdout)
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+async function guestOutcome(...batches: readonly object[]): Promise<unknown> {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-suites-'))
+  try {
+    const evaluation = ['--input-type=module', '--eval', guest, folder, JSON.stringify(batches)]
+    return JSON.parse((await runToEnd([process.execPath, ...evaluation])).stdout)
+  } finally {
+    rmSync(folder, { recursive: true })
   }
+}
 
+describe("the guest's script", () => {
   it('runs the commands of a batch side by side, and prints the output of each in one piece', async () => {
     // Each of them waits for the other one.
     const first = "echo 'the first'; echo go > there; cat back"
     const second = 'echo the second; cat there; echo come > back'
     const { status, lines } = Object(
-      await outcome({ commands: ['mkfifo there back'], atOnce: 1 }, { commands: [first, second], atOnce: 2 }),
+      await guestOutcome(
+        { commands: ['mkfifo there back'], atOnce: 1 },
+        { commands: [first, second], atOnce: 2 },
+      ),
     )
     assert.equal(status, 0)
     const text = lines.join(', ')
@@ -204,7 +207,7 @@ describe("the guest's script", () => {
 
   it('runs all commands even after a failure, and fails', async () => {
     const commands = ['echo first; false', 'echo second']
-    assert.deepEqual(await outcome({ commands, atOnce: 1 }, { commands: ['echo third'], atOnce: 2 }), {
+    assert.deepEqual(await guestOutcome({ commands, atOnce: 1 }, { commands: ['echo third'], atOnce: 2 }), {
       status: 1,
       lines: ['first', 'second', 'third'],
     })
