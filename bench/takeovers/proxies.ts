@@ -48,7 +48,8 @@ async function startKubeProxy(
   const { KUBE_PROXY: binary = '' } = process.env
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
   const api = await startApi(lab, endpoints)
-  const flags = [`--cluster-cidr=${clusterCidr}`, '-v=2']
+  // The API server of the tests reads Events in JSON only.
+  const flags = [`--cluster-cidr=${clusterCidr}`, '--kube-api-content-type=application/json', '-v=2']
   const run = new KubeProxyRun(
     lab.node,
     { url: `http://127.0.0.1:${apiPort}` },
