@@ -50,6 +50,7 @@ export class CountedKernel {
       },
       sets: async () => await kernel.ipset.sets(),
       entries: async (name) => await kernel.ipset.entries(name),
+      number: async (name, family) => await kernel.ipset.number(name, family),
       close: async () => await kernel.ipset.close(),
     }
     const tables = new Map<Xtables, Xtables>()

@@ -74,6 +74,7 @@ Napi::Function IpsetSocketWrap::Define(Napi::Env env) {
                      {InstanceMethod<&IpsetSocketWrap::Apply>("apply"),
                       InstanceMethod<&IpsetSocketWrap::ListSets>("listSets"),
                       InstanceMethod<&IpsetSocketWrap::ListEntries>("listEntries"),
+                      InstanceMethod<&IpsetSocketWrap::FindIndex>("findIndex"),
                       InstanceMethod<&IpsetSocketWrap::Close>("close")});
 }
 
@@ -102,6 +103,16 @@ Napi::Value IpsetSocketWrap::ListEntries(const Napi::CallbackInfo& info) {
   const std::string name = arguments.Text(0);
   return slot.Fly<std::vector<EntryRecord>>(
       info, {[name](IpsetSocket& socket) { return socket.ListEntries(name); }, RecordsToValue<EntryRecord>});
+}
+
+Napi::Value IpsetSocketWrap::FindIndex(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family"), Parameter::Text("name", IPSET_MAXNAMELEN - 1)});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  const std::string name = arguments.Text(1);
+  return slot.Fly<uint16_t>(
+      info, {[family, name](IpsetSocket& socket) { return socket.FindIndex(family, name); },
+             [](Napi::Env env, uint16_t&& index) { return Napi::Number::New(env, index); }});
 }
 
 Napi::Value IpsetSocketWrap::Close(const Napi::CallbackInfo& info) { return Slot(info).Close(info.Env()); }

@@ -18,6 +18,7 @@ class IpsetSocketWrap : public SocketWrap<IpsetSocketWrap, ipset::IpsetSocket> {
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value ListSets(const Napi::CallbackInfo& info);
   Napi::Value ListEntries(const Napi::CallbackInfo& info);
+  Napi::Value FindIndex(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };
 

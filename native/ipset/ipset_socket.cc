@@ -7,9 +7,11 @@
 #include <cstring>
 #include <optional>
 
+#include "core/fd.h"
 #include "core/send_batch.h"
 #include "ipset/decode.h"
 #include "ipset/encode.h"
+#include "ipset/set_index.h"
 #include "ipset/set_type.h"
 
 namespace viaduct::ipset {
@@ -58,7 +60,7 @@ Result<IpsetSocket> IpsetSocket::Open(SocketCalls& calls) {
   options.calls = &calls;
   auto socket = NetlinkSocket::Open(options);
   if (!socket.ok()) return socket.error();
-  return IpsetSocket(std::move(socket.value()));
+  return IpsetSocket(std::move(socket.value()), calls);
 }
 
 Status IpsetSocket::Negotiate() {
@@ -282,6 +284,12 @@ Result<std::vector<EntryRecord>> IpsetSocket::ListEntries(std::string_view name)
   Status dumped = Ask(dump);
   if (!dumped.ok()) return dumped.error();
   return entries;
+}
+
+Result<uint16_t> IpsetSocket::FindIndex(uint8_t family, const std::string& name) {
+  const Fd fd(calls_->Socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return Error{errno, "find set " + name, {}};
+  return FindSetIndex(*calls_, fd.get(), family, name);
 }
 
 }  // namespace viaduct::ipset

@@ -32,6 +32,8 @@ class IpsetSocket {
   Result<std::vector<SetRecord>> ListSets();
   /// The entries of one set, unordered. ENOENT: the set is absent.
   Result<std::vector<EntryRecord>> ListEntries(std::string_view name);
+  /// FindSetIndex() for a set of AF_INET or AF_INET6. Opens a socket for the call.
+  Result<uint16_t> FindIndex(uint8_t family, const std::string& name);
 
  private:
   /// The operations of one message.
@@ -48,7 +50,7 @@ class IpsetSocket {
     std::vector<Failure> failures = {};
   };
 
-  explicit IpsetSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
+  IpsetSocket(NetlinkSocket socket, SocketCalls& calls) : calls_(&calls), socket_(std::move(socket)) {}
   Status Negotiate();
   void Forget();
   template <typename Question>
@@ -64,6 +66,7 @@ class IpsetSocket {
   Status DumpList(std::span<const uint8_t> request, const Read& read,
                   const std::function<void()>& on_restart);
 
+  SocketCalls* calls_;
   NetlinkSocket socket_;
   uint8_t protocol_ = 0;                                          ///< 0: not negotiated
   std::map<std::pair<std::string, uint8_t>, uint8_t> revisions_;  ///< by type and family

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ipset/set_index.h"
 #include "xtables/entry_builder.h"
 #include "xtables/match_encoder.h"
-#include "xtables/set_index.h"
 #include "xtables/target_encoder.h"
 
 namespace viaduct::xtables {
@@ -181,7 +181,7 @@ Result<uint16_t> RuleEncoder::Scope::FindSet() const {
   if (rule.set_dimensions == 0 || rule.set_dimensions > 6)
     return Invalid("a set must have 1 to 6 dimensions");
   if (is_for_loading) return uint16_t{0};
-  return FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
+  return ipset::FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
 }
 
 Status RuleEncoder::Scope::AddSetMatch() {

@@ -99,6 +99,8 @@ export interface RawIpsetSocket {
   listSets(): Promise<Uint8Array>
   /** IpsetEntryRecords. */
   listEntries(name: string): Promise<Uint8Array>
+  /** The number by which rules of x_tables name a set. Rejects with ENOENT if the family has no such set. */
+  findIndex(family: RawFamily, name: string): Promise<number>
   close(): Promise<void>
 }
 

@@ -15,7 +15,7 @@ import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.
 import { nftablesContract } from './nftables.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
-import { openRealSubject } from './xtables-subjects.js'
+import { openRealNftSubject, openRealSubject } from './xtables-subjects.js'
 import { xtablesContract } from './xtables.contract.js'
 
 requireFreshNamespace()
@@ -25,6 +25,7 @@ linksContract('kernel', openRealKernel, false)
 kernelLookContract('kernel', openRealLook, { hasIpvs: false })
 sysctlContract('kernel', () => openRealKernel().sysctl)
 xtablesContract('kernel', openRealSubject)
+xtablesContract('kernel, flavour nft', openRealNftSubject)
 
 function realConntrack(): ConntrackSubject {
   const { conntrack } = openRealKernel()

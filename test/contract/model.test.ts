@@ -13,6 +13,7 @@ import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.
 import { nftablesContract, type NftablesSubject } from './nftables.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
+import { openModelNftSubject } from './xtables-nft-model.js'
 import { openModelSubject } from './xtables-subjects.js'
 import { xtablesContract } from './xtables.contract.js'
 
@@ -23,6 +24,7 @@ linksContract('model', openModelKernel, true)
 kernelLookContract('model', openModelLook, { hasIpvs: true })
 sysctlContract('model', () => openModelKernel().sysctl)
 xtablesContract('model', openModelSubject)
+xtablesContract('model, flavour nft', openModelNftSubject)
 
 function modelConntrack(): ConntrackSubject {
   const { conntrack } = openModelKernel()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { IpFamily } from '../../src/address.js'
 import { describeXtRule } from '../../src/kernel/index.js'
-import type { Xtables, XtRule, XtTableName } from '../../src/kernel/index.js'
+import type { Xtables, XtFlavour, XtRule, XtTableName } from '../../src/kernel/index.js'
 import { ModelXtNamespace, openModelKernel } from '../model/index.js'
 import { mustRun } from '../support/processes.js'
 import { openRealKernel } from './real-kernel.js'
@@ -30,6 +30,7 @@ export interface OtherProgram {
 
 /** A namespace with empty tables. */
 export interface XtSubject {
+  readonly flavour: XtFlavour
   open(): XtClient
   other(family: IpFamily, table: XtTableName): OtherProgram
   close(): Promise<void>
@@ -38,6 +39,7 @@ export interface XtSubject {
 export async function openModelSubject(): Promise<XtSubject> {
   const xtNamespace = new ModelXtNamespace()
   return {
+    flavour: 'legacy',
     open: () => openModelKernel({ xtNamespace }),
     other: (family, table) => {
       const kernel = xtNamespace.table(family, table)
@@ -60,30 +62,58 @@ export async function openModelSubject(): Promise<XtSubject> {
 
 const families = ['ipv4', 'ipv6'] as const
 const tables = ['nat', 'filter', 'mangle', 'raw'] as const
-const programOf = { ipv4: 'iptables-legacy', ipv6: 'ip6tables-legacy' } as const
+const programOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const
 
-/** Runs iptables for one family and table. A shell parses the arguments, with the quotes of iptables-save. */
-export function iptables(family: IpFamily, table: XtTableName, words: string): Promise<string> {
-  return mustRun(['sh', '-c', `${programOf[family]} -w 10 -t ${table} ${words}`])
+/** A table, and the flavour of the iptables that changes it. */
+export interface XtablesOfTool {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  readonly flavour: XtFlavour
+}
+
+/** Runs iptables for one table. A shell parses the arguments, with the quotes of iptables-save. */
+export function runTool({ family, table, flavour }: XtablesOfTool, words: string): Promise<string> {
+  return mustRun(['sh', '-c', `${programOf[family]}-${flavour} -w 10 -t ${table} ${words}`])
 }
 
 /** The table as iptables-save prints it. */
+export function saveTool(
+  { family, table, flavour }: XtablesOfTool,
+  ...flags: readonly string[]
+): Promise<string> {
+  return mustRun([`${programOf[family]}-${flavour}-save`, '-t', table, ...flags])
+}
+
+/** runTool() with iptables-legacy. */
+export function iptables(family: IpFamily, table: XtTableName, words: string): Promise<string> {
+  return runTool({ family, table, flavour: 'legacy' }, words)
+}
+
+/** saveTool() with iptables-legacy-save. */
 export function save(family: IpFamily, table: XtTableName, ...flags: readonly string[]): Promise<string> {
-  return mustRun([`${programOf[family]}-save`, '-t', table, ...flags])
+  return saveTool({ family, table, flavour: 'legacy' }, ...flags)
+}
+
+/** Creates the sets that rules of xtables-kinds.ts name. */
+async function makeSets(): Promise<void> {
+  for (const family of families) {
+    const type = `hash:ip,port family ${family === 'ipv4' ? 'inet' : 'inet6'}`
+    await mustRun(['sh', '-c', `ipset create -exist ${setName[family]} ${type}`])
+  }
 }
 
 /** The kernel's tables in the namespace of this process, with their own lock file. */
 export async function openRealSubject(): Promise<XtSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-xtables-'))
   process.env['XTABLES_LOCKFILE'] = join(folder, 'lock')
+  await makeSets()
   for (const family of families) {
-    const type = `hash:ip,port family ${family === 'ipv4' ? 'inet' : 'inet6'}`
-    await mustRun(['sh', '-c', `ipset create -exist ${setName[family]} ${type}`])
     for (const table of tables) await iptables(family, table, `-F`).then(() => iptables(family, table, '-X'))
   }
   return {
+    flavour: 'legacy',
     open: openRealKernel,
-    other: otherProgram,
+    other: (family, table) => otherProgram({ family, table, flavour: 'legacy' }),
     close: async () => {
       delete process.env['XTABLES_LOCKFILE']
       rmSync(folder, { recursive: true })
@@ -91,9 +121,28 @@ export async function openRealSubject(): Promise<XtSubject> {
   }
 }
 
-function otherProgram(family: IpFamily, table: XtTableName): OtherProgram {
+/** The tables of iptables-nft in the namespace of this process. */
+export async function openRealNftSubject(): Promise<XtSubject> {
+  await makeSets()
+  await mustRun(['nft', 'flush', 'ruleset'])
+  return {
+    flavour: 'nft',
+    open: () => {
+      const kernel = openRealKernel()
+      return {
+        xtables: (family, table) => kernel.xtables(family, table, 'nft'),
+        close: () => kernel.close(),
+      }
+    },
+    other: (family, table) => otherProgram({ family, table, flavour: 'nft' }),
+    close: async () => {},
+  }
+}
+
+function otherProgram(of: XtablesOfTool): OtherProgram {
+  const { family } = of
   const run = async (words: string): Promise<void> => {
-    await iptables(family, table, words)
+    await runTool(of, words)
   }
   return {
     addChain: (chain) => run(`-N ${chain}`),
@@ -104,7 +153,7 @@ function otherProgram(family: IpFamily, table: XtTableName): OtherProgram {
     removeChain: (chain) => run(`-X ${chain}`),
     list: async () => {
       const chains: Record<string, string[]> = {}
-      for (const line of (await save(family, table)).split('\n')) {
+      for (const line of (await saveTool(of)).split('\n')) {
         const [, chain = '', rule] = /^(?::|-A )(\S+) (.*)$/.exec(line) ?? []
         if (chain === '' || rule === undefined) continue
         if (line.startsWith(':')) chains[chain] = []

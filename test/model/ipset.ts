@@ -60,6 +60,7 @@ export class ModelIpset implements Ipset {
   /** Number of rules that refer to a set, by name. Tests set it. */
   readonly references = new Map<string, number>()
   readonly #sets = new Map<string, ModelSet>()
+  readonly #numbers = new Map<string, number>()
 
   async apply(ops: readonly IpsetOp[]): Promise<BatchOutcome> {
     encodeIpsetOps(ops) // throws for operations that cannot be encoded
@@ -74,6 +75,16 @@ export class ModelIpset implements Ipset {
   /** Text of all sets with this name prefix. Not a call of the kernel. */
   describe(prefix: string): string {
     return JSON.stringify(this.#headers().filter(({ name }) => name.startsWith(prefix)))
+  }
+
+  async number(name: string, family: IpFamily): Promise<number> {
+    this.batches.enter('number', { object: name })
+    const { settings } = this.#sets.get(name) ?? {}
+    if (settings === undefined || (settings.type !== 'bitmap:port' && settings.family !== family))
+      throw new KernelError({ errno: ENOENT, subsystem: 'ipset', operation: `find set ${name}`, family })
+    const number = this.#numbers.get(name) ?? this.#numbers.size
+    this.#numbers.set(name, number)
+    return number
   }
 
   #headers(): readonly IpsetHeader[] {

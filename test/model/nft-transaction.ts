@@ -15,6 +15,7 @@ import type {
   NfTable,
   NfTableKey,
 } from '../../src/kernel/nftables/nftables.js'
+import { matches } from '../../src/kernel/xtables/nft/info.js'
 import {
   countersOf,
   elementKey,
@@ -30,7 +31,7 @@ import {
   targetsOf,
 } from './nft-objects.js'
 
-const { EBUSY, EEXIST, ENFILE, ENOENT, EOPNOTSUPP, EPERM } = constants.errno
+const { EBUSY, EEXIST, EINVAL, ENFILE, ENOENT, EOPNOTSUPP, EPERM } = constants.errno
 
 /** The errno, and the index of the refused element. */
 export interface ModelRefusal {
@@ -183,7 +184,7 @@ export class ModelNftTransaction {
       this.#setRules(op.rule, chain, chain.rules.toSpliced(place, 1))
       return undefined
     }
-    const errno = missingIn(table, op.rule)
+    const errno = refusalOf(table, op.rule)
     if (errno !== undefined) return { errno }
     if (op.op === 'replace-rule') {
       this.#setRules(op.rule, chain, chain.rules.toSpliced(place, 1, ruleState(op.rule, op.handle)))
@@ -268,8 +269,18 @@ function placeOf(op: Extract<NfOp, { op: `${string}-rule` }>): number | undefine
   return op.op === 'insert-rule' ? op.before : op.handle
 }
 
-/** The errno for a rule that uses an absent object or a base chain. undefined: it uses none. */
-function missingIn(table: ModelNfTable, rule: NfRule): number | undefined {
+/** net/netfilter/x_tables.c xt_check_proc_name(): the name of a `recent` list is a file name. */
+function hasBadList({ expressions }: NfRule): boolean {
+  return expressions.some((expression) => {
+    if (expression.kind !== 'match' || expression.name !== 'recent') return false
+    const list = matches.recent.decode(expression.info)?.list
+    return list === '.' || list === '..'
+  })
+}
+
+/** The errno for a rule that uses an absent object, a base chain or a bad name. undefined: it uses none. */
+function refusalOf(table: ModelNfTable, rule: NfRule): number | undefined {
+  if (hasBadList(rule)) return EINVAL
   for (const target of targetsOf(rule)) {
     const chain = table.chains.get(target)
     if (chain === undefined) return ENOENT

@@ -95,10 +95,10 @@ export class ModelNftables implements Nftables {
 
   async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
     this.#enter('dump nf_tables rules')
-    const chains = this.#tablesOf(scope).flatMap((table) => [...table.chains.values()])
-    return chains.flatMap(({ chain, rules }) =>
-      scope.chain === undefined || chain.chain === scope.chain ? rules : [],
-    )
+    const tables = this.#tablesOf(scope)
+    const { chain } = scope
+    if (chain !== undefined) return tables.flatMap(({ chains }) => chains.get(chain)?.rules ?? [])
+    return tables.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {

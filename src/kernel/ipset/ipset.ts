@@ -111,6 +111,11 @@ export interface Ipset {
    * IpsetEntryCursor, without an object per record. Throws KernelError ENOENT when the set is absent.
    */
   entries(name: string): Promise<Uint8Array>
+  /**
+   * The number by which rules of x_tables name a set of this family. It is valid as long as the set exists; a swap does not change it.
+   * Throws KernelError ENOENT when the set is absent.
+   */
+  number(name: string, family: IpFamily): Promise<number>
   /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

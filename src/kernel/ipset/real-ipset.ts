@@ -1,3 +1,4 @@
+import type { IpFamily } from '../../address.js'
 import type { Addon, RawIpsetSocket } from '../addon.js'
 import { nameFailures, type RecordFailure } from '../batch.js'
 import { decodeFailures } from '../decode-failures.js'
@@ -7,6 +8,7 @@ import { encodeIpsetOps } from './encode.js'
 import { settleIpsetFailure } from './errors.js'
 import type { Ipset, IpsetHeader, IpsetOp } from './ipset.js'
 import type { BatchOutcome } from '../outcome.js'
+import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
 /** The sets of the running kernel. */
@@ -38,6 +40,10 @@ export class RealIpset implements Ipset {
 
   entries(name: string): Promise<Uint8Array> {
     return this.#queue.run((socket) => socket.listEntries(name), { object: name })
+  }
+
+  number(name: string, family: IpFamily): Promise<number> {
+    return this.#queue.run((socket) => socket.findIndex(addressFamily[family], name), { family })
   }
 
   close(): Promise<void> {

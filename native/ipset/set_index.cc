@@ -1,4 +1,4 @@
-#include "xtables/set_index.h"
+#include "ipset/set_index.h"
 
 #include <netinet/in.h>
 
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace viaduct::xtables {
+namespace viaduct::ipset {
 
 namespace {
 
@@ -39,4 +39,4 @@ Result<uint16_t> FindSetIndex(SocketCalls& calls, int fd, uint8_t family, const 
   return query.set.index;
 }
 
-}  // namespace viaduct::xtables
+}  // namespace viaduct::ipset
