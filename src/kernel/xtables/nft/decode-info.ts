@@ -3,6 +3,7 @@ import { readAddress, type IpFamily } from '../../../address.js'
 import type { NfExpressionOf } from '../../nftables/expressions.js'
 import type { XtRule, XtSet, XtTarget } from '../xtables.js'
 import {
+  addressOffsets,
   addressProgram,
   addressTypeFlags,
   chances,
@@ -148,10 +149,12 @@ function probabilityOf(info: Uint8Array): XtRuleParts {
   return read === undefined ? undefined : { probability: read.probability / chances }
 }
 
-function recentOf(info: Uint8Array): XtRuleParts {
+/** The mask has 16 bytes in both families. With `--mask` the tools write only those of the family. */
+function recentOf(info: Uint8Array, { family }: DecodeContext): XtRuleParts {
   const read = matches.recent.decode(info)
   if (read === undefined) return undefined
-  const { list, action, seconds } = read
+  const { list, action, seconds, mask } = read
+  if (mask.subarray(0, addressOffsets[family].length).some((byte) => byte !== 0xff)) return undefined
   if (action === recentAction.set && seconds === 0) return { recent: { list, action: 'set' } }
   if (action === recentAction.check && seconds === 0) return { recent: { list, action: 'check' } }
   const isTimed = action === (recentAction.check | recentAction.reap)

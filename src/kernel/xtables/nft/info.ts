@@ -3,6 +3,8 @@
 
 /** A field at a fixed place of a structure. */
 interface InfoField<T> {
+  readonly at: number
+  readonly length: number
   read(view: DataView): T
   write(view: DataView, value: T): void
 }
@@ -16,7 +18,7 @@ export interface InfoLayout<V> {
   readonly revision: number
   /** Fields that are absent in `values` are 0. */
   encode(values: Partial<V>): Uint8Array
-  /** undefined: a byte outside the fields differs from what `encode` writes. */
+  /** undefined: a byte outside the fields differs from what `encode` writes there. */
   decode(info: Uint8Array): V | undefined
 }
 
@@ -31,32 +33,44 @@ function bytesFrom(first: number, count: number, value: number): Constants {
 }
 
 const u8 = (at: number): InfoField<number> => ({
+  at,
+  length: 1,
   read: (view) => view.getUint8(at),
   write: (view, value) => view.setUint8(at, value),
 })
 
 const u16 = (at: number): InfoField<number> => ({
+  at,
+  length: 2,
   read: (view) => view.getUint16(at, true),
   write: (view, value) => view.setUint16(at, value, true),
 })
 
 const be16 = (at: number): InfoField<number> => ({
+  at,
+  length: 2,
   read: (view) => view.getUint16(at),
   write: (view, value) => view.setUint16(at, value),
 })
 
 const u32 = (at: number): InfoField<number> => ({
+  at,
+  length: 4,
   read: (view) => view.getUint32(at, true),
   write: (view, value) => view.setUint32(at, value, true),
 })
 
 const bytes = (at: number, length: number): InfoField<Uint8Array> => ({
+  at,
+  length,
   read: (view) => new Uint8Array(view.buffer, view.byteOffset + at, length).slice(),
   write: (view, value) => new Uint8Array(view.buffer, view.byteOffset + at, length).set(value),
 })
 
-/** NUL-ended; `length` includes the NUL. */
+/** NUL-ended; `length` includes the NUL. The tools leave bytes of an earlier text after it. */
 const text = (at: number, length: number): InfoField<string> => ({
+  at,
+  length,
   read: (view) => decoder.decode(bytes(at, length).read(view)).split('\0', 1)[0] ?? '',
   write: (view, value) => bytes(at, length).write(view, encoder.encode(value)),
 })
@@ -81,11 +95,13 @@ function info<const F extends InfoFields>(
   }
   const decode = (found: Uint8Array): InfoValues<F> | undefined => {
     if (found.length !== size) return undefined
+    const rest = found.slice()
+    for (const [, { at, length }] of entries) rest.set(template.subarray(at, at + length), at)
+    if (!Buffer.from(rest).equals(template)) return undefined
     const view = new DataView(found.buffer, found.byteOffset, size)
     const read = Object.fromEntries(entries.map(([field, { read: readField }]) => [field, readField(view)]))
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every field was read by its own row
-    const values = read as InfoValues<F>
-    return Buffer.from(encode(values)).equals(found) ? values : undefined
+    return read as InfoValues<F>
   }
   return { name, revision, encode, decode }
 }
@@ -115,11 +131,12 @@ export const matches = {
   conntrack: info(['conntrack', 3, 168], { isInverted: u16(148), states: u16(150) }, { 146: 1 }),
   addrtype: info(['addrtype', 1, 8], { source: u16(0), destination: u16(2), flags: u32(4) }),
   set: info(['set', 4, 48], { index: u16(0), dimensions: u8(2), flags: u8(3) }),
-  bpf: info(['bpf', 1, 528], { length: u16(2), program: bytes(4, 512) }),
-  statistic: info(['statistic', 0, 24], { probability: u32(4) }),
+  bpf: info(['bpf', 1, 528], { length: u16(2), program: bytes(8, 512) }),
+  // The tools write a count that only another mode has.
+  statistic: info(['statistic', 0, 24], { probability: u32(4), unused: u32(12) }),
   recent: info(
     ['recent', 1, 232],
-    { seconds: u32(0), action: u8(8), list: text(10, 200) },
+    { seconds: u32(0), action: u8(8), list: text(10, 200), mask: bytes(212, 16) },
     bytesFrom(212, 16, 255),
   ),
   comment: info(['comment', 0, 256], { comment: text(0, 256) }),

@@ -1,0 +1,164 @@
+// iptables-nft beside Viaduct in the same tables: each reads what the other writes, and keeps what is not its own.
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Xtables, XtHook, XtOp, XtRule, XtTableName } from '../../src/kernel/index.js'
+import { requireFreshNamespace } from '../contract/fresh-namespace.js'
+import { ruleKinds } from '../contract/xtables-kinds.js'
+import {
+  openRealNftSubject,
+  runTool,
+  saveTool,
+  type XtablesOfTool,
+  type XtClient,
+  type XtSubject,
+} from '../contract/xtables-subjects.js'
+import { mustRun } from '../support/processes.js'
+
+requireFreshNamespace()
+
+const jump: XtRule = { comment: 'service portals', target: { kind: 'jump', chain: 'KUBE-A' } }
+const jumpText = '-m comment --comment "service portals" -j KUBE-A'
+const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
+const markText = '-j MARK --set-xmark 0x4000/0x4000'
+const hook = (chain: XtHook, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-hook', chain, rules })
+const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
+const nothing = { missing: [], changed: [] }
+
+const nft = async (words: string): Promise<string> => await mustRun(['sh', '-c', `nft ${words}`])
+
+/** Expects that an apply writes nothing. */
+async function assertAdopted(xtables: Xtables, ops: readonly XtOp[]): Promise<void> {
+  const before = await nft('list ruleset')
+  assert.equal((await xtables.apply(ops)).isWritten, false)
+  assert.deepEqual(await xtables.compare(), nothing)
+  assert.equal(await nft('list ruleset'), before)
+}
+
+for (const family of ['ipv4', 'ipv6'] as const) {
+  describe(`iptables-nft beside Viaduct, ${family}`, () => {
+    let namespace: XtSubject
+    let client: XtClient
+
+    beforeEach(async () => {
+      namespace = await openRealNftSubject()
+      client = namespace.open()
+    })
+    afterEach(async () => {
+      await client.close()
+      await namespace.close()
+    })
+    const tool = (table: XtTableName): XtablesOfTool => ({ family, table, flavour: 'nft' })
+    const nftFamily = family === 'ipv4' ? 'ip' : 'ip6'
+    const restore = family === 'ipv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
+
+    for (const table of ['nat', 'filter', 'mangle', 'raw'] as const) {
+      const kinds = ruleKinds(family, table)
+      const ops = [set('VIADUCT-TARGET'), set('VIADUCT-RULES', ...kinds.map(({ rule }) => rule))]
+
+      it(`${table}: the tool finds every kind of rule that Viaduct writes`, async () => {
+        await client.xtables(family, table).apply(ops)
+        // The tool itself writes other bytes after an IPv4 --mask, and after a list name that is shorter than its default, DEFAULT.
+        const found = kinds.filter(({ rule: { recent } }) => recent === undefined || recent.list.length > 7)
+        for (const { text } of found)
+          await runTool(tool(table), `-C VIADUCT-RULES ${text.replace(/ --mask \S+/, '')}`)
+      })
+
+      it(`${table}: Viaduct adopts every kind of rule that the tool writes`, async () => {
+        for (const chain of ['VIADUCT-TARGET', 'VIADUCT-RULES']) await runTool(tool(table), `-N ${chain}`)
+        for (const { text } of kinds) await runTool(tool(table), `-A VIADUCT-RULES ${text}`)
+        await assertAdopted(client.xtables(family, table), ops)
+      })
+
+      it(`${table}: Viaduct adopts its rules after the tool has saved and restored them`, async () => {
+        await client.xtables(family, table).apply(ops)
+        const saved = await saveTool(tool(table))
+        await mustRun(['sh', '-c', `${restore} --noflush <<'EOF'\n${saved}EOF\n`])
+        assert.equal(await saveTool(tool(table)).then(rulesOf), rulesOf(saved))
+        await assertAdopted(namespace.open().xtables(family, table), ops)
+      })
+    }
+
+    it('creates the base chains that it needs as the tool creates them, and no others', async () => {
+      const tables = {
+        nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+        mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+        filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+        raw: ['PREROUTING', 'OUTPUT'],
+      } as const
+      for (const table of ['nat', 'filter', 'mangle', 'raw'] as const) {
+        const xtables = client.xtables(family, table)
+        await xtables.apply([set('KUBE-A', mark)])
+        const alone = await nft(`list table ${nftFamily} ${table}`)
+        assert.doesNotMatch(alone, /hook/)
+        await xtables.apply([set('KUBE-A'), ...tables[table].map((chain) => hook(chain, jump))])
+        const ours = await hooksOf(table)
+        await nft('flush ruleset')
+        for (const chain of tables[table]) await runTool(tool(table), `-A ${chain} -j ACCEPT`)
+        assert.deepEqual(ours, await hooksOf(table))
+        assert.equal(ours.length, tables[table].length)
+      }
+    })
+
+    /** The lines of nft(8) that describe the base chains of a table. */
+    async function hooksOf(table: XtTableName): Promise<readonly string[]> {
+      const text = await nft(`list table ${nftFamily} ${table}`)
+      return text
+        .split('\n')
+        .filter((line) => line.includes('hook'))
+        .toSorted()
+    }
+
+    it('changes nothing of other programs, and nothing of rules that it cannot read', async () => {
+      const filter = tool('filter')
+      await runTool(filter, '-P FORWARD DROP')
+      await runTool(filter, '-N DOCKER')
+      await runTool(filter, '-A DOCKER -m limit --limit 5/sec -j LOG --log-prefix "docker: "')
+      for (const chain of ['FORWARD', 'OUTPUT']) await runTool(filter, `-A ${chain} -j DOCKER`)
+      await nft(`add chain ${nftFamily} filter OTHER`)
+      await nft(`add rule ${nftFamily} filter OTHER ct state new meta mark set 7 counter packets 5 bytes 50`)
+      const before = await nft('-a list ruleset')
+      const xtables = client.xtables(family, 'filter')
+      await xtables.apply([set('KUBE-A', mark), hook('FORWARD', jump), hook('OUTPUT', jump)])
+      const after = await nft('-a list ruleset')
+      for (const line of before.split('\n')) assert.ok(after.includes(line), line)
+      await xtables.apply([hook('FORWARD'), hook('OUTPUT'), { op: 'remove-chain', chain: 'KUBE-A' }])
+      assert.equal(await nft('-a list ruleset'), before)
+    })
+
+    // ip6tables-nft 1.8.9 sets no counters, so nft sets them.
+    it('rules that stay or move keep their counters', async () => {
+      const table = `${nftFamily} nat`
+      await runTool(tool('nat'), '-P OUTPUT ACCEPT')
+      for (const chain of ['KUBE-A', 'KUBE-B']) await runTool(tool('nat'), `-N ${chain}`)
+      await nft(`add rule ${table} KUBE-A counter packets 5 bytes 500 accept`)
+      await nft(`add rule ${table} KUBE-A meta l4proto udp counter packets 6 bytes 600 return`)
+      await nft(`add rule ${table} OUTPUT counter packets 7 bytes 700 accept`)
+      await nft(`add rule ${table} OUTPUT counter packets 8 bytes 800 jump KUBE-A`)
+      const accept: XtRule = { target: { kind: 'accept' } }
+      const leave: XtRule = { protocol: 'udp', target: { kind: 'return' } }
+      const to = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
+      const xtables = client.xtables(family, 'nat')
+      const ops = [
+        set('KUBE-A', leave, accept, leave),
+        set('KUBE-B'),
+        hook('OUTPUT', to('KUBE-B'), to('KUBE-A')),
+      ]
+      assert.equal((await xtables.apply(ops)).isWritten, true)
+      const listed = await nft(`list table ${table}`)
+      assert.deepEqual(listed.match(/counter packets .*/g), [
+        'counter packets 0 bytes 0 jump KUBE-B',
+        'counter packets 8 bytes 800 jump KUBE-A',
+        'counter packets 7 bytes 700 accept',
+        'counter packets 6 bytes 600 return',
+        'counter packets 5 bytes 500 accept',
+        'counter packets 0 bytes 0 return',
+      ])
+      assert.deepEqual(await xtables.packets(['KUBE-A', 'OUTPUT']), [[6, 5, 0], []])
+    })
+  })
+}
+
+/** The lines of iptables-save that are no comments. */
+function rulesOf(saved: string): string {
+  return saved.replaceAll(/^#.*\n?/gm, '')
+}
