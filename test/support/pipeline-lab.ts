@@ -7,6 +7,7 @@ import {
   RouteCursor,
   VirtualServerCursor,
   viaductRouteProtocol,
+  type XtFlavour,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from '../../src/config/index.js'
@@ -35,6 +36,8 @@ export interface LabOptions {
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
+  /** Where the mode's rules are. Default: legacy. */
+  readonly flavour?: XtFlavour
   /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
 }
@@ -130,7 +133,7 @@ export class PipelineLab {
     const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
       formerChains,
-      flavour: 'legacy' as const,
+      flavour: options.flavour ?? 'legacy',
       config,
       events,
       kernel: this.kernel,
