@@ -38,6 +38,8 @@ export interface LabOptions {
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
+  /** Where the mode's rules are. Default: legacy. */
+  readonly flavour?: XtFlavour
   /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
 }
