@@ -33,12 +33,10 @@ export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
-  /** The flavour of iptables mode; legacy by default. */
-  readonly flavour?: XtFlavour
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
-  /** Where the mode's rules are. Default: legacy. */
+  /** The flavour of x_tables. Default: legacy. */
   readonly flavour?: XtFlavour
   /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
