@@ -76,13 +76,15 @@ it('ipvs mode removes the test sets of a killed start by their names (issue 18, 
 })
 
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables' | NftLack
-type NftLack = 'nf_tables' | 'numgen' | 'dynamic sets' | 'elements'
+type NftLack = 'nf_tables' | 'nft_compat' | 'numgen' | 'dynamic sets' | 'elements'
 
 function isBitmap(op: IpsetOp): boolean {
   return op.op === 'create-set' && op.set.type === 'bitmap:port'
 }
 
 function needs(op: NfOp, lack: Lack): boolean {
+  if (lack === 'nft_compat')
+    return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === 'match')
   if (lack === 'numgen') return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
   if (lack === 'dynamic sets') return op.op === 'add-set' && op.set.flags?.includes('dynamic') === true
   return lack === 'elements' && op.op === 'add-elements'
@@ -300,16 +302,22 @@ describe('the mode that runs', () => {
       because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
     },
     {
-      name: 'nftables for iptables without x_tables',
+      name: 'iptables as configured, without x_tables',
       kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables' },
+      mode: 'iptables',
+    },
+    {
+      name: 'nftables for iptables without x_tables and nft_compat',
+      kernel: () => kernelWithout('x_tables', 'nft_compat'),
       input: { mode: 'iptables' },
       mode: 'nftables',
       because:
         /^nftables mode runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
     {
-      name: 'nftables for ipvs without IP_VS and x_tables',
-      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      name: 'nftables for ipvs without IP_VS, x_tables and nft_compat',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nft_compat'),
       input: { mode: 'ipvs' },
       mode: 'nftables',
       because:
@@ -326,7 +334,12 @@ describe('the mode that runs', () => {
       assert.ok(event)
       assert.deepEqual([warnings, events.length], [[`Proxy mode falls back: ${event.note}`], 1])
       assert.match(event.note, because)
-      assert.ok(event.note.startsWith(`${expected} mode runs instead: ${input.mode} mode cannot run here: `))
+      const inFlavour = mode.flavour === 'nft' ? ' in the flavour nft' : ''
+      assert.ok(
+        event.note.startsWith(
+          `${expected} mode${inFlavour} runs instead: ${input.mode} mode cannot run here: `,
+        ),
+      )
       const { type, reason, action, regarding } = event
       assert.deepEqual(
         { type, reason, action, regarding },
@@ -375,7 +388,7 @@ describe('the mode that runs', () => {
     {
       name: 'iptables alone without x_tables',
       kernel: () => kernelWithout('x_tables'),
-      input: { modeFallback: false },
+      input: { modeFallback: false, iptablesFlavour: 'legacy' },
       words: /^this kernel has no legacy x_tables/,
     },
     {
