@@ -345,16 +345,22 @@ describe('the mode that runs', () => {
       because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
     },
     {
-      name: 'nftables for iptables without x_tables',
+      name: 'iptables as configured, without x_tables',
       kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables' },
+      mode: 'iptables',
+    },
+    {
+      name: 'nftables for iptables without x_tables and nft_compat',
+      kernel: () => kernelWithout('x_tables', 'nft_compat'),
       input: { mode: 'iptables' },
       mode: 'nftables',
       because:
         /^nftables mode runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
     {
-      name: 'nftables for ipvs without IP_VS and x_tables',
-      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      name: 'nftables for ipvs without IP_VS, x_tables and nft_compat',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nft_compat'),
       input: { mode: 'ipvs' },
       mode: 'nftables',
       because:
@@ -423,7 +429,7 @@ describe('the mode that runs', () => {
     {
       name: 'iptables alone without x_tables',
       kernel: () => kernelWithout('x_tables'),
-      input: { modeFallback: false },
+      input: { modeFallback: false, iptablesFlavour: 'legacy' },
       words: /^this kernel has no legacy x_tables/,
     },
     {
