@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Nftables } from '../nftables/nftables.js'
 import type { XtTableName } from './xtables.js'
 
@@ -27,8 +27,18 @@ export async function readActiveTables(family: IpFamily, root: string): Promise<
   return known.filter((table) => names.includes(table))
 }
 
-/** The tables that exist in nf_tables. Throws KernelError. NB: the request makes the kernel load nf_tables if the module is available. */
+/** Errors of a kernel without nfnetlink, and of one without nf_tables. */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
+
+/**
+ * The tables that exist in nf_tables; empty too if the kernel has no nf_tables. Throws KernelError. NB: the request makes the kernel load
+ * nf_tables if the module is available.
+ */
 export async function listNftTables(family: IpFamily, nftables: Nftables): Promise<readonly XtTableName[]> {
-  const found = await nftables.tables(family)
+  const found = await orRefusal(
+    () => nftables.tables(family),
+    ({ code }) => absences.has(code),
+  )
+  if (found instanceof KernelError) return []
   return known.filter((name) => found.some(({ table }) => table === name))
 }
