@@ -295,10 +295,10 @@ describe('the mode that runs', () => {
         /^ipvs mode runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat: load it/,
     },
     {
-      name: 'iptables for ipvs in nf_tables without xt_set',
+      name: 'ipvs in the legacy tables for ipvs in nf_tables without xt_set',
       kernel: () => kernelWithout('xt_set'),
       input: { mode: 'ipvs', iptablesFlavour: 'nft' },
-      mode: 'iptables',
+      mode: 'ipvs',
       because: /nf_tables lacks what ipvs mode needs \(match set\): load xt_set with "modprobe xt_set"/,
     },
     {
@@ -347,8 +347,16 @@ describe('the mode that runs', () => {
     {
       name: 'iptables as configured, without x_tables',
       kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables', iptablesFlavour: 'auto' },
+      mode: 'iptables',
+    },
+    {
+      name: 'iptables in nf_tables for iptables in the legacy tables without x_tables',
+      kernel: () => kernelWithout('x_tables'),
       input: { mode: 'iptables' },
       mode: 'iptables',
+      because:
+        /^iptables mode in the flavour nft runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
     {
       name: 'nftables for iptables without x_tables and nft_compat',
