@@ -46,7 +46,7 @@ export interface Kernel {
    * chain. Throws KernelError. NB: a request for a legacy table that does not exist would create it.
    */
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
-  /** The look at these families. The same families get the same object. */
+  /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void

@@ -18,6 +18,7 @@ import { ip, rejectsWith } from './law.js'
 export interface KernelLookSubject {
   look(families: readonly IpFamily[]): KernelLook
   xtables(family: IpFamily, table: XtTableName): Xtables
+  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   readonly ipvs: Ipvs
   readonly ipset: Ipset
   /** Another program takes and releases the lock of the tables. */
@@ -71,6 +72,17 @@ export function kernelLookContract(
     })
     const take = async (...of: readonly IpFamily[]): Promise<string> =>
       Buffer.from(await kernel.look(of).take()).toString('hex')
+
+    it('without families looks at no table, and creates none', async () => {
+      const empty = await take()
+      const watch = kernel.look([]).watch('VIADUCT-')
+      assert.deepEqual(await watch.next([]), nothing)
+      await watch.close()
+      for (const family of families) assert.deepEqual(await kernel.activeTables(family), [])
+      await kernel.xtables('ipv4', 'nat').apply([{ op: 'set-chain', chain, rules: [] }])
+      assert.equal(await take(), empty)
+      await kernel.xtables('ipv4', 'nat').apply([{ op: 'remove-chain', chain }])
+    })
 
     for (const family of families) {
       it(`${family}: is unchanged while nothing changes`, async () => {

@@ -114,7 +114,7 @@ describe('the barrier of filter FORWARD', () => {
 describe('--cleanup in both flavours', () => {
   const programs = ['iptables-legacy', 'ip6tables-legacy', 'iptables-nft', 'ip6tables-nft'] as const
 
-  /** What kubelet, a CNI plugin and Docker have in the tables. */
+  /** Rules and chains of kubelet, a CNI plugin and Docker. */
   const foreign = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 COMMIT

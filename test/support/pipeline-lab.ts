@@ -33,11 +33,11 @@ export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
-  /** The flavour of iptables mode; legacy by default. */
-  readonly flavour?: XtFlavour
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
+  /** The flavour of x_tables. Default: legacy. */
+  readonly flavour?: XtFlavour
   /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
 }

@@ -1,12 +1,12 @@
 import type { VirtualServerKey } from '../ipvs/ipvs.js'
 
-/** Kernel state that is cheap to read again and again. */
+/** Kernel state that is cheap to read again and again: legacy x_tables of some families, virtual servers, and sets. */
 export interface KernelLook {
   /**
-   * Opaque bytes. Equal bytes: no entry was added to or removed from the tables nat, mangle and filter of its families, and no IPv4
-   * virtual server (the kernel counts no others). A call during another call gets the result of that call.
+   * Opaque bytes. Equal bytes: no entry was added to or removed from the legacy tables nat, mangle and filter of its families, and no
+   * IPv4 virtual server (the kernel counts no others). A call during another call gets the result of that call.
    * Throws KernelError only if no socket can be opened.
-   * NB: reads all three tables of each family, which creates absent ones.
+   * NB: reads all three tables of each family, which creates absent ones. Without families it reads only virtual servers.
    */
   take(): Promise<Uint8Array>
   /** Watches also the sets with this name prefix. Throws KernelError if no socket can be opened. */

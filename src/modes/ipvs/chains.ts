@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
+import type { NftChange, XtDrift, XtFlavour, XtOp, Xtables } from '../../kernel/index.js'
 import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -17,7 +17,9 @@ import { KernelQuestions, type ModeKernel, type Pass, logFamily } from '../../en
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
-  readonly tables: Readonly<Record<IpvsTable, Xtables>>
+  readonly kernel: Pick<ModeKernel, 'xtables' | 'activeTables' | 'nftChains'>
+  /** Where the rules are written. */
+  readonly flavour: XtFlavour
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
@@ -26,6 +28,7 @@ export interface IpvsChainsOptions {
 /** Keeps the fixed chains of one family in the kernel. After the first write it writes a table only if its rules change or differ. */
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
+  readonly #tables: Readonly<Record<IpvsTable, Xtables>>
   readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
@@ -37,7 +40,13 @@ export class IpvsChains {
   #isBeside: boolean | undefined
 
   constructor(options: IpvsChainsOptions) {
+    const { family, kernel, flavour } = options
     this.#options = options
+    this.#tables = {
+      mangle: kernel.xtables(family, 'mangle', flavour),
+      filter: kernel.xtables(family, 'filter', flavour),
+      nat: kernel.xtables(family, 'nat', flavour),
+    }
     this.#questions = new KernelQuestions(options)
   }
 
@@ -144,16 +153,22 @@ export class IpvsChains {
     return isDue
   }
 
-  /** undefined: the kernel did not answer. */
+  /** Looks in both flavours. undefined: the kernel did not answer. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
-    const chains = await this.#ask('nat', async (xtables) => await xtables.chains())
+    const { family, kernel } = this.#options
+    const chains = await this.#ask('nat', async () => [
+      ...((await kernel.activeTables(family)).includes('nat')
+        ? await kernel.xtables(family, 'nat').chains()
+        : []),
+      ...(await kernel.nftChains.list(family)).filter(({ table }) => table === 'nat'),
+    ])
     if (chains instanceof KernelError) return undefined
     return chains.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
   }
 
   async #ask<T>(table: IpvsTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
     const about = { key: `kernel ${table}`, subject: `table ${table}`, fields: { table } }
-    return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
+    return await this.#questions.ask(about, async () => await question(this.#tables[table]))
   }
 }
 
@@ -164,7 +179,7 @@ function isAny({ missing, changed }: XtDrift): boolean {
 /** Example values: the kernel loads the same modules for all settings. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
-/** Makes a kernel with IP_VS and sets load the modules for the rules. A missing module is reported when the rules are written. */
+/** Makes a kernel with IP_VS and sets load the modules for the rules of the legacy tables. A missing module is reported when the rules are written. */
 export async function loadForChains(
   { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
   family: IpFamily,
@@ -175,6 +190,28 @@ export async function loadForChains(
     await Promise.all([ipvs.info(), ipset.sets()])
     for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
   })
+}
+
+/** Our tables, and the chains and hooks that have our rules: `mangle `, `mangle INPUT`. They do not depend on settings and families. */
+const places: ReadonlySet<string> = new Set([
+  ...ipvsTables.map((table) => placeOf(table, '')),
+  ...compileChains({ ...someSettings, family: 'ipv4' }).map((chain) => placeOf(chain.table, nameOf(chain))),
+])
+
+/** Whether a change of nf_tables by another program may concern our rules of the family. */
+export function mayChangeRules(change: NftChange, family: IpFamily): boolean {
+  if (change.kind === 'overrun') return true
+  return change.objects.some(
+    (object) => object.family === family && places.has(placeOf(object.table, object.name)),
+  )
+}
+
+function placeOf(table: string, chain: string): string {
+  return `${table} ${chain}`
+}
+
+function nameOf(chain: FixedChain): string {
+  return 'hook' in chain ? chain.hook : chain.chain
 }
 
 function opsOf(chains: readonly FixedChain[], table: IpvsTable): readonly XtOp[] {

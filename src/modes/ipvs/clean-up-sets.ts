@@ -2,6 +2,7 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
+import { destroySets, type SetKernel } from './destroy-sets.js'
 import { IpsetTable } from './tables/ipset-table.js'
 import { dumpSets, ownedSetNames } from './sets.js'
 import { isLeftProbe } from './set-types.js'
@@ -34,12 +35,12 @@ export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<Ipset
  * Throws KernelError.
  */
 export async function cleanUpSets(
-  ipset: Ipset,
+  kernel: SetKernel,
 ): Promise<{ readonly removed: number; readonly failures: readonly KernelError[] }> {
   const names = new Set(families.flatMap((family) => [...ownedSetNames(family)]))
-  const headers = (await unlessWithoutSets(() => ipset.sets())) ?? []
+  const headers = (await unlessWithoutSets(() => kernel.ipset.sets())) ?? []
   const present = headers.filter((set) => names.has(set.name) || isLeftProbe(set)).map(({ name }) => name)
   if (present.length === 0) return { removed: 0, failures: [] }
-  const { failures } = await ipset.apply(present.map((name) => ({ op: 'destroy-set', name }) as const))
-  return { removed: present.length - failures.length, failures: failures.map(({ error }) => error) }
+  const failures = await destroySets(kernel, present)
+  return { removed: present.length - failures.length, failures }
 }

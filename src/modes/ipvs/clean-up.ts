@@ -1,10 +1,11 @@
 // --cleanup: removes only objects that are provably ours (docs/adr/0005).
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import { KernelError, isNotFound, orRefusal } from '../../errors.js'
-import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
+import type { BatchOutcome, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
 import { PackedDump } from './tables/packed.js'
 import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
 import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
+import type { SetKernel } from './destroy-sets.js'
 import type { IpvsKernel } from './prepare-kernel.js'
 import { findDummyDevice, findLoopback } from './vip-place.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
@@ -34,7 +35,7 @@ type Progress = { -readonly [K in keyof CleanUpReport]: CleanUpReport[K] } & {
  * error among its failures.
  */
 export async function cleanUp(
-  kernel: IpvsKernel & { readonly ipset: Ipset },
+  kernel: IpvsKernel & SetKernel,
   excludeCidrs: readonly Cidr[],
 ): Promise<CleanUpReport> {
   const progress: Progress = {
@@ -61,7 +62,7 @@ export function hasRemoved({ virtualServers, routes, device, sets }: CleanUpRepo
 
 /** Enters each removal in `progress`, so that it is known also after an error. Throws KernelError. */
 async function removeAll(
-  kernel: IpvsKernel & { readonly ipset: Ipset },
+  kernel: IpvsKernel & SetKernel,
   excludeCidrs: readonly Cidr[],
   progress: Progress,
 ): Promise<void> {
@@ -97,7 +98,7 @@ async function removeAll(
     progress.device = true
     progress.addresses = addressCount
   }
-  const sets = await cleanUpSets(kernel.ipset)
+  const sets = await cleanUpSets(kernel)
   progress.sets = sets.removed
   failures.push(...sets.failures)
 }

@@ -3,7 +3,7 @@
 // Owner of: the tables of acknowledged virtual servers, VIP bindings and set entries (tables/).
 // Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
 export { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
-export { type IpvsChainSettings, compileChains, mangleChains } from './compile/chains.js'
+export { compileChains, type FixedChain, type IpvsChainSettings, mangleChains } from './compile/chains.js'
 export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'
 export { type SchedulingSettings, unmetRequests } from './compile/scheduling.js'
 export { type DesiredSetEntry, type SetKey, markAddress, setKeys, setName, setSpec } from './compile/sets.js'

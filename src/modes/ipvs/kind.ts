@@ -3,6 +3,7 @@ import type { ModeKind } from '../../engine/index.js'
 import { cleanUp, describeCleanUp, hasRemoved, isWithoutIpvs } from './clean-up.js'
 import { mangleChains } from './compile/chains.js'
 import { openIpvsMode } from './mode.js'
+import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
 
@@ -10,7 +11,7 @@ import { cleanUpXtables } from '../shared/index.js'
 export const ipvsKind: ModeKind = {
   name: 'ipvs',
   open: openIpvsMode,
-  flavours: ['legacy'],
+  flavours: ['legacy', 'nft'],
   chains: {
     nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
     filter: ['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
@@ -38,6 +39,8 @@ export const ipvsKind: ModeKind = {
 function lackOf(error: KernelError): string | undefined {
   if (isWithoutIpvs(error))
     return 'this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it'
+  if (isWithoutSetRules(error))
+    return `this kernel's nf_tables lacks what ipvs mode needs (${error.object}): load xt_set with "modprobe xt_set", or use --proxy-mode=iptables`
   if (!isWithoutIpset(error)) return undefined
   const lack =
     error.code === 'EPROTONOSUPPORT'

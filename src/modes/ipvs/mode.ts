@@ -10,25 +10,32 @@ import { loadForChains } from './chains.js'
 import { openIpvsWatch } from './watch.js'
 import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/index.js'
 import { prepareKernel } from './prepare-kernel.js'
+import { familiesWithSetRules } from './rules-probe.js'
 import { ServiceScheduling } from './service-scheduling.js'
 import { UnmetServices } from './unmet-services.js'
 
-/** Makes the kernel ready. Throws the errors of `prepareKernel`, and KernelError if the kernel has no legacy x_tables. */
+/** Makes the kernel ready. Throws the errors of `prepareKernel`, and KernelError if the kernel cannot have the rules in this flavour. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   const { config, kernel, log, conntrack } = options
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
   const { vipBinding } = config
   const [, families] = await inOrder([
     prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings, conntrack }),
-    familiesWithXtables({
-      kernel,
-      tables: ipvsTables,
-      log,
-      // Not awaited: only the first write needs the modules.
-      onFound: (family) => void loadForChains(kernel, family),
-    }),
+    familiesWithRules(options),
   ])
   return ipvsMode(options, settings, families)
+}
+
+/** The families whose rules this kernel can have. */
+async function familiesWithRules({ kernel, flavour, log }: OpenModeOptions): Promise<readonly IpFamily[]> {
+  if (flavour === 'nft') return await familiesWithSetRules({ kernel, log })
+  return await familiesWithXtables({
+    kernel,
+    tables: ipvsTables,
+    log,
+    // Not awaited: only the first write needs the modules.
+    onFound: (family) => void loadForChains(kernel, family),
+  })
 }
 
 /** The mode on a kernel that is ready. Each reconcile restores `settings`. `families`: those whose x_tables the kernel has. */
@@ -37,7 +44,7 @@ export function ipvsMode(
   settings: IpvsSettings,
   families: readonly IpFamily[] = ['ipv4', 'ipv6'],
 ): Mode {
-  const { config, kernel, log, metrics } = options
+  const { config, kernel, log, metrics, flavour } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
   const hints = new StateReporter({
@@ -49,7 +56,7 @@ export function ipvsMode(
   const warnings = openWarnings(options)
   const unmet = new UnmetServices(warnings)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
-  const look = kernel.look(families)
+  const look = kernel.look(flavour === 'legacy' ? families : [])
   const pipelines: IpvsPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const pipeline = new IpvsPipeline({
@@ -80,10 +87,10 @@ export function ipvsMode(
   }
   return {
     name: 'ipvs',
-    flavour: options.flavour,
+    flavour,
     families,
     openPipeline,
-    openWatch: () => openIpvsWatch({ look, pipelines, clock: options.clock, log }),
+    openWatch: () => openIpvsWatch({ ...options, look, pipelines }),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,

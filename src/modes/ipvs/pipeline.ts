@@ -1,6 +1,13 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
-import type { KernelLook, LinkEvent, RealServerKey, VirtualServerKey } from '../../kernel/index.js'
+import type {
+  KernelLook,
+  LinkEvent,
+  NftChange,
+  RealServerKey,
+  VirtualServerKey,
+  XtFlavour,
+} from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
 import { VipTable } from './tables/vip-table.js'
@@ -25,6 +32,7 @@ import {
   worldSize,
   traceRoute,
 } from '../../engine/index.js'
+import { mayChangeRules } from './chains.js'
 import { CheapLook } from './cheap-look.js'
 import type { Clock } from '../../clock.js'
 import { DrainChoice } from './drain-choice.js'
@@ -52,6 +60,7 @@ export interface IpvsPipelineOptions {
   /** Time for which an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
   readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
+  readonly flavour: XtFlavour
   /** One look for all families that have a pipeline. */
   readonly look: KernelLook
   /** This node, as it is now. */
@@ -178,6 +187,13 @@ export class IpvsPipeline {
   /** The watch saw that another program released the lock of the tables; the caller requests a run. */
   noteUnlock(): void {
     this.#cheapLook.noteUnlock()
+  }
+
+  /** Takes changes of nf_tables by other programs. True: the next run compares the rules; the caller requests it. */
+  noteChanges(changes: readonly NftChange[]): boolean {
+    const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
+    if (isConcerned) this.#cheapLook.noteUnlock()
+    return isConcerned
   }
 
   /** The watch has ended: runs look for themselves. */

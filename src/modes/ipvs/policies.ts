@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Route } from '../../routing/index.js'
-import type { VirtualServerKey } from '../../kernel/index.js'
+import type { VirtualServerKey, XtFlavour } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpsetTable } from './tables/ipset-table.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -17,7 +17,7 @@ import type { SchedulingSettings } from './compile/scheduling.js'
 import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
 import { AfterSync, type TrafficConfig } from '../shared/index.js'
-import { IpvsChains } from './chains.js'
+import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
 import { type HealthCheckListeners, KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
@@ -26,7 +26,9 @@ import { machineAddresses } from '../../host/index.js'
 export interface IpvsPoliciesOptions {
   readonly family: IpFamily
   readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask'> }
-  readonly kernel: Pick<ModeKernel, 'ipset' | 'xtables' | 'conntrack' | 'links' | 'routes'>
+  readonly kernel: IpvsChainsOptions['kernel'] &
+    Pick<ModeKernel, 'ipset' | 'nftables' | 'conntrack' | 'links' | 'routes'>
+  readonly flavour: XtFlavour
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly tracker: Tracker
@@ -71,13 +73,9 @@ export class IpvsPolicies {
     this.#options = options
     this.#questions = new KernelQuestions(options)
     this.#table = new IpsetTable(family, config.ipvs.markMask)
-    this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
-    const tables = {
-      mangle: kernel.xtables(family, 'mangle'),
-      filter: kernel.xtables(family, 'filter'),
-      nat: kernel.xtables(family, 'nat'),
-    }
-    this.#chains = new IpvsChains({ ...options, tables })
+    const setKernel = { ipset: kernel.ipset, nftables: kernel.nftables }
+    this.#sets = new IpvsSets({ ...options, ...setKernel, table: this.#table })
+    this.#chains = new IpvsChains(options)
     this.#marks = new IpvsMarks({
       ...options,
       markMask: config.ipvs.markMask,

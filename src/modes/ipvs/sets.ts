@@ -4,6 +4,7 @@ import type { Ipset } from '../../kernel/index.js'
 import { type Drift, KernelQuestions, type Pass, RetryQueue, logFamily } from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
+import { destroySets, type SetKernel } from './destroy-sets.js'
 import { standInName } from './tables/ipset-exchange.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -21,9 +22,8 @@ import type { UnfitSets } from './compile/chains.js'
 import type { Clock } from '../../clock.js'
 import { setOperations } from './operations.js'
 
-export interface IpvsSetsOptions {
+export interface IpvsSetsOptions extends SetKernel {
   readonly family: IpFamily
-  readonly ipset: Ipset
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
@@ -111,10 +111,9 @@ export class IpvsSets {
     const { family, ipset } = this.#options
     const names = new Set(formerNames(family))
     const isDone = await this.#ask('clean', async () => {
-      const present = (await ipset.sets()).filter(({ name }) => names.has(name))
-      const outcome = await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
+      const present = (await ipset.sets()).map(({ name }) => name).filter((name) => names.has(name))
       // The kernel refuses (EBUSY) while a rule refers to a set or another program lists it: the next sync tries again.
-      return outcome.failures.length === 0
+      return present.length === 0 || (await destroySets(this.#options, present)).length === 0
     })
     if (isDone === true) this.#ownsFormer = false
   }

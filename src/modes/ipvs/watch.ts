@@ -1,7 +1,8 @@
 import type { Clock } from '../../clock.js'
-import { type ModeWatch, openKernelWatch } from '../../engine/index.js'
-import type { KernelLook } from '../../kernel/index.js'
+import { type ModeKernel, type ModeWatch, openKernelWatch } from '../../engine/index.js'
+import type { KernelLook, XtFlavour } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
+import { NftModeWatch } from '../nft-table/index.js'
 import { setPrefix } from './compile/sets.js'
 import type { IpvsPipeline } from './pipeline.js'
 
@@ -10,14 +11,25 @@ const turnMs = 10_000
 
 export interface IpvsWatchOptions {
   readonly look: KernelLook
+  readonly kernel: Pick<ModeKernel, 'nftables'>
+  readonly flavour: XtFlavour
   /** One per family. */
   readonly pipelines: readonly IpvsPipeline[]
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Watches the sizes of tables and sets, the lock of the tables, and a few virtual servers in turn. undefined: as `openKernelWatch`. */
-export function openIpvsWatch({ look, pipelines, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
+/**
+ * Watches sets, a few virtual servers in turn, and the rules: legacy tables by their sizes and their lock, those of nf_tables by its
+ * events. undefined: as `openKernelWatch`.
+ */
+export function openIpvsWatch(options: IpvsWatchOptions): ModeWatch | undefined {
+  const watch = openLookWatch(options)
+  if (watch === undefined || options.flavour === 'legacy') return watch
+  return new JoinedWatch([watch, rulesWatch(options)])
+}
+
+function openLookWatch({ look, pipelines, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
   let turnEndMs = -Infinity
   return openKernelWatch({
     open: () => look.watch(setPrefix),
@@ -29,4 +41,45 @@ export function openIpvsWatch({ look, pipelines, clock, log }: IpvsWatchOptions)
     },
     log,
   })
+}
+
+/** The synchronizer opens watches when the rules are written, so it opens at once. */
+function rulesWatch({ kernel, pipelines, log }: IpvsWatchOptions): ModeWatch {
+  const tables = pipelines.map((pipeline) => ({
+    firstSync: Promise.resolve(),
+    noteChanges: pipeline.noteChanges.bind(pipeline),
+    noteWatch: () => pipeline.noteUnlock(),
+  }))
+  return new NftModeWatch({ nftables: kernel.nftables, tables, log })
+}
+
+/** Several watches as one, which ends when all have ended. When one of several ends, pipelines need a run. */
+class JoinedWatch implements ModeWatch {
+  readonly #watches: readonly ModeWatch[]
+  /** The calls of `next` in progress, of the watches that have not ended. */
+  readonly #waits = new Map<ModeWatch, Promise<{ readonly watch: ModeWatch; readonly goesOn: boolean }>>()
+
+  constructor(watches: readonly ModeWatch[]) {
+    this.#watches = watches
+    for (const watch of watches) this.#wait(watch)
+  }
+
+  async next(): Promise<boolean> {
+    if (this.#waits.size === 0) return false
+    const { watch, goesOn } = await Promise.race(this.#waits.values())
+    if (goesOn) this.#wait(watch)
+    else this.#waits.delete(watch)
+    return this.#waits.size > 0
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#watches.map((watch) => watch.close()))
+  }
+
+  #wait(watch: ModeWatch): void {
+    this.#waits.set(
+      watch,
+      watch.next().then((goesOn) => ({ watch, goesOn })),
+    )
+  }
 }

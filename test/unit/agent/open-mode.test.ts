@@ -26,7 +26,7 @@ async function open(
   const events: EventReport[] = []
   const problems = openProblems({ log })
   const mode = await openMode({
-    config: resolveConfig({ manifests: 'none', ...input }),
+    config: resolveConfig({ manifests: 'none', iptablesFlavour: 'legacy', ...input }),
     kernel,
     node: new NodeTracker('here'),
     clock: new ManualClock(),
@@ -41,12 +41,17 @@ async function open(
 }
 
 describe('the flavour of iptables', () => {
-  for (const mode of ['ipvs', 'iptables'] as const) {
-    it(`is logged with its reason by ${mode} mode`, async () => {
-      const { mode: opened, log } = await open(openModelKernel(), { mode, iptablesFlavour: 'legacy' })
+  const runs = [
+    { mode: 'ipvs', flavour: 'legacy' },
+    { mode: 'ipvs', flavour: 'nft' },
+    { mode: 'iptables', flavour: 'legacy' },
+  ] as const
+  for (const { mode, flavour } of runs) {
+    it(`is ${flavour} in ${mode} mode by the setting, and is logged with its reason`, async () => {
+      const { mode: opened, log } = await open(openModelKernel(), { mode, iptablesFlavour: flavour })
       const [line, ...others] = log.find('info', 'Flavour of iptables chosen')
-      assert.deepEqual(line?.fields, { flavour: 'legacy', reason: 'the setting iptablesFlavour' })
-      assert.deepEqual([opened.flavour, others], ['legacy', []])
+      assert.deepEqual(line?.fields, { flavour, reason: 'the setting iptablesFlavour' })
+      assert.deepEqual([opened.flavour, others], [flavour, []])
     })
   }
 
@@ -58,7 +63,7 @@ describe('the flavour of iptables', () => {
   it('is legacy, with a warning, when the kernel cannot be asked', async () => {
     const kernel = openModelKernel()
     await kernel.nftChains.close()
-    const { mode, log } = await open(kernel, { mode: 'iptables' })
+    const { mode, log } = await open(kernel, { mode: 'iptables', iptablesFlavour: 'auto' })
     assert.equal(log.find('warn', 'Flavour of iptables cannot be found').length, 1)
     assert.equal(mode.flavour, 'legacy')
   })
@@ -76,13 +81,24 @@ it('ipvs mode removes the test sets of a killed start by their names (issue 18, 
 })
 
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables' | NftLack
-type NftLack = 'nf_tables' | 'numgen' | 'dynamic sets' | 'elements'
+type NftLack = 'nf_tables' | 'nft_compat' | 'xt_set' | 'numgen' | 'dynamic sets' | 'elements'
+
+/** Extensions of x_tables: all of them, or those of xt_set. */
+const extensionsOf: Partial<Record<Lack, RegExp>> = { nft_compat: /^/u, xt_set: /^set$/iu }
 
 function isBitmap(op: IpsetOp): boolean {
   return op.op === 'create-set' && op.set.type === 'bitmap:port'
 }
 
 function needs(op: NfOp, lack: Lack): boolean {
+  const names = extensionsOf[lack]
+  if (names !== undefined)
+    return (
+      op.op === 'add-rule' &&
+      op.rule.expressions.some(
+        (one) => (one.kind === 'match' || one.kind === 'target') && names.test(one.name),
+      )
+    )
   if (lack === 'numgen') return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
   if (lack === 'dynamic sets') return op.op === 'add-set' && op.set.flags?.includes('dynamic') === true
   return lack === 'elements' && op.op === 'add-elements'
@@ -128,8 +144,14 @@ for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
   })
 }
 
-for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
-  describe(`families in ${mode} mode`, () => {
+const runsInFamilies: readonly ConfigInput[] = [
+  { mode: 'ipvs' },
+  { mode: 'ipvs', iptablesFlavour: 'nft' },
+  { mode: 'iptables' },
+  { mode: 'nftables' },
+]
+for (const input of runsInFamilies) {
+  describe(`families with ${JSON.stringify(input)}`, () => {
     const cases: readonly {
       readonly name: string
       /** Value of disable_ipv6; undefined: a kernel without IPv6. */
@@ -172,7 +194,7 @@ for (const mode of ['ipvs', 'iptables', 'nftables'] as const) {
             fault: (op) => (op.op === 'create-table' && op.table.family === 'ipv6' ? EOPNOTSUPP : undefined),
           }
         }
-        const { mode: opened, log } = await open(kernel, { mode })
+        const { mode: opened, log } = await open(kernel, input)
         assert.deepEqual(opened.families, families)
         const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
         assert.deepEqual(
@@ -250,11 +272,34 @@ describe('the mode that runs', () => {
       because: /this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
     },
     {
-      name: 'iptables for ipvs without the table mangle',
+      name: 'ipvs in nf_tables for ipvs without the legacy table mangle',
       kernel: () => kernelWithout('mangle'),
       input: { mode: 'ipvs' },
+      mode: 'ipvs',
+      because:
+        /^ipvs mode in the flavour nft runs instead: ipvs mode cannot run here: this kernel has no legacy x_tables.*mangle/,
+    },
+    {
+      name: 'iptables for ipvs without the table mangle and nft_compat',
+      kernel: () => kernelWithout('mangle', 'nft_compat'),
+      input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /this kernel has no legacy x_tables.*mangle/,
+      because: /ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat/,
+    },
+    {
+      name: 'ipvs in the legacy tables for ipvs in nf_tables without nft_compat',
+      kernel: () => kernelWithout('nft_compat'),
+      input: { mode: 'ipvs', iptablesFlavour: 'nft' },
+      mode: 'ipvs',
+      because:
+        /^ipvs mode runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat: load it/,
+    },
+    {
+      name: 'ipvs in the legacy tables for ipvs in nf_tables without xt_set',
+      kernel: () => kernelWithout('xt_set'),
+      input: { mode: 'ipvs', iptablesFlavour: 'nft' },
+      mode: 'ipvs',
+      because: /nf_tables lacks what ipvs mode needs \(match set\): load xt_set with "modprobe xt_set"/,
     },
     {
       name: 'iptables for ipvs by addresses without dummy devices',
@@ -300,16 +345,30 @@ describe('the mode that runs', () => {
       because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
     },
     {
-      name: 'nftables for iptables without x_tables',
+      name: 'iptables as configured, without x_tables',
       kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables', iptablesFlavour: 'auto' },
+      mode: 'iptables',
+    },
+    {
+      name: 'iptables in nf_tables for iptables in the legacy tables without x_tables',
+      kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables' },
+      mode: 'iptables',
+      because:
+        /^iptables mode in the flavour nft runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'nftables for iptables without x_tables and nft_compat',
+      kernel: () => kernelWithout('x_tables', 'nft_compat'),
       input: { mode: 'iptables' },
       mode: 'nftables',
       because:
         /^nftables mode runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
     {
-      name: 'nftables for ipvs without IP_VS and x_tables',
-      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      name: 'nftables for ipvs without IP_VS, x_tables and nft_compat',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nft_compat'),
       input: { mode: 'ipvs' },
       mode: 'nftables',
       because:
@@ -326,7 +385,10 @@ describe('the mode that runs', () => {
       assert.ok(event)
       assert.deepEqual([warnings, events.length], [[`Proxy mode falls back: ${event.note}`], 1])
       assert.match(event.note, because)
-      assert.ok(event.note.startsWith(`${expected} mode runs instead: ${input.mode} mode cannot run here: `))
+      const words = /^(\w+) mode.* runs instead: (\w+) mode(?: in the flavour nft)? cannot run here: /u.exec(
+        event.note,
+      )
+      assert.deepEqual(words?.slice(1), [expected, input.mode])
       const { type, reason, action, regarding } = event
       assert.deepEqual(
         { type, reason, action, regarding },
@@ -375,7 +437,7 @@ describe('the mode that runs', () => {
     {
       name: 'iptables alone without x_tables',
       kernel: () => kernelWithout('x_tables'),
-      input: { modeFallback: false },
+      input: { modeFallback: false, iptablesFlavour: 'legacy' },
       words: /^this kernel has no legacy x_tables/,
     },
     {

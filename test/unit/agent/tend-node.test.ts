@@ -1,4 +1,4 @@
-// What each mode removes of other modes, flavours and kube-proxy, and what it keeps.
+// Each mode removes the chains of other modes, of the other flavour and of kube-proxy, and keeps its own.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -11,18 +11,20 @@ import { MemoryLog } from '../../support/pipeline-lab.js'
 const tables = ['legacy nat', 'legacy mangle', 'nft nat', 'nft mangle', 'kube-proxy'] as const
 type Place = (typeof tables)[number]
 
+/** A chain of kube-proxy and one of another program, with their jumps. */
+const ops = (chain: string): readonly XtOp[] => [
+  { op: 'set-chain', chain, rules: [] },
+  { op: 'set-chain', chain: 'MINE', rules: [] },
+  {
+    op: 'set-hook',
+    chain: 'OUTPUT',
+    rules: [{ target: { kind: 'jump', chain } }, { target: { kind: 'jump', chain: 'MINE' } }],
+  },
+]
+
 /** The chains of kube-proxy, and chains of other programs, everywhere. */
 async function kernelWithAll(): Promise<ModelKernel> {
   const former = openModelKernel()
-  const ops = (chain: string): readonly XtOp[] => [
-    { op: 'set-chain', chain, rules: [] },
-    { op: 'set-chain', chain: 'MINE', rules: [] },
-    {
-      op: 'set-hook',
-      chain: 'OUTPUT',
-      rules: [{ target: { kind: 'jump', chain } }, { target: { kind: 'jump', chain: 'MINE' } }],
-    },
-  ]
   for (const flavour of ['legacy', 'nft'] as const) {
     await former.xtables('ipv4', 'nat', flavour).apply(ops('KUBE-SERVICES'))
     await former.xtables('ipv4', 'mangle', flavour).apply(ops('KUBE-IPVS-IN'))
