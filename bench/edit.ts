@@ -59,7 +59,7 @@ const options: ModeOptions = {
 const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode,
-  leaveOthers: async () => true,
+  tendNode: async () => true,
   onInForce: () => {},
   links: real.links,
   clock: systemClock,

@@ -1,13 +1,14 @@
-// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...] | nftables [PART...]], all
-// without a name.
+// The benchmarks: node scripts/bench.mjs NAME [ARGUMENT...], or all without a name:
+//   ipvs | iptables [--services N] [PART...] | iptables-nft [PART...] | nftables [PART...] | takeovers [FROM TO] | api [PART...]
 import { setUp } from './setup.mjs'
 import { runMain, StepError } from './steps.mjs'
 import { benchApi } from './bench/api.mjs'
 import { benchIptables, parseIptables } from './bench/iptables.mjs'
 import { benchIpvs } from './bench/ipvs.mjs'
-import { benchNftables } from './bench/nftables.mjs'
+import { benchIptablesNft, benchNftables } from './bench/nftables.mjs'
+import { benchTakeovers } from './bench/takeovers.mjs'
 
-const names = ['iptables', 'nftables', 'api', 'ipvs']
+const names = ['iptables', 'iptables-nft', 'nftables', 'takeovers', 'api', 'ipvs']
 
 async function main() {
   const [name, ...rest] = process.argv.slice(2)
@@ -18,7 +19,9 @@ async function main() {
   const isWanted = (candidate) => name === undefined || name === candidate
   await setUp('demo')
   if (isWanted('iptables')) await benchIptables(iptables)
+  if (isWanted('iptables-nft')) await benchIptablesNft(rest)
   if (isWanted('nftables')) await benchNftables(rest)
+  if (isWanted('takeovers')) await benchTakeovers(rest)
   if (isWanted('api')) await benchApi(rest)
   if (isWanted('ipvs')) await benchIpvs()
 }

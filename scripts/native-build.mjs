@@ -1,5 +1,6 @@
 // Builds native/test: the C++ core once with AddressSanitizer and UBSan, and with it the C++ tests, the fuzzers and an addon.
-import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { must, root } from './steps.mjs'
 
 /** The folder of the build: its programs, and compile_commands.json. */
@@ -14,7 +15,7 @@ export const compiler = 'clang++-14'
  */
 export async function configureNative(options) {
   const generator = ['-G', 'Ninja', `-DCMAKE_CXX_COMPILER=${compiler}`]
-  await must(['cmake', '-S', join(root, 'native/test'), '-B', nativeFolder, ...generator], options)
+  await mustAlone(['cmake', '-S', join(root, 'native/test'), '-B', nativeFolder, ...generator], options)
 }
 
 /**
@@ -23,5 +24,15 @@ export async function configureNative(options) {
  */
 export async function buildNative(targets, options) {
   await configureNative(options)
-  await must(['ninja', '-C', nativeFolder, ...targets], options)
+  await mustAlone(['ninja', '-C', nativeFolder, ...targets], options)
+}
+
+/**
+ * Runs a command that writes into the folder. It first waits for the end of other such commands, because suites run side by side.
+ * @param {readonly string[]} command
+ * @param {import('./steps.mjs').RunOptions} [options]
+ */
+async function mustAlone(command, options) {
+  mkdirSync(dirname(nativeFolder), { recursive: true })
+  await must(['flock', `${nativeFolder}.lock`, ...command], options)
 }

@@ -54,10 +54,20 @@ const packages = {
  * @param {keyof typeof packages} purpose
  */
 export async function setUp(purpose) {
+  await installPackages(purpose)
+  await build()
+}
+
+/** Installs missing packages of Debian and npm. @param {keyof typeof packages} purpose */
+export async function installPackages(purpose) {
   checkNode()
   await installDebianPackages(packages[purpose])
   if (purpose === 'test') useCompilerCache()
   await installNpmPackages()
+}
+
+/** Builds the addon, the TypeScript and the bundle. */
+export async function build() {
   await step('addon: cmake-js compile', () =>
     must([process.execPath, npmBin('cmake-js'), 'compile'], { env: buildPath() }),
   )
@@ -72,11 +82,6 @@ export async function setUp(purpose) {
 /** Fetches the guest's kernel once per machine. */
 export async function setUpGuest() {
   await step("guest: a Debian kernel in the user's cache folder", prepareKernel)
-}
-
-/** Makes the base images of the Dockerfile once per machine. */
-export async function setUpImage() {
-  await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
 }
 
 function checkNode() {
@@ -179,7 +184,8 @@ async function main() {
     throw new StepError('usage: node scripts/setup.mjs [demo|test]')
   await setUp(purpose)
   await setUpGuest()
-  if (purpose === 'test') await setUpImage()
+  if (purpose === 'test')
+    await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
 }
 
 if (isMain(import.meta.url)) await runMain(main)

@@ -2,19 +2,21 @@
 // Usage: node scripts/test.mjs [SUITE...]
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setUp } from './setup.mjs'
+import { build, installPackages } from './setup.mjs'
 import { elapsed, isMain, root, runMain, StepError } from './steps.mjs'
+import { runInLanes } from './suites/lanes.mjs'
 
 async function main() {
-  await setUp('test')
+  await installPackages('test')
   const { suites } = await import('./suites/index.mjs') // needs node_modules
   const chosen = chooseSuites(suites, process.argv.slice(2))
-  for (const suite of chosen) await suite.prepare?.()
-  const beside = new Map(chosen.filter(({ isBeside }) => isBeside).map((suite) => [suite, runSuite(suite)]))
+  const built = build()
+  const outcomes = runInLanes(chosen, (suite) => runSuite(suite, built))
+  await built
   let failed = 0
-  for (const suite of chosen) {
+  for (const [suite, outcome] of outcomes) {
     process.stdout.write(`${suite.name.padEnd(15)} `)
-    const { result, time } = await (beside.get(suite) ?? runSuite(suite))
+    const { result, time } = await outcome
     report(suite, result, time)
     if (!result.passed) failed++
   }
@@ -33,12 +35,21 @@ function chooseSuites(suites, names) {
   return names.length === 0 ? suites : suites.filter((suite) => names.includes(suite.name))
 }
 
-/** @param {import('./suites/index.mjs').Suite} suite */
-async function runSuite(suite) {
-  const started = performance.now()
-  const log = join(root, logOf(suite))
-  rmSync(log, { force: true })
-  const result = await attempt(suite, log)
+/**
+ * Downloads what the suite needs, waits for the build, and runs the suite. The time does not include the download and the build.
+ * @param {import('./suites/index.mjs').Suite} suite
+ * @param {Promise<void>} built the build of the addon and the tests
+ */
+export async function runSuite(suite, built) {
+  let started = performance.now()
+  const result = await attempt(async () => {
+    await suite.fetch?.()
+    await built
+    started = performance.now()
+    const log = join(root, logOf(suite))
+    rmSync(log, { force: true })
+    return suite.run(log)
+  })
   return { result, time: elapsed(started) }
 }
 
@@ -58,13 +69,10 @@ function report(suite, { passed, summary, details }, time) {
   if (!passed) console.log(`${indented(details)}\n    whole log: ${logOf(suite)}`)
 }
 
-/**
- * @param {import('./suites/index.mjs').Suite} suite
- * @param {string} log
- */
-async function attempt(suite, log) {
+/** @param {() => Promise<import('./suites/index.mjs').SuiteResult>} work */
+async function attempt(work) {
   try {
-    return await suite.run(log)
+    return await work()
   } catch (error) {
     // A suite that cannot run does not stop the others. Its error is printed.
     return {

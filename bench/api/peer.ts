@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
-import type { ApiProcess } from './setting.js'
 
 /** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
@@ -18,7 +17,23 @@ const untouched = [
   '--conntrack-tcp-timeout-close-wait=0',
 ]
 
-/** One run of kube-proxy, with the legacy tools of iptables. */
+/** The API server of a kube-proxy. */
+export interface KubeProxyApi {
+  readonly url: string
+  /** Path of the authority's certificate. Default: the server does not use TLS. */
+  readonly certificate?: string
+}
+
+export interface KubeProxyOptions {
+  /** Path of the program. */
+  readonly binary: string
+  readonly mode: 'iptables' | 'nftables'
+  /** The tools of iptables that it runs. Default: legacy. */
+  readonly flavour?: 'legacy' | 'nft'
+  readonly flags?: readonly string[]
+}
+
+/** One run of kube-proxy. */
 export class KubeProxyRun {
   /** Time just before the start of the process, in nanoseconds of process.hrtime.bigint(). */
   readonly startNs: bigint
@@ -27,18 +42,29 @@ export class KubeProxyRun {
 
   constructor(
     place: Namespace,
-    api: ApiProcess,
-    { binary, mode }: { readonly binary: string; readonly mode: 'iptables' | 'nftables' },
+    api: KubeProxyApi,
+    { binary, mode, flavour = 'legacy', flags = [] }: KubeProxyOptions,
   ) {
     this.#folder = mkdtempSync(join(tmpdir(), 'kube-proxy-'))
     for (const tool of [...tools, ...tools.map((name) => name.replace('ip', 'ip6'))])
-      symlinkSync('/usr/sbin/xtables-legacy-multi', join(this.#folder, tool))
+      symlinkSync(`/usr/sbin/xtables-${flavour}-multi`, join(this.#folder, tool))
     symlinkSync(nft, join(this.#folder, 'nft'))
     const kubeconfig = join(this.#folder, 'kubeconfig')
     writeFileSync(kubeconfig, JSON.stringify(kubeconfigOf(api)))
-    const flags = [`--kubeconfig=${kubeconfig}`, `--proxy-mode=${mode}`, '--hostname-override=node-a']
+    const own = [`--kubeconfig=${kubeconfig}`, `--proxy-mode=${mode}`, '--hostname-override=node-a']
     this.startNs = process.hrtime.bigint()
-    this.#program = place.start('env', `PATH=${this.#folder}`, binary, ...flags, ...untouched)
+    // Its log is on standard error.
+    const script = 'exec "$@" 2>&1'
+    const command = ['env', `PATH=${this.#folder}`, binary, ...own, ...untouched, ...flags]
+    this.#program = place.start('sh', '-c', script, 'sh', ...command)
+  }
+
+  /** Resolves when it has written the rules of these families for the first time. NB: its log names that with `-v=2`. */
+  async inForce(families: readonly ('IPv4' | 'IPv6')[]): Promise<void> {
+    for (const family of families)
+      await this.#program.line(
+        (line) => line.includes('"SyncProxyRules complete"') && line.includes(`ipFamily="${family}"`),
+      )
   }
 
   /** CPU seconds of the process and of the ended tools that it ran. */
@@ -55,7 +81,7 @@ export class KubeProxyRun {
   }
 }
 
-function kubeconfigOf({ url, certificate }: ApiProcess): unknown {
+function kubeconfigOf({ url, certificate }: KubeProxyApi): unknown {
   return {
     apiVersion: 'v1',
     kind: 'Config',

@@ -109,7 +109,7 @@ async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<s
   const setting = { connect, size: few, tickUs }
   return await onApiStage(
     setting,
-    (place, api) => startAgent(place, api, mode),
+    (place, api) => startAgent(place, api, { mode }),
     async (stage) => {
       await stage.run.inForce()
       await sleep(restMs)

@@ -1,7 +1,6 @@
 // An agent at work beside the API server, with a server and a client for the Services.
-import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
-import { AgentRun } from '../stage/agent-run.js'
+import { type AgentMode, AgentRun } from '../stage/agent-run.js'
 import { millisecondsBetween } from '../stage/figures.js'
 import { Prober, serve, withPlace } from '../stage/place.js'
 import { vip as vipOf } from '../state.js'
@@ -33,15 +32,23 @@ export interface ApiSetting {
 
 export type StartRun<R extends Run> = (place: Namespace, api: ApiProcess) => R
 
-/** Starts the shipped agent. `verbosity` 2: its log names its passes, for `AgentRun.inForce`. */
+/** A mode of the agent on a cluster of a given size. */
+export interface ModeSetting {
+  readonly agent: AgentMode
+  /** The program of bench/floor/connect.c. */
+  readonly connect: string
+  readonly size: Size
+}
+
+/** Starts the shipped agent. `verbosity` 2, the default: its log names its passes, for `AgentRun.inForce`. */
 export function startAgent(
   place: Namespace,
   api: ApiProcess,
-  mode: ProxyMode = 'iptables',
-  verbosity: 0 | 2 = 2,
+  { mode = 'iptables', flags = [], verbosity = 2 }: AgentMode & { readonly verbosity?: 0 | 2 } = {},
 ): AgentRun {
   const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
-  return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', String(verbosity)] })
+  const options = { mode, under, flags: ['-v', String(verbosity), ...flags] }
+  return new AgentRun(place, ['--master', api.url], options)
 }
 
 /** Runs `use` on a fresh stage. */

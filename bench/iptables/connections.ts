@@ -27,9 +27,9 @@ async function compareWays(
     kubeProxy: await open(),
   }
   await track(places.tracking)
-  await program(places.empty, mode, { services: 0, reals: 0 })
-  await program(places.viaduct, mode, size)
-  await program(places.pods, mode, size)
+  await program(places.empty, { mode }, { services: 0, reals: 0 })
+  await program(places.viaduct, { mode }, size)
+  await program(places.pods, { mode }, size)
   await restoreServices(places.kubeProxy, size)
   const pod = { address: realServer(0), port: realPort }
   const first = { address: vip(0), port: 80 }

@@ -1,6 +1,6 @@
-// New connections beside the rules of nftables mode.
+// New connections beside the rules of the agent.
 import type { Namespace } from '../../test/support/namespaces.js'
-import type { Size } from '../stage/manifests.js'
+import type { ModeSetting } from '../api/stage.js'
 import { program, type Rate, Rates, withPlaces } from '../stage/connection-rates.js'
 import { realPort } from '../stage/place.js'
 import { realServer, vip } from '../state.js'
@@ -12,7 +12,10 @@ interface Figures {
   readonly podByBare: number
 }
 
-async function compareWays(connect: string, size: Size, open: () => Promise<Namespace>): Promise<Figures> {
+async function compareWays(
+  { agent, connect, size }: ModeSetting,
+  open: () => Promise<Namespace>,
+): Promise<Figures> {
   // Ways that are compared with each other have places of their own: connections that are over stay for a while, and are in the
   // way of those that look for a free port.
   const [bare, empty, pods, first, last] = [
@@ -22,8 +25,8 @@ async function compareWays(connect: string, size: Size, open: () => Promise<Name
     await open(),
     await open(),
   ]
-  await program(empty, 'nftables', { services: 0, reals: 0 })
-  for (const place of [pods, first, last]) await program(place, 'nftables', size)
+  await program(empty, agent, { services: 0, reals: 0 })
+  for (const place of [pods, first, last]) await program(place, agent, size)
   const pod = { address: realServer(0), port: realPort }
   const found = await Rates.measure(
     [
@@ -44,6 +47,6 @@ async function compareWays(connect: string, size: Size, open: () => Promise<Name
 }
 
 /** Medians of every way, and what counts: the ways by each other, round by round. */
-export async function connectionFigures(connect: string, size: Size): Promise<Figures> {
-  return await withPlaces(async (open) => await compareWays(connect, size, open))
+export async function connectionFigures(setting: ModeSetting): Promise<Figures> {
+  return await withPlaces(async (open) => await compareWays(setting, open))
 }

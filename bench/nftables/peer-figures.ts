@@ -36,7 +36,7 @@ export async function peerFigures(connect: string, size: Size): Promise<Record<s
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
   const programs: Readonly<Record<string, StartRun<Run>>> = {
     peer: (place, api) => new KubeProxyRun(place, api, { binary, mode }),
-    ours: (place, api) => startAgent(place, api, mode, 0),
+    ours: (place, api) => startAgent(place, api, { mode, verbosity: 0 }),
   }
   const found = new Map<string, Figures[]>(Object.keys(programs).map((name) => [name, []]))
   for (let round = 0; round < rounds; round++)

@@ -5,9 +5,11 @@ import { changeFigures, hugeFigures, restartFigures, startFigures } from './agen
 import { connectionFigures } from './connections.js'
 import { peerFigures } from './peer-figures.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
+import type { AgentMode } from '../stage/agent-run.js'
 import { executedPrograms } from '../stage/executed-programs.js'
 
 const [part = '', connect = '', floor = ''] = process.argv.slice(2)
+const agent: AgentMode = { mode: 'nftables' }
 const whole = { services: 10_000, reals: 1 }
 const ten = { services: 10_000, reals: 10 }
 const few = { services: 100, reals: 1 }
@@ -21,14 +23,17 @@ const curveChanges = 3000
 /** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   elements: async () => await elementFigures(floor, [ten, few, whole, many]),
-  start: async () => await startFigures(connect, whole),
+  start: async () => await startFigures({ agent, connect, size: whole }),
   programs: async () => await executedPrograms({ mode: 'nftables', connect, size: whole }),
-  changes: async () => await changeFigures(connect, whole),
-  restart: async () => await restartFigures(whole),
-  connections: async () => await connectionFigures(connect, whole),
+  changes: async () => await changeFigures({ agent, connect, size: whole }),
+  restart: async () => await restartFigures({ agent, size: whole }),
+  connections: async () => await connectionFigures({ agent, connect, size: whole }),
   sync: async () => await firstSyncFigures(floor, ten),
   curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
-  huge: async () => ({ tables: await hugeSyncFigures(floor, huge), agent: await hugeFigures(connect, huge) }),
+  huge: async () => ({
+    tables: await hugeSyncFigures(floor, huge),
+    agent: await hugeFigures({ agent, connect, size: huge }),
+  }),
   'kube-proxy': async () => await peerFigures(connect, peerSize),
 }
 

@@ -25,10 +25,12 @@ const firstNewReal = 0x80000
 const family = 'ipv4'
 const settings: NftModeSettings = {
   family,
+  semantics: 'nftables',
   masqueradeMark: 0x4000,
   masqueradeAll: false,
   localDetector: undefined,
   nodePortAddresses: 'all',
+  localhostNodePorts: false,
   nodeIP: undefined,
   nodeName: 'node-a',
 }

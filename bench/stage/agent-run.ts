@@ -9,12 +9,16 @@ const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.ur
 /** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
 
-export interface AgentOptions {
+/** A mode of the agent, with the flags that it needs. */
+export interface AgentMode {
   /** Default: iptables. */
   readonly mode?: ProxyMode
+  readonly flags?: readonly string[]
+}
+
+export interface AgentOptions extends AgentMode {
   /** Flags of Node. */
   readonly node?: readonly string[]
-  readonly flags?: readonly string[]
   /** A command prefix that becomes the agent in the same process: `env NAME=value`, `strace -D ...`. */
   readonly under?: readonly string[]
 }

@@ -1,9 +1,8 @@
 // New connections per second, one after the other, as rules make them slower.
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
-import { AgentRun } from './agent-run.js'
+import { type AgentMode, AgentRun } from './agent-run.js'
 import { median } from './figures.js'
 import { Manifests, type Size } from './manifests.js'
 import { openPlace } from './place.js'
@@ -58,10 +57,15 @@ export class Rates {
 }
 
 /** Rules of the shipped agent that stay when it has ended. */
-export async function program(place: Namespace, mode: ProxyMode, size: Size): Promise<void> {
+export async function program(
+  place: Namespace,
+  { mode = 'iptables', flags = [] }: AgentMode,
+  size: Size,
+): Promise<void> {
   const manifests = new Manifests(size)
   try {
-    const agent = new AgentRun(place, ['--manifests', manifests.folder], { mode, flags: ['-v', '2'] })
+    const options = { mode, flags: ['-v', '2', ...flags] }
+    const agent = new AgentRun(place, ['--manifests', manifests.folder], options)
     await agent.inForce()
     await agent.stop()
   } finally {

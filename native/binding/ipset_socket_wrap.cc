@@ -110,9 +110,9 @@ Napi::Value IpsetSocketWrap::FindIndex(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, {Parameter::U32("family"), Parameter::Text("name", IPSET_MAXNAMELEN - 1)});
   const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
   const std::string name = arguments.Text(1);
-  return slot.Fly<uint16_t>(
-      info, {[family, name](IpsetSocket& socket) { return socket.FindIndex(family, name); },
-             [](Napi::Env env, uint16_t&& index) { return Napi::Number::New(env, index); }});
+  return slot.Fly<uint16_t>(info,
+                            {[family, name](IpsetSocket& socket) { return socket.FindIndex(family, name); },
+                             [](Napi::Env env, uint16_t&& index) { return Napi::Number::New(env, index); }});
 }
 
 Napi::Value IpsetSocketWrap::Close(const Napi::CallbackInfo& info) { return Slot(info).Close(info.Env()); }

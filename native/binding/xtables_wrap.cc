@@ -126,8 +126,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
        InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Barrier>("barrier"),
-       InstanceMethod<&XtablesWrap::Packets>("packets"),
-       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
+       InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
@@ -199,8 +199,8 @@ Napi::Value XtablesWrap::Barrier(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);
   const Arguments arguments(info, {Parameter::Text("hook", XT_TABLE_MAXNAMELEN - 1)});
   return slot.Fly<std::optional<xtables::Barrier>>(
-      info, {[hook = arguments.Text(0)](XtablesTable& table) { return table.FindBarrier(hook); },
-             BarrierToValue});
+      info,
+      {[hook = arguments.Text(0)](XtablesTable& table) { return table.FindBarrier(hook); }, BarrierToValue});
 }
 
 Napi::Value XtablesWrap::Packets(const Napi::CallbackInfo& info) {

@@ -395,5 +395,30 @@ TEST_F(IpsetSocketTest, RefusalsOfListings) {
   }
 }
 
+TEST_F(IpsetSocketTest, FindsTheIndexOfASetOfTheFamily) {
+  kernel.on_option = [](int name, void* value, socklen_t length) -> int {
+    EXPECT_EQ(name, SO_IP_SET);
+    if (length == sizeof(ip_set_req_version)) {
+      static_cast<ip_set_req_version*>(value)->version = IPSET_PROTOCOL;
+      return 0;
+    }
+    auto& query = *static_cast<ip_set_req_get_set_family*>(value);
+    EXPECT_EQ(query.op, static_cast<unsigned>(IP_SET_OP_GET_FNAME));
+    const bool is_known = std::string_view(query.set.name) == "A";
+    query.set.index = is_known ? 7 : 0xffff;
+    query.family = AF_INET;
+    return 0;
+  };
+  const int opened = kernel.sockets_opened();
+  EXPECT_EQ(socket->FindIndex(AF_INET, "A").value(), 7);
+  EXPECT_EQ(kernel.sockets_opened(), opened + 1);
+  EXPECT_EQ(socket->FindIndex(AF_INET6, "A").error().code, ENOENT);
+  const auto absent = socket->FindIndex(AF_INET, "B");
+  EXPECT_EQ(absent.error().code, ENOENT);
+  EXPECT_EQ(absent.error().operation, "find set B");
+  kernel.socket_error = EMFILE;
+  EXPECT_EQ(socket->FindIndex(AF_INET, "A").error().code, EMFILE);
+}
+
 }  // namespace
 }  // namespace viaduct::ipset

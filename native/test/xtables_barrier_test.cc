@@ -17,7 +17,8 @@ std::string Describe(const std::optional<Barrier>& barrier) {
 
 std::string BarrierOf(const std::string& output) {
   ModelTable table;
-  table.SetText("PREROUTING: DROP\nINPUT: ACCEPT\nOUTPUT: " + output + "\nPOSTROUTING: DROP\nKUBE-A: RETURN\n");
+  table.SetText("PREROUTING: DROP\nINPUT: ACCEPT\nOUTPUT: " + output +
+                "\nPOSTROUTING: DROP\nKUBE-A: RETURN\n");
   return Describe(FindBarrier(TableImage::Parse(kIpv4, table.bytes(), table.info()).value(), "OUTPUT"));
 }
 

@@ -16,6 +16,8 @@ import { buildInitramfs } from './initramfs.mjs'
 
 /** Version of the folder's layout and the initramfs. A new version ignores old caches. */
 const layout = 1
+/** Limit for a boot that tests KVM. It usually takes one second. The addon may be compiled at the same time. */
+const probeSeconds = 20
 const initScript = join(root, 'scripts/guest/init.sh')
 
 /** @returns {string} */
@@ -123,7 +125,9 @@ async function chooseAccelerator(kernel) {
     ]
     const boot = ['-nic', 'none', '-kernel', kernel.image, '-initrd', kernel.initramfs]
     const line = 'console=ttyS0 quiet panic=-1 viaduct.probe'
-    const { status, output } = await run([...probe, ...boot, '-append', line], { timeoutSeconds: 6 })
+    const { status, output } = await run([...probe, ...boot, '-append', line], {
+      timeoutSeconds: probeSeconds,
+    })
     writeFileSync(answer, status === 0 && output.includes('viaduct-probe-done') ? 'kvm' : software)
   }
   return readFileSync(answer, 'utf8')

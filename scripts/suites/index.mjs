@@ -1,7 +1,9 @@
 // The suites of `npm test`, in order. Quick ones that often fail come first.
-import { npmBin, setUpImage } from '../setup.mjs'
+import { prepareKernel } from '../guest/kernel.mjs'
+import { prepareBases } from '../image/bases.mjs'
+import { npmBin } from '../setup.mjs'
 import { run } from '../steps.mjs'
-import { guestSuite, prepareGuestSuite } from './guest.mjs'
+import { guestSuite } from './guest.mjs'
 import { imageSuite } from './image.mjs'
 import {
   compiledTests,
@@ -16,8 +18,8 @@ import {
 /**
  * @typedef {object} Suite
  * @property {string} name
- * @property {() => Promise<void>} [prepare] runs before the first suite
- * @property {boolean} [isBeside] starts before the others and runs at the same time
+ * @property {() => Promise<unknown>} [fetch] downloads what the suite needs and keeps it in the cache folder, while the addon is built
+ * @property {string} [lane] the suites of a lane run one after the other, and the lanes at the same time; default: a lane for all others
  * @property {(log: string) => Promise<SuiteResult>} run `log`: the file that receives all output
  */
 
@@ -61,9 +63,10 @@ export const suites = [
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
-  { name: 'image', prepare: setUpImage, run: imageSuite },
+  // Mainly copies files and waits for npm's registry.
+  { name: 'image', lane: 'image', fetch: prepareBases, run: imageSuite },
   // The guest mostly uses one processor. The other suites use the rest of the machine.
-  { name: 'guest', prepare: prepareGuestSuite, isBeside: true, run: guestSuite },
+  { name: 'guest', lane: 'guest', fetch: prepareKernel, run: guestSuite },
 ]
 
 /** @param {readonly string[]} args */

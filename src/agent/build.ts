@@ -15,7 +15,7 @@ import { openMode } from './open-mode.js'
 import { openProblems, retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
-import { leavingOthers } from './modes.js'
+import { tendingNode } from './tend-node.js'
 
 /** The parts that program the kernel. */
 export interface Agent {
@@ -53,7 +53,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    leaveOthers: leavingOthers(mode, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
+    tendNode: tendingNode(mode, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
       manager.ready()
       milestones.emit('inForce')

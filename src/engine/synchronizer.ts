@@ -14,10 +14,10 @@ import type { Pipeline } from './pipeline.js'
 export interface SynchronizerOptions {
   readonly mode: Mode
   /**
-   * Removes the objects that the other modes left. Called when everything is in the kernel. False: something is left, and it is called
-   * again after a sync period. Never throws KernelError.
+   * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel. False: it
+   * is called again after a sync period. Never throws KernelError.
    */
-  readonly leaveOthers: () => Promise<boolean>
+  readonly tendNode: () => Promise<boolean>
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
@@ -54,9 +54,9 @@ export class Synchronizer {
   #isInForce = false
   /** Numbers of events that wait for a run, of either family. */
   #pending = { services: 0, slices: 0 }
-  /** Earliest time of the next removal of other modes' objects; Infinity: one is in progress, or nothing is left. */
-  #leaveDueMs = -Infinity
-  #leaving: Promise<void> = Promise.resolve()
+  /** Earliest time of the next `tendNode`; Infinity: one is in progress, or the last one was enough. */
+  #tendDueMs = -Infinity
+  #tending: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
   #isWatched = false
@@ -136,7 +136,7 @@ export class Synchronizer {
     for (const { pipeline } of this.#families) pipeline.stopSoon()
     await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
     await this.#modeWatch?.close()
-    await Promise.all([this.#watching, this.#modeWatching, this.#leaving])
+    await Promise.all([this.#watching, this.#modeWatching, this.#tending])
     await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
   }
 
@@ -167,18 +167,18 @@ export class Synchronizer {
       this.#isInForce = true
       this.#options.onInForce()
     }
-    if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
-      this.#leaveDueMs = Infinity
+    if (this.#isInForce && this.#options.clock.now() >= this.#tendDueMs) {
+      this.#tendDueMs = Infinity
       // Runs do not wait for this removal, as it may wait for another program's lock, once for each table.
-      this.#leaving = this.#leaveOthers().catch(this.#options.onCrash)
+      this.#tending = this.#tendNode().catch(this.#options.onCrash)
     }
     return againInMs
   }
 
   /** Tries again after a sync period if something is left. */
-  async #leaveOthers(): Promise<void> {
-    const { clock, mode, leaveOthers } = this.#options
-    if (!(await leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
+  async #tendNode(): Promise<void> {
+    const { clock, mode, tendNode } = this.#options
+    if (!(await tendNode())) this.#tendDueMs = clock.now() + mode.syncPeriodMs
   }
 
   async #followMode(): Promise<void> {

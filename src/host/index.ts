@@ -14,6 +14,7 @@ export {
   kubeletSigns,
   otherFlavour,
 } from './iptables-flavour.js'
+export { OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 export { inOrder } from './in-order.js'
 export {

@@ -6,22 +6,19 @@ import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
 import { isWithoutXtables } from './find-xtables.js'
 import { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 
-type FlavourKernel = Pick<Kernel, 'xtables' | 'activeTables' | 'nftChains' | 'nftables'>
+/** The parts of the kernel that show a flavour. */
+export type FlavourKernel = Pick<Kernel, 'xtables' | 'activeTables' | 'nftChains' | 'nftables'>
 
 /** Chains that kubelet makes in table mangle, with the iptables of the node, for other programs to find the flavour. */
 const hints: ReadonlySet<string> = new Set(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'])
 /** The chain in table nat of every kube-proxy in iptables or ipvs mode, and of Viaduct. */
 const services: ReadonlySet<string> = new Set(['KUBE-SERVICES'])
 
-const families = [
-  { family: 'ipv4', name: 'IPv4' },
-  { family: 'ipv6', name: 'IPv6' },
-] as const
-
+const familyNames: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
 const placeNames: Readonly<Record<XtFlavour, string>> = { nft: 'nf_tables', legacy: 'the legacy tables' }
 
-/** The first chain that shows a flavour, such as `IPv4 mangle KUBE-IPTABLES-HINT in nf_tables`; absent: none. */
-export type FlavourSigns = Readonly<Partial<Record<XtFlavour, string>>>
+/** The first chain that shows a flavour, such as `IPv4 mangle KUBE-IPTABLES-HINT in nf_tables`; undefined: none. */
+export type FlavourSigns = Readonly<Record<XtFlavour, string | undefined>>
 
 /** The flavour to use, and why, as one clause. */
 export interface ChosenFlavour {
@@ -43,11 +40,10 @@ export async function chooseFlavour(
     const sign = kubelet[flavour]
     if (sign !== undefined) return { flavour, reason: `kubelet made ${sign}` }
   }
-  const former = await findSigns(kernel, 'nat', services)
-  if (former.nft !== undefined && former.legacy === undefined)
-    return { flavour: 'nft', reason: `there is ${former.nft}` }
-  if (former.legacy !== undefined && former.nft === undefined)
-    return { flavour: 'legacy', reason: `there is ${former.legacy}` }
+  const nft = await servicesSign(kernel, 'nft')
+  const legacy = await servicesSign(kernel, 'legacy')
+  if (nft !== undefined && legacy === undefined) return { flavour: 'nft', reason: `there is ${nft}` }
+  if (legacy !== undefined && nft === undefined) return { flavour: 'legacy', reason: `there is ${legacy}` }
   const lack = await orRefusal(async () => await requireNftCompat(kernel.nftables), isWithoutNftCompat)
   return lack instanceof KernelError
     ? { flavour: 'legacy', reason: 'no other program shows one, and the kernel has no nft_compat' }
@@ -56,7 +52,15 @@ export async function chooseFlavour(
 
 /** The flavours that kubelet's chains show. Throws KernelError. */
 export async function kubeletSigns(kernel: FlavourKernel): Promise<FlavourSigns> {
-  return await findSigns(kernel, 'mangle', hints)
+  const wanted = { table: 'mangle', names: hints } as const
+  const nft = await findSign(kernel, 'nft', wanted)
+  const legacy = await findSign(kernel, 'legacy', wanted)
+  return { nft, legacy }
+}
+
+/** The first chain KUBE-SERVICES in nat of the flavour; undefined: there is none. Throws KernelError. */
+export async function servicesSign(kernel: FlavourKernel, flavour: XtFlavour): Promise<string | undefined> {
+  return await findSign(kernel, flavour, { table: 'nat', names: services })
 }
 
 /** Returns one sentence if kubelet's chains contradict the flavour in use; undefined: they do not. `kubelet`: the result of `kubeletSigns`. */
@@ -80,24 +84,27 @@ export function otherFlavour(flavour: XtFlavour): XtFlavour {
   return flavour === 'nft' ? 'legacy' : 'nft'
 }
 
-/** The first of these chains of the table in each flavour. IPv4 comes first. */
-async function findSigns(
+export function familyName(family: IpFamily): string {
+  return familyNames[family]
+}
+
+/** `nf_tables`, `the legacy tables`. */
+export function placeName(flavour: XtFlavour): string {
+  return placeNames[flavour]
+}
+
+/** The first of these chains in the flavour. IPv4 comes first. */
+async function findSign(
   kernel: FlavourKernel,
-  table: XtTableName,
-  names: ReadonlySet<string>,
-): Promise<FlavourSigns> {
-  const signs: Partial<Record<XtFlavour, string>> = {}
-  for (const { family, name } of families) {
-    const present = {
-      nft: await nftChains(kernel, family, table),
-      legacy: await legacyChains(kernel, family, table),
-    }
-    for (const flavour of ['nft', 'legacy'] as const) {
-      const chain = present[flavour].find((each) => names.has(each))
-      if (chain !== undefined) signs[flavour] ??= `${name} ${table} ${chain} in ${placeNames[flavour]}`
-    }
+  flavour: XtFlavour,
+  { table, names }: { readonly table: XtTableName; readonly names: ReadonlySet<string> },
+): Promise<string | undefined> {
+  const list = flavour === 'nft' ? nftChains : legacyChains
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const chain = (await list(kernel, family, table)).find((each) => names.has(each))
+    if (chain !== undefined) return `${familyNames[family]} ${table} ${chain} in ${placeNames[flavour]}`
   }
-  return signs
+  return undefined
 }
 
 async function nftChains(

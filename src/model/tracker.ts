@@ -10,7 +10,7 @@ import {
 import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
-import { equalServicePorts, readServicePorts, servicePortKey } from './service-port.js'
+import { equalServicePorts, objectName, readServicePorts, servicePortKey } from './service-port.js'
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
@@ -116,7 +116,8 @@ export class Tracker {
 
   #setService(service: Service): void {
     const { ports, problems } = readServicePorts(service, this.#family, this.#rules)
-    const name = objectName(service)
+    // The ports have the same text already.
+    const name = ports[0]?.service ?? objectName(service)
     this.#replacePorts(name, ports)
     const isOurs = ports.length > 0 || problems.length > 0
     this.#reportProblems('Service', name, isOurs ? problems : undefined)
@@ -163,7 +164,10 @@ export class Tracker {
       return left.length > 0
     }
     const { ports, problems } = readSlice(slice, this.#family)
-    const changed = this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports)
+    // The Service and its slices share one text.
+    const written = objectName({ namespace: slice.namespace, name: slice.serviceName })
+    const service = this.#portsOf.get(written)?.[0]?.service ?? written
+    const changed = this.#slices.set(name, service, ports)
     this.#markChanged(changed)
     this.#reportProblems('EndpointSlice', name, problems)
     return changed.length > 0
@@ -185,8 +189,4 @@ export class Tracker {
       }
     }
   }
-}
-
-function objectName(key: ObjectKey): string {
-  return `${key.namespace}/${key.name}`
 }

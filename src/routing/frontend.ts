@@ -37,7 +37,8 @@ export type Frontend = AddressFrontend | NodePortFrontend | HealthCheckFrontend
 export function describeFrontend(frontend: Frontend): string {
   switch (frontend.kind) {
     case 'address':
-      return `${frontend.protocol} ${formatEndpoint(frontend.address, frontend.port)}`
+      // Not a template: the text of a template keeps its parts in memory.
+      return [frontend.protocol, formatEndpoint(frontend.address, frontend.port)].join(' ')
     case 'node-port':
       return `${frontend.protocol} node port ${frontend.port}`
     case 'health-check':

@@ -124,7 +124,6 @@ export async function openRealSubject(): Promise<XtSubject> {
 /** The tables of iptables-nft in the namespace of this process. */
 export async function openRealNftSubject(): Promise<XtSubject> {
   await makeSets()
-  await mustRun(['nft', 'flush', 'ruleset'])
   return {
     flavour: 'nft',
     open: () => {
@@ -135,7 +134,9 @@ export async function openRealNftSubject(): Promise<XtSubject> {
       }
     },
     other: (family, table) => otherProgram({ family, table, flavour: 'nft' }),
-    close: async () => {},
+    close: async () => {
+      await mustRun(['nft', 'flush', 'ruleset'])
+    },
   }
 }
 

@@ -2,7 +2,7 @@
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { trafficTable } from '../traffic/table/index.js'
 import { inIpvs } from '../traffic/table-in-ipvs.js'
-import { AgentSubject, runTable } from '../traffic/table-runner.js'
+import { AgentSubject, guestPatience, runTable } from '../traffic/table-runner.js'
 
 /** Cases to run, by group. VIADUCT_WHOLE_TABLE=1 runs all cases: docs/ipvs.md has the command and the result. */
 const chosen: ChosenCases = {
@@ -54,9 +54,6 @@ const chosenOfSctp: ChosenCases = {
   ],
 }
 
-// The guest is about ten times slower. The time that counts as silence is longer too.
-const patience = { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 }
-
 const datagramsAndStreams =
   process.env['VIADUCT_WHOLE_TABLE'] === '1'
     ? trafficTable(['TCP', 'UDP'])
@@ -70,5 +67,5 @@ const bySctp = chosenGroups(chosenOfSctp, ['SCTP']).map((group) => ({
 runTable('the traffic table in ipvs mode', inIpvs([...datagramsAndStreams, ...bySctp]), {
   subject: new AgentSubject('ipvs'),
   protocols: ['TCP', 'UDP', 'SCTP'],
-  patience,
+  patience: guestPatience,
 })

@@ -7,7 +7,7 @@ import { connect, Namespace } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { inNftables } from '../traffic/table-in-nftables.js'
-import { AgentSubject, runTable } from '../traffic/table-runner.js'
+import { AgentSubject, guestPatience, runTable } from '../traffic/table-runner.js'
 
 const protocols = ['SCTP'] as const
 
@@ -27,20 +27,18 @@ const chosen: ChosenCases = {
   'the life of the agent': ['established connections and UDP flows go on over a restart of the agent'],
 }
 
-// The guest is about ten times slower. The time that counts as silence is longer too.
-const patience = { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 }
 const groups = chosenGroups(chosen, protocols)
 
 runTable('the traffic table in iptables mode, by SCTP', groups, {
-  subject: new AgentSubject('iptables'),
+  subject: new AgentSubject('iptables', ['--iptables-flavour=legacy']),
   protocols,
-  patience,
+  patience: guestPatience,
 })
 
 runTable('the traffic table in nftables mode, by SCTP', inNftables(groups), {
   subject: new AgentSubject('nftables'),
   protocols,
-  patience,
+  patience: guestPatience,
 })
 
 describe('a client of the traffic table', () => {

@@ -87,7 +87,14 @@ for (const access of accesses)
 
     it('serves the listed Services', async () => {
       await startServer(['10.1.0.1'])
-      const own = [...access.agent, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+      const own = [
+        ...access.agent,
+        '--proxy-mode',
+        'iptables',
+        '--iptables-flavour=legacy',
+        '--hostname-override',
+        'node-a',
+      ]
       agent = node.start(process.execPath, agentFile, ...own, '-v', '2')
       await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
       await haveEndpoints('10.1.0.1:8080')

@@ -1,4 +1,4 @@
-// The shipped agent in iptables mode takes over from kube-proxy in nftables mode, under load (issue 18, C7).
+// The shipped agent in iptables mode of the legacy flavour takes over from kube-proxy in nftables mode, under load (issue 18, C7).
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
@@ -18,7 +18,7 @@ describe('from kube-proxy in nftables mode to iptables mode', { timeout: 120_000
       await writeKubeProxyTables(lab.node, lab.kubeProxyNodes)
       await lab.startLoad()
       const counts = await lab.during(async () => {
-        const agent = lab.startAgent('iptables')
+        const agent = lab.startAgent('iptables', '--iptables-flavour=legacy')
         await agent.line(/Leftovers of nftables mode: removed the table kube-proxy/u, 0)
         assert.equal(await lab.node.must('nft', 'list', 'tables'), '')
       })

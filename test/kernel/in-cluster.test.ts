@@ -96,7 +96,15 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await node.must('iptables-legacy', '-t', 'nat', '-A', ...firstWay)
     const pod = ['unshare', '--mount', 'sh', '-c', inPod, 'sh', folder]
     const environment = ['KUBERNETES_SERVICE_HOST=127.0.0.1', `KUBERNETES_SERVICE_PORT=${servicePort}`]
-    const flags = ['--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
+    const flags = [
+      '--proxy-mode',
+      'iptables',
+      '--iptables-flavour=legacy',
+      '--hostname-override',
+      'node-a',
+      '-v',
+      '2',
+    ]
     agent = node.start(...pod, 'env', ...environment, process.execPath, agentFile, ...flags)
     await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080', apiBackend, apiBackend)
     await node.must('iptables-legacy', '-t', 'nat', '-D', ...firstWay)

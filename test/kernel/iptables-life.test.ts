@@ -107,6 +107,7 @@ class Lab {
       agentFile,
       ...own,
       '--iptables-localhost-nodeports=false',
+      '--iptables-flavour=legacy',
       '-v',
       '2',
       ...flags,

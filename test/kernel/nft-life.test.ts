@@ -220,7 +220,12 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
       const over = line.then(() => 'over' as const)
       for (let event = ''; event !== 'over';) event = await Promise.race([over, next()])
     }
-    const iptables = lab.start('--proxy-mode', 'iptables', '--iptables-localhost-nodeports=false')
+    const iptables = lab.start(
+      '--proxy-mode',
+      'iptables',
+      '--iptables-flavour=legacy',
+      '--iptables-localhost-nodeports=false',
+    )
     await untilLine(iptables.line(0, 'Leftovers of nftables mode: removed the table kube-proxy'))
     assert.doesNotMatch(await lab.ruleset(), /kube-proxy/u)
     await iptables.stop()

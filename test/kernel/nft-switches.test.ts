@@ -25,8 +25,11 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
   }
 
   /** Resolves when the mode is in force, and what `leftovers` names is gone. */
-  async function start(mode: 'iptables' | 'nftables', leftovers?: string): Promise<void> {
-    agent = lab.startAgent(mode)
+  async function start(
+    mode: 'iptables' | 'nftables',
+    { leftovers, flavour = 'legacy' }: { leftovers?: string; flavour?: 'legacy' | 'nft' } = {},
+  ): Promise<void> {
+    agent = lab.startAgent(mode, `--iptables-flavour=${flavour}`)
     await agent.synced()
     if (leftovers !== undefined) await agent.line(new RegExp(`Leftovers of ${leftovers}: removed`, 'u'), 0)
   }
@@ -63,11 +66,21 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
   })
 
   it('from nftables mode to iptables mode, and back', async () => {
-    assertServed(await lab.during(async () => await start('iptables', 'nftables mode')))
+    assertServed(await lab.during(async () => await start('iptables', { leftovers: 'nftables mode' })))
     assert.deepEqual(await objectNames(), [])
     assertServed(await lab.during(stop))
-    assertServed(await lab.during(async () => await start('nftables', 'iptables mode')))
+    assertServed(await lab.during(async () => await start('nftables', { leftovers: 'iptables mode' })))
     assert.match(await lab.node.must('iptables-legacy-save'), /^(?![^]*KUBE-SVC)/u)
+    assertServed(await lab.during(stop))
+  })
+
+  it('from nftables mode to iptables mode of the flavour nft, and back', async () => {
+    assertServed(await lab.during(async () => await start('iptables', { flavour: 'nft' })))
+    assert.match(await lab.node.must('iptables-nft-save'), /-A KUBE-POSTROUTING .*-j MASQUERADE/u)
+    assertServed(await lab.during(stop))
+    assertServed(await lab.during(async () => await start('nftables', { leftovers: 'iptables mode' })))
+    // KUBE-FIREWALL is kubelet's too.
+    assert.doesNotMatch(await lab.node.must('iptables-nft-save'), /KUBE-(?!FIREWALL)/u)
     await stop()
   })
 })

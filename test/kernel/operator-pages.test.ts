@@ -41,7 +41,14 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     mkdirSync(join(folder, 'manifests'))
     node = await Namespace.create('node')
     await node.ip('address add 192.0.2.1/32 dev lo')
-    const own = ['--manifests', join(folder, 'manifests'), '--proxy-mode', 'iptables', '--profiling']
+    const own = [
+      '--manifests',
+      join(folder, 'manifests'),
+      '--proxy-mode',
+      'iptables',
+      '--iptables-flavour=legacy',
+      '--profiling',
+    ]
     const name = ['--hostname-override', 'node-a', '-v', '2']
     agent = node.start(process.execPath, join(treeRoot, 'dist/agent.js'), ...own, ...name)
     await serverListens(agent, 'metrics')

@@ -21,7 +21,15 @@ import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
-const always = ['--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
+const always = [
+  '--proxy-mode',
+  'iptables',
+  '--iptables-flavour=legacy',
+  '--hostname-override',
+  'node-a',
+  '-v',
+  '2',
+]
 const withoutNetworks = { metadata: { name: 'node-a' }, spec: {} }
 const web = apiService('web', '10.96.0.10')
 const webSlice = apiSlice('web-1', 'web', ['10.1.0.1'])

@@ -17,11 +17,10 @@ import { mustRun } from '../support/processes.js'
 requireFreshNamespace()
 
 const jump: XtRule = { comment: 'service portals', target: { kind: 'jump', chain: 'KUBE-A' } }
-const jumpText = '-m comment --comment "service portals" -j KUBE-A'
 const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
-const markText = '-j MARK --set-xmark 0x4000/0x4000'
 const hook = (chain: XtHook, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-hook', chain, rules })
 const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
+const to = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
 const nothing = { missing: [], changed: [] }
 
 const nft = async (words: string): Promise<string> => await mustRun(['sh', '-c', `nft ${words}`])
@@ -136,7 +135,6 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await nft(`add rule ${table} OUTPUT counter packets 8 bytes 800 jump KUBE-A`)
       const accept: XtRule = { target: { kind: 'accept' } }
       const leave: XtRule = { protocol: 'udp', target: { kind: 'return' } }
-      const to = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
       const xtables = client.xtables(family, 'nat')
       const ops = [
         set('KUBE-A', leave, accept, leave),

@@ -55,8 +55,9 @@ function refusedRecent({ recent }: XtRule): number | undefined {
 }
 
 /** Whether the rule drops or rejects every packet. */
-function isBarrier({ target, comment: _, ...matches }: XtRule): boolean {
-  return (target.kind === 'drop' || target.kind === 'reject') && Object.keys(matches).length === 0
+function isBarrier(rule: XtRule): boolean {
+  const isFatal = rule.target.kind === 'drop' || rule.target.kind === 'reject'
+  return isFatal && Object.keys(rule).every((key) => key === 'target' || key === 'comment')
 }
 
 /** A client of one table. Several clients of a table are several programs, or one program before and after a restart. */

@@ -8,7 +8,12 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { FakeApiServer } from './fake-api-server.js'
 
-const kind = Type.Union([Type.Literal('Service'), Type.Literal('EndpointSlice'), Type.Literal('Node')])
+const kind = Type.Union([
+  Type.Literal('Service'),
+  Type.Literal('EndpointSlice'),
+  Type.Literal('Node'),
+  Type.Literal('ServiceCIDR'),
+])
 const Command = Type.Union([
   Type.Tuple([Type.Literal('put'), kind, Type.Record(Type.String(), Type.Unknown())]),
   Type.Tuple([Type.Literal('remove'), kind, Type.String()]),

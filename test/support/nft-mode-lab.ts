@@ -1,4 +1,5 @@
-// The lab of pipeline-lab.ts in nftables mode: the content of the tables, and the transactions that wrote it.
+// The lab of pipeline-lab.ts in nftables mode, or in iptables mode of the flavour nft: the content of the tables, and the transactions
+// that wrote it.
 import type { IpFamily } from '../../src/address.js'
 import type { ConfigInput } from '../../src/config/index.js'
 import { NfElements, type NfOp, type NfSet, printTransaction } from '../../src/kernel/index.js'
@@ -10,12 +11,14 @@ export interface NftModeLabOptions {
   readonly nftNamespace?: ModelNftNamespace
   readonly kernel?: ModelKernel
   readonly config?: ConfigInput
+  /** nftables by default. */
+  readonly mode?: 'nftables' | 'iptables'
 }
 
 export class NftModeLab extends PipelineLab {
-  constructor({ nftNamespace, kernel, config = {} }: NftModeLabOptions = {}) {
+  constructor({ nftNamespace, kernel, config = {}, mode = 'nftables' }: NftModeLabOptions = {}) {
     const opened = kernel ?? openModelKernel(nftNamespace === undefined ? {} : { nftNamespace })
-    super({ kernel: opened, config: { ...config, mode: 'nftables' } })
+    super({ kernel: opened, flavour: 'nft', config: { ...config, mode } })
   }
 
   get namespace(): ModelNftNamespace {

@@ -21,10 +21,12 @@ export function makeNftSettings(
 ): NftModeSettings {
   return {
     family,
+    semantics: 'nftables',
     masqueradeMark: 0x4000,
     masqueradeAll: false,
     localDetector: undefined,
     nodePortAddresses: 'all',
+    localhostNodePorts: false,
     nodeIP: undefined,
     nodeName: 'node-a',
     ...rest,

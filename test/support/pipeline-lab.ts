@@ -27,7 +27,7 @@ import {
   Synchronizer,
 } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
-import { formerChains, leavingOthers } from '../../src/agent/index.js'
+import { formerChains, tendingNode } from '../../src/agent/index.js'
 
 export { ip } from './routes.js'
 
@@ -36,7 +36,7 @@ export interface LabOptions {
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
-  /** Where the mode's rules are. Default: legacy. */
+  /** The flavour of x_tables. Default: legacy. */
   readonly flavour?: XtFlavour
   /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
@@ -161,7 +161,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      leaveOthers: leavingOthers(mode, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
+      tendNode: tendingNode(mode, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
       clock: this.clock,

@@ -60,6 +60,11 @@ export class Program {
     this.#child.stdin.write(text)
   }
 
+  /** Closes the program's standard input. */
+  end(): void {
+    this.#child.stdin.end()
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal)
   }

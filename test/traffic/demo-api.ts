@@ -77,7 +77,15 @@ async function writeAccess(folder: string): Promise<Access> {
 
 async function startAgent(lab: ShopLab, { kubeconfig }: Access): Promise<Program> {
   const started = performance.now()
-  const flags = ['--kubeconfig', kubeconfig, '--proxy-mode', 'iptables', '-v', '2']
+  const flags = [
+    '--kubeconfig',
+    kubeconfig,
+    '--proxy-mode',
+    'iptables',
+    '--iptables-flavour=legacy',
+    '-v',
+    '2',
+  ]
   const agent = lab.node.start(process.execPath, agentFile, ...flags, '--hostname-override', 'node-a')
   for (const family of ['IPv4', 'IPv6'])
     await agent.line((line) => line.includes('"Sync done"') && line.includes(`"${family}"`))

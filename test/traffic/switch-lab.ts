@@ -6,19 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ProxyMode } from '../../src/config/index.js'
 import { apiService, apiSlice } from '../support/api-documents.js'
+import type { Document } from '../support/api-shapes.js'
 import type { KubeProxyNftNode, KubeProxyNftPort } from '../support/kube-proxy-nftables.js'
 import { Load, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
 import { connect, Namespace, setSysctls } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
 import { eventually } from '../support/traffic.js'
 import { AgentProcess } from './agent-process.js'
+import { type ForeignOptions, hostPort, writeForeignChains } from './foreign-chains.js'
 import { type Family, families, type Pair } from './table/world.js'
 
 const nodeAddresses: Pair = { IPv4: '192.0.2.1', IPv6: 'fd00:192::1' }
 const clientAddresses: Pair = { IPv4: '192.0.2.2', IPv6: 'fd00:192::2' }
 const podGateways: Pair = { IPv4: '10.1.255.254', IPv6: 'fd00:10:1::ffff' }
-const clusterCidrs: Pair = { IPv4: '10.1.0.0/16', IPv6: 'fd00:10:1::/64' }
-const endpointCount = 8
+export const clusterCidrs: Pair = { IPv4: '10.1.0.0/16', IPv6: 'fd00:10:1::/64' }
+export const endpointCount = 8
 const nodePort = 30080
 const targetPort = 8080
 /** A wait longer than this is a failure. */
@@ -105,6 +107,11 @@ export class SwitchLab {
     await rename(join(this.#folder, 'edited'), join(this.#manifests, `${name}.json`))
   }
 
+  /** The objects of `publish`, for an API server. */
+  objects(endpoints: number): readonly Document[] {
+    return documents(endpoints)
+  }
+
   /** The node as kube-proxy's nftables mode programs it, in both families. */
   get kubeProxyNodes(): readonly KubeProxyNftNode[] {
     return families.map((family) => ({
@@ -120,10 +127,16 @@ export class SwitchLab {
     return AgentProcess.start({ node: this.node, manifests: this.#manifests, mode, flags })
   }
 
+  /** Writes the chains of others on the node, whose host port leads to the first pod. */
+  async writeForeignChains(options: Pick<ForeignOptions, 'forwardPolicy' | 'markChain'>): Promise<void> {
+    const pods = { IPv4: podAddress('IPv4', 1), IPv6: podAddress('IPv6', 1) }
+    await writeForeignChains(this.node, { ...options, pods, networks: clusterCidrs })
+  }
+
   /** Begins the load; resolves when every path has been tried. */
-  async startLoad(): Promise<void> {
+  async startLoad(...more: readonly LoadPath[]): Promise<void> {
     for (const [index, load] of this.#loads.entries())
-      load.add(paths.map((path) => ({ ...path, name: `from ${index}, ${path.name}` })))
+      load.add([...paths, ...more].map((path) => ({ ...path, name: `from ${index}, ${path.name}` })))
     await this.#untilTried(1)
   }
 
@@ -164,6 +177,34 @@ export function assertServed(counts: LoadCounts): void {
   const bad = Object.entries(counts).filter(([, { failed, retransmitted }]) => failed + retransmitted > 0)
   assert.deepEqual(bad, [])
 }
+
+/**
+ * Servers beyond the first ones, so many, that answered new connections and datagrams. Throws for those: no rule may lead to them.
+ * A connection that is open stays with its server.
+ */
+export function assertNoneStale(counts: LoadCounts, endpoints: number): void {
+  assert.deepEqual(staleServers(counts, endpoints), [])
+}
+
+/** Path and address of each server that answered a new connection or datagram and is not one of the first servers, so many. */
+export function staleServers(counts: LoadCounts, endpoints: number): readonly string[] {
+  const current = families.flatMap((family) => addressesOf(family).slice(0, endpoints))
+  return Object.entries(counts)
+    .filter(([name]) => !name.includes('established'))
+    .flatMap(([name, { by }]) =>
+      by.filter((server) => !current.includes(server)).map((server) => `${name}: ${server}`),
+    )
+}
+
+/** From everywhere to the host port of the foreign chains, masqueraded. */
+export const hostPortPaths: readonly LoadPath[] = families.map((family) => ({
+  name: `host port ${family}`,
+  kind: 'connection',
+  address: nodeAddresses[family],
+  port: hostPort,
+  by: [podAddress(family, 1)],
+  sees: podGateways[family],
+}))
 
 /** Each is done ten times a second. */
 const paths: readonly LoadPath[] = families.flatMap((family) => {
@@ -243,7 +284,7 @@ function kubeProxyPorts(family: Family, name: ServiceName): readonly KubeProxyNf
   }))
 }
 
-function documents(endpoints: number): readonly object[] {
+function documents(endpoints: number): readonly Document[] {
   const node = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -255,7 +296,7 @@ function documents(endpoints: number): readonly object[] {
   return [node, ...names.flatMap((name) => serviceDocuments(name, name === 'dead' ? 0 : endpoints))]
 }
 
-function serviceDocuments(name: ServiceName, endpoints: number): readonly object[] {
+function serviceDocuments(name: ServiceName, endpoints: number): readonly Document[] {
   const { protocols, affinitySeconds, nodePort: own } = services[name]
   const spec = {
     type: own === undefined ? 'ClusterIP' : 'NodePort',

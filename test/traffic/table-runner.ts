@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { ProxyMode } from '../../src/config/index.js'
+import type { XtFlavour } from '../../src/kernel/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
 import { setSysctls } from '../support/namespaces.js'
 import { Topology } from '../support/topology.js'
@@ -27,19 +28,22 @@ import type { Protocol } from './table/world.js'
 /** The shipped agent. */
 export class AgentSubject implements Subject {
   readonly #mode: ProxyMode
+  readonly #flags: readonly string[]
   #agent: AgentProcess | undefined
 
-  constructor(mode: ProxyMode) {
+  /** `flags`: in addition to those of the settings. */
+  constructor(mode: ProxyMode, flags: readonly string[] = []) {
     this.#mode = mode
+    this.#flags = flags
   }
 
   async start(topology: Topology, group: TrafficGroup, folder: string): Promise<void> {
-    const flags = await this.#flags(group, folder)
+    const flags = [...(await this.#settingFlags(group, folder)), ...this.#flags]
     this.#agent = AgentProcess.start({ node: topology.node, manifests: folder, mode: this.#mode, flags })
     await this.#agent.synced()
   }
 
-  async #flags({ settings }: TrafficGroup, folder: string): Promise<readonly string[]> {
+  async #settingFlags({ settings }: TrafficGroup, folder: string): Promise<readonly string[]> {
     if (this.#mode !== 'nftables') return flagsOf(settings)
     const file = `${folder}.configuration`
     await writeFile(file, JSON.stringify(nftablesConfiguration(settings)))
@@ -59,6 +63,8 @@ export interface TableOptions {
   readonly subject: Subject
   readonly protocols: readonly Protocol[]
   readonly patience?: TablePatience
+  /** The flavour of the node's own firewall, and of a predecessor's rules; legacy by default. */
+  readonly nodeFlavour?: XtFlavour
   /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
   readonly followsChanges?: boolean
 }
@@ -75,6 +81,13 @@ export interface TablePatience extends Patience {
 }
 
 const defaultPatience: TablePatience = { silenceMs: 500, answerMs: 5000, retryMs: 1500, changeMs: 20_000 }
+/** The guest is about ten times slower. The time that counts as silence is longer too. */
+export const guestPatience: TablePatience = {
+  silenceMs: 3000,
+  answerMs: 60_000,
+  retryMs: 10_000,
+  changeMs: 60_000,
+}
 /** Bounds what is in flight at one moment: a row meets rules, not full queues. */
 const casesAtOnce = 6
 
@@ -123,7 +136,7 @@ class GroupRun {
     this.#options = options
     this.#patience = options.patience ?? defaultPatience
     const hasPredecessor = group.predecessor !== undefined && options.followsChanges !== false
-    this.#subject = hasPredecessor ? new KubeProxyRules() : options.subject
+    this.#subject = hasPredecessor ? new KubeProxyRules(options.nodeFlavour) : options.subject
   }
 
   async start(): Promise<void> {
@@ -239,8 +252,12 @@ class GroupRun {
 
   async #firewall(lines: readonly string[]): Promise<void> {
     for (const line of lines) {
-      for (const program of ['iptables-legacy', 'ip6tables-legacy'])
-        await this.#topology.node.must(program, '-w', ...line.split(' '))
+      for (const program of ['iptables', 'ip6tables'])
+        await this.#topology.node.must(
+          `${program}-${this.#options.nodeFlavour ?? 'legacy'}`,
+          '-w',
+          ...line.split(' '),
+        )
     }
   }
 }

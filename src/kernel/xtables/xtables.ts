@@ -122,14 +122,14 @@ export interface XtApplyOptions {
    * and no chain of another program jumps to it. Default: none.
    */
   readonly prune?: readonly string[]
-  /** Longest wait for the lock of other programs. Default 5 s. */
+  /** Longest wait for the lock of other programs. Default 5 s. Flavour nft has no lock. */
   readonly lockTimeoutMs?: number
 }
 
 export interface XtOutcome {
   /** False: the kernel's table was already as desired and was not written. */
   readonly isWritten: boolean
-  /** Of the whole table, foreign entries included. */
+  /** Of the whole table, foreign entries included. Flavour nft: 0, because it does not read the whole table. */
   readonly entries: number
   readonly bytes: number
   /** Number of times that another program changed the table between read and write. */
@@ -181,22 +181,22 @@ export interface XtChainSummary {
 }
 
 /**
- * A table and its desired content, which native memory holds. `apply` changes the desired content, then programs the kernel.
- * Everything else in the table stays byte for byte, in its order, with its counters.
+ * A table and its desired content. `apply` changes the desired content, then programs the kernel. Everything else in the table stays
+ * byte for byte, in its order, with its counters.
  */
 export interface Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
   /**
    * Makes the kernel load the modules that the rules of these operations need. Changes nothing. The named sets need not exist.
-   * `apply` reports missing modules.
+   * `apply` reports missing modules. Flavour nft only checks the operations: the kernel loads the modules of a rule when it gets it.
    */
   load(ops: readonly XtOp[]): Promise<void>
   /** Changes only the desired content; the next `apply` programs it. Splits a large change into several calls. */
   stage(ops: readonly XtOp[]): Promise<void>
   /**
-   * Throws KernelError. ENOPROTOOPT or ENOENT: no legacy x_tables; EAGAIN: another program held the lock or kept changing the
-   * table. The operations stay desired after an error: a later `apply`, even without operations, programs them.
+   * Throws KernelError. ENOPROTOOPT or ENOENT: no legacy x_tables; in flavour nft, EINVAL or EPROTONOSUPPORT: no nf_tables. EAGAIN:
+   * another program held the lock or kept changing the table. The operations stay desired after an error: a later `apply`, even without operations, programs them.
    */
   apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
   /**
@@ -205,7 +205,11 @@ export interface Xtables {
    * desired rules. One call finds a limited number of refusals: remove these rules and call again for the rest.
    */
   refusals(): Promise<readonly XtRefusal[]>
-  /** A cheap check (one system call). False: the table has certainly changed since the last `apply`. */
+  /**
+   * A cheap check. False: the table has certainly changed since the last `apply`. Legacy: one system call, which finds a change of the
+   * table's size. nft: one request while no program changes nf_tables; else it reads Viaduct's chains and the base chains, and is false if
+   * they differ from the desired content.
+   */
   check(): Promise<boolean>
   /** Compares Viaduct's part of the kernel's table with the desired content. Writes nothing. */
   compare(): Promise<XtDrift>
@@ -213,7 +217,7 @@ export interface Xtables {
   chains(): Promise<readonly XtChainSummary[]>
   /**
    * Packet counts of the rules of these chains: a list per chain, in the chain's order, empty for an absent or empty chain. Reads the
-   * whole table once. It neither waits for other calls nor delays them.
+   * whole table once; flavour nft reads these chains. It neither waits for the lock nor delays other calls by more than its requests.
    */
   packets(chains: readonly string[]): Promise<readonly (readonly number[])[]>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */

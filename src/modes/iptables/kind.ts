@@ -24,7 +24,7 @@ const chainsOfOldReleases = {
 export const iptablesKind: ModeKind = {
   name: 'iptables',
   open: openIptablesMode,
-  flavours: ['legacy'],
+  flavours: ['legacy', 'nft'],
   chains: {
     nat: [...ownedChains.nat, ...chainsOfOldReleases.nat],
     filter: [...ownedChains.filter, ...chainsOfOldReleases.filter],

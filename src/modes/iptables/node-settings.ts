@@ -7,6 +7,7 @@ import {
   nodePortAddressesOf,
   servesLocalhostNodePorts,
 } from '../../node/index.js'
+import type { NftModeSettings, NodeState } from '../nft-table/index.js'
 import type { TrafficConfig } from '../shared/index.js'
 
 /** Facts that are not in the configuration: about the Node, this machine and the size of the cluster. */
@@ -16,6 +17,26 @@ export interface SeenFacts {
   readonly machine: readonly IpAddress[]
   readonly dropsInvalid: boolean
   readonly withComments: boolean
+}
+
+/** The settings of the table of the Services, where x_tables live in nf_tables. `machine`: as in SeenFacts. */
+export function tableSettings(
+  family: IpFamily,
+  config: TrafficConfig,
+  { node, machine }: NodeState,
+): NftModeSettings {
+  const facts = { family, config, node }
+  return {
+    family,
+    semantics: 'iptables',
+    masqueradeMark: 2 ** config.iptables.masqueradeBit,
+    masqueradeAll: config.iptables.masqueradeAll,
+    localDetector: localDetectorOf(config, family, node),
+    nodePortAddresses: nodePortAddressesOf(facts, machine),
+    localhostNodePorts: servesLocalhostNodePorts(facts),
+    nodeIP: node.addresses[family],
+    nodeName: node.name,
+  }
 }
 
 export function iptablesSettings(

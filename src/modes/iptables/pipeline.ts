@@ -10,7 +10,6 @@ import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
 import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
-import { dispatchChains } from './compile/names.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -31,6 +30,7 @@ import {
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from '../../clock.js'
 import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import { hasFormerOwner } from './former-owner.js'
 import { endPass } from './report.js'
 import { iptablesSettings } from './node-settings.js'
 import { type IptablesXtables, IptablesTables } from './tables.js'
@@ -338,14 +338,4 @@ function isComparison(look: Look): boolean {
 /** The settings without those that only the skeleton depends on. */
 function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
   return { ...settings, nodePortAddresses: 'all', dropsInvalid: true, localhostNodePorts: true }
-}
-
-/** Whether base chains of kube-proxy or of a former run exist. Throws KernelError. */
-async function hasFormerOwner(tables: IptablesXtables): Promise<boolean> {
-  const wanted = Object.values(dispatchChains)
-  for (const table of ['nat', 'filter'] as const) {
-    const present = new Set((await tables[table].chains()).map(({ chain }) => chain))
-    if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
-  }
-  return false
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpAddress, IpFamily } from '../../address.js'
+import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import {
   type FamilyHealth,
@@ -17,7 +17,7 @@ import {
 import { KernelError } from '../../errors.js'
 import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
+import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { ServiceCidrs, servicePortName } from '../../model/index.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
@@ -27,15 +27,13 @@ import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
 import { EndpointLimit } from './endpoint-limit.js'
+import type { FixedRules } from './fixed-rules.js'
 import { NftLookTimes } from './look-times.js'
+import type { NodeState } from './node-state.js'
+import type { QuietGap } from './quiet-gap.js'
+import { Rival } from './rival.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
-
-/** This node and the machine's own addresses. */
-export interface NodeState {
-  readonly node: NodeFacts
-  readonly machine: readonly IpAddress[]
-}
 
 export interface NftPipelineOptions {
   readonly family: IpFamily
@@ -60,6 +58,10 @@ export interface NftPipelineOptions {
   readonly listeners: HealthCheckListeners
   /** Gets the generation of each transaction, for the pipeline of the other family. */
   readonly onApplied: (generation: number) => void
+  /** Rules outside of the table that the mode needs as well. Absent: none. */
+  readonly fixedRules?: FixedRules
+  /** Shared by both families. Absent: runs follow each other at any time. */
+  readonly quietGap?: QuietGap
 }
 
 /** The kind of the last look at the table; `different`: another program changed it. */
@@ -86,6 +88,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
+  readonly #rival: Rival
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly firstSync: Promise<void>
@@ -100,6 +103,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
   #isStopping = false
   /** The time to retry listeners and flows that failed. */
   #settleDueMs = 0
+  /** The run in progress has called `#write`. */
+  #hasWritten = false
+  /** Absent without fixed rules: those of the table count no packets. */
+  readonly countPackets?: () => Promise<PacketTotals>
 
   constructor(options: NftPipelineOptions) {
     this.#options = options
@@ -117,6 +124,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       nodePortAddresses: async () => await this.#addresses.destinations(),
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#rival = new Rival(options)
     this.#tables = new NftTables({
       ...options,
       portNameOf: (route) => {
@@ -124,6 +132,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
         return port && servicePortName(port)
       },
     })
+    const { fixedRules } = options
+    if (fixedRules !== undefined) this.countPackets = async () => await fixedRules.countPackets()
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
@@ -147,7 +157,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
-    const isConcerned = this.#tables.noteChanges(changes)
+    this.#rival.note(changes)
+    const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
+    const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
     if (isConcerned) this.#lookTimes.noteChange()
     return isConcerned
   }
@@ -164,6 +176,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   stopSoon(): void {
     this.#isStopping = true
     this.#tables.stopSoon()
+    this.#options.quietGap?.hurry()
   }
 
   get isInForce(): boolean {
@@ -188,18 +201,29 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async runOnce(): Promise<number | undefined> {
+    const { quietGap } = this.#options
+    await quietGap?.begin()
+    this.#hasWritten = false
+    try {
+      return await this.#run()
+    } finally {
+      quietGap?.end({ hasWritten: this.#hasWritten })
+    }
+  }
+
+  async #run(): Promise<number | undefined> {
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
     // may not be claimed in this one.
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
-    const { clock, metrics } = this.#options
+    const { clock, metrics, fixedRules } = this.#options
     const tables = this.#tables
     const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
     // Before any write: an object that is missing now was removed by another program.
     const look = await this.#look()
     if (look === 'different') this.#afterSync.recheckFlows()
     // Immediately before the settings: an event during the look makes the last addresses invalid.
-    if (!(await this.#readAddresses())) {
+    if (!(await this.#readKernel(known))) {
       backlog.waitOn()
       return retryMs
     }
@@ -207,24 +231,35 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const isRenewed = this.#renewSettings() || areCidrsNew
     pass.reason = this.#reasonOf(look, isRenewed)
     tracker.mark(tables.dueRoutes())
+    if (fixedRules !== undefined) tracker.mark(fixedRules.dueRoutes())
     const routes = await this.#claimDirty()
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     const isTakeover = known === 'synced' && !this.#hasTakenOver
     this.#hasTakenOver ||= isTakeover
-    if (routes > 0 || isRenewed || isTakeover || tables.isWriteDue) {
+    const isWriteDue = tables.isWriteDue || fixedRules?.isWriteDue === true
+    if (routes > 0 || isRenewed || isTakeover || isWriteDue) {
       await this.#write(pass, { look, routes, isRenewed, isTakeover })
-    } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) await this.#settle()
-    if (tables.isBehind) backlog.waitOn()
+    } else if (!this.#isBehind && clock.now() >= this.#settleDueMs) await this.#settle()
+    if (this.#isBehind) backlog.waitOn()
     else backlog.settle()
-    return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
+    return Math.min(
+      this.#lookTimes.nextInMs(),
+      tables.nextInMs() ?? Infinity,
+      fixedRules?.nextInMs() ?? Infinity,
+    )
+  }
+
+  get #isBehind(): boolean {
+    return this.#tables.isBehind || this.#options.fixedRules?.isBehind === true
   }
 
   async #write(pass: Pass, { look, routes, isRenewed, isTakeover }: Work): Promise<void> {
     const { metrics } = this.#options
     const tables = this.#tables
+    this.#hasWritten = true
     const isFull = this.#fullSync.begin(isTakeover || isRenewed || look === 'full')
-    const isWritten = await tables.write(pass, { isComplete: this.#hasTakenOver })
+    const isWritten = await this.#writeAll(pass)
     if (tables.takeDeletedUdpAffinity()) this.#afterSync.recheckFlows()
     reportSizes(metrics, tables.sizes)
     if (isWritten) this.#fullSync.noteWritten()
@@ -239,6 +274,19 @@ export class NftPipeline implements Pipeline, WatchedTable {
     if (this.#hasTakenOver) this.#endFirstSync()
   }
 
+  /**
+   * The fixed rules come first, since the table serves with them only. At a takeover, those that a former owner still serves by go when
+   * the table is in force. False: something is not in the kernel.
+   */
+  async #writeAll(pass: Pass): Promise<boolean> {
+    const { fixedRules } = this.#options
+    const options = { isComplete: this.#hasTakenOver }
+    if (fixedRules === undefined) return await this.#tables.write(pass, options)
+    const isFixed = await fixedRules.write(pass, options)
+    if (!fixedRules.isInForce || !(await this.#tables.write(pass, options))) return false
+    return this.#hasTakenOver ? (await fixedRules.takeOver(pass)) && isFixed : isFixed
+  }
+
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
   #reasonOf(look: Look, isRenewed: boolean): PassReason {
     if (!this.#isInForce) return 'start'
@@ -246,23 +294,27 @@ export class NftPipeline implements Pipeline, WatchedTable {
     return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
   }
 
-  /** False: the addresses could not be read. */
-  async #readAddresses(): Promise<boolean> {
-    const answer = await this.#questions.ask(
-      { key: 'read', subject: 'addresses of this machine' },
-      async () => await this.#addresses.read(),
-    )
+  /** Reads the kernel's state that a run needs. False: it could not be read. */
+  async #readKernel(known: 'listed' | 'synced'): Promise<boolean> {
+    const { fixedRules } = this.#options
+    const subject = fixedRules === undefined ? 'addresses of this machine' : 'state of the kernel'
+    const answer = await this.#questions.ask({ key: 'read', subject }, async () => {
+      await this.#addresses.read()
+      await fixedRules?.open(known)
+    })
     return !(answer instanceof KernelError)
   }
 
   /** True: the rules of the mode itself may have changed. A change of settings that routes depend on makes all routes dirty. */
   #renewSettings(): boolean {
-    const { node, settingsOf } = this.#options
+    const { node, settingsOf, fixedRules } = this.#options
     const former = this.#settings
-    const settings = settingsOf({ node: node.facts, machine: this.#addresses.last })
+    const state = { node: node.facts, machine: this.#addresses.last }
+    const settings = settingsOf(state)
     if (isDeepStrictEqual(settings, former)) return false
     this.#settings = settings
     this.#tables.setSettings(settings)
+    fixedRules?.setNode(state)
     if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
       this.#intake.tracker.markAll()
     return true
@@ -285,6 +337,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         this.#tables.claim(key, decided?.service ?? '', desired)
+        this.#options.fixedRules?.claim(key, decided)
         this.#afterSync.note(key, decided)
         this.#endpointLimit.note(key, decided)
       },
@@ -293,17 +346,20 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async #look(): Promise<Look> {
+    this.#lookTimes.setContested(this.#rival.isActive)
     const look = this.#lookTimes.take()
     if (look === 'none') return look
-    return (await this.#tables.look(look)) ? 'different' : look
+    const isDifferent = await this.#tables.look(look)
+    const isFixedDifferent = (await this.#options.fixedRules?.look(look)) === true
+    return isDifferent || isFixedDifferent ? 'different' : look
   }
 
   /** The work that follows once everything is in the kernel. */
   async #settle(): Promise<void> {
-    const { clock, syncPeriodMs } = this.#options
+    const { clock, syncPeriodMs, fixedRules } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
     await this.#afterSync.run({
-      conflicts: this.#tables.takeConflicts(),
+      conflicts: [...this.#tables.takeConflicts(), ...(fixedRules?.takeConflicts() ?? [])],
       isComplete: this.#hasTakenOver,
       machine: this.#addresses.last,
     })
@@ -318,5 +374,6 @@ function forRoutes(settings: NftModeSettings): NftModeSettings {
     masqueradeAll: false,
     localDetector: undefined,
     nodePortAddresses: 'all',
+    localhostNodePorts: false,
   }
 }

@@ -84,10 +84,12 @@ function probeTransaction(family: IpFamily): NfTransaction {
   const cidr = parseCidr(family === 'ipv4' ? '192.0.2.0/24' : '2001:db8::/32')
   const settings: NftModeSettings = {
     family,
+    semantics: 'nftables',
     masqueradeMark: 1,
     masqueradeAll: false,
     localDetector: cidr === undefined ? undefined : { kind: 'cidr', cidr },
     nodePortAddresses: 'all',
+    localhostNodePorts: false,
     nodeIP: undefined,
     nodeName: '',
   }

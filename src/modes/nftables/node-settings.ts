@@ -23,10 +23,12 @@ export function nftSettings(
   const { masqueradeBit, masqueradeAll } = config.nftables
   return {
     family,
+    semantics: 'nftables',
     masqueradeMark: 2 ** masqueradeBit,
     masqueradeAll,
     localDetector: localDetectorOf(config, family, node),
     nodePortAddresses: nodePortAddressesOf({ family, config: withoutLocalhost(config), node }, machine),
+    localhostNodePorts: false,
     nodeIP: node.addresses[family],
     nodeName: node.name,
   }

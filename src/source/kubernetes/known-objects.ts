@@ -83,7 +83,8 @@ export class KnownObjects {
   /** `namespace/name`, or undefined and a report. */
   #nameOf({ document, problem }: WireObject): string | undefined {
     const { name, namespace } = metadataOf(document)
-    if (typeof name === 'string') return `${this.#namespaceOf(namespace)}/${name}`
+    // Not a template: the text of a template keeps its parts in memory.
+    if (typeof name === 'string') return [this.#namespaceOf(namespace), name].join('/')
     this.#namesAll = false
     const { path, problem: why } = problem ?? { path: 'metadata.name', problem: 'is missing' }
     const text = `${this.#resource.kind} without a name: ${path === '' ? '' : `${path}: `}${why}`

@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { XtFlavour } from '../../../src/kernel/index.js'
 import { type Namespace, setSysctls } from '../../support/namespaces.js'
 import type { Topology } from '../../support/topology.js'
 import type { Subject } from '../subject.js'
@@ -12,6 +13,12 @@ import { kubeProxyRules, servesLoopback } from './rules.js'
 
 /** Rules of what a group begins with, left alone by their stop as by the end of kube-proxy. */
 export class KubeProxyRules implements Subject {
+  readonly #flavour: XtFlavour
+
+  constructor(flavour: XtFlavour = 'legacy') {
+    this.#flavour = flavour
+  }
+
   async start({ node }: Topology, group: TrafficGroup): Promise<void> {
     const { settings, cases } = group
     const objects = [nodeObject, ...cases.flatMap((row) => row.objects)]
@@ -23,7 +30,7 @@ export class KubeProxyRules implements Subject {
       for (const family of families) {
         const file = join(folder, family)
         await writeFile(file, kubeProxyRules({ family, settings, objects }, isLiberal))
-        const program = family === 'IPv4' ? 'iptables-legacy' : 'ip6tables-legacy'
+        const program = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${this.#flavour}`
         await clear(node, program)
         await node.must(`${program}-restore`, '--noflush', file)
       }

@@ -28,7 +28,7 @@ describe('a mode that only records routes', () => {
       ...surroundings,
       mode,
       links: openModelKernel().links,
-      leaveOthers: async () => calls.push('leave others') > 0,
+      tendNode: async () => calls.push('leave others') > 0,
       onInForce: () => calls.push('in force'),
       onCrash: (error) => assert.fail(String(error)),
     })

@@ -83,3 +83,133 @@ describe('the verdict on test files', () => {
     }
   }
 })
+
+/** Runs four suites in lanes. Each line of events: the suite that ends, then what has happened since the line before. */
+const lanes = `
+import { setImmediate as turn } from 'node:timers/promises'
+import { runInLanes } from '${scripts}suites/lanes.mjs'
+let events = []
+const ends = {}
+const work = async ({ name }) => {
+  events.push('starts ' + name)
+  await new Promise((resolve) => (ends[name] = resolve))
+  events.push('ends ' + name)
+  return name.toUpperCase()
+}
+const suites = [{ name: 'unit' }, { name: 'guest', lane: 'guest' }, { name: 'kernel' }, { name: 'demo', lane: 'guest' }]
+const results = runInLanes(suites, work)
+const lines = []
+for (const name of ['', 'unit', 'kernel', 'guest', 'demo']) {
+  ends[name]?.()
+  await turn()
+  lines.push(events)
+  events = []
+}
+console.log(JSON.stringify({ lines, results: await Promise.all(results.values()) }))`
+
+describe('the lanes of suites', () => {
+  it('run side by side, and the suites of a lane one after the other', async () => {
+    const { stdout } = await runToEnd([process.execPath, '--input-type=module', '--eval', lanes])
+    assert.deepEqual(JSON.parse(stdout), {
+      lines: [
+        ['starts unit', 'starts guest'],
+        ['ends unit', 'starts kernel'],
+        ['ends kernel'],
+        ['ends guest', 'starts demo'],
+        ['ends demo'],
+      ],
+      results: ['UNIT', 'GUEST', 'KERNEL', 'DEMO'],
+    })
+  })
+})
+
+/** Runs a suite. Prints its result, and what had happened when the build ended and in the end. */
+const fetching = `
+import { setImmediate as turn } from 'node:timers/promises'
+import { runSuite } from '${scripts}test.mjs'
+import { StepError } from '${scripts}steps.mjs'
+const events = []
+let end
+const built = new Promise((resolve) => (end = resolve))
+const fetch = async () => {
+  events.push('fetches')
+  if (process.argv[1] === 'fails') throw new StepError('no network')
+}
+const run = async () => {
+  events.push('runs')
+  return { passed: true, summary: '1 tests', details: '' }
+}
+const running = runSuite({ name: 'of a test', fetch, run }, built)
+await turn()
+const before = [...events]
+end()
+const { result } = await running
+console.log(JSON.stringify({ before, events, result }))`
+
+async function afterDownload(download: string): Promise<unknown> {
+  const { stdout } = await runToEnd([process.execPath, '--input-type=module', '--eval', fetching, download])
+  return JSON.parse(stdout)
+}
+
+describe('a suite that needs a download', () => {
+  it('starts the download during the build, and runs after both', async () => {
+    assert.deepEqual(await afterDownload('works'), {
+      before: ['fetches'],
+      events: ['fetches', 'runs'],
+      result: { passed: true, summary: '1 tests', details: '' },
+    })
+  })
+
+  // The failure ended the whole run.
+  it('fails by itself without the download', async () => {
+    assert.deepEqual(await afterDownload('fails'), {
+      before: ['fetches'],
+      events: ['fetches'],
+      result: { passed: false, summary: '', details: 'no network' },
+    })
+  })
+})
+
+/** Runs the guest's script for the commands of its arguments, here, in a folder. */
+const guest = `
+import { run } from '${scripts}steps.mjs'
+import { batchScript } from '${scripts}suites/guest.mjs'
+const [folder, batches] = process.argv.slice(1)
+const script = batchScript(JSON.parse(batches))
+const { status, output } = await run(['sh', '-c', script], { cwd: folder, timeoutSeconds: 60 })
+console.log(JSON.stringify({ status, lines: output.trimEnd().split('\\n') }))`
+
+async function guestOutcome(...batches: readonly object[]): Promise<unknown> {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-suites-'))
+  try {
+    const evaluation = ['--input-type=module', '--eval', guest, folder, JSON.stringify(batches)]
+    return JSON.parse((await runToEnd([process.execPath, ...evaluation])).stdout)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+describe("the guest's script", () => {
+  it('runs the commands of a batch side by side, and prints the output of each in one piece', async () => {
+    // Each of them waits for the other one.
+    const first = "echo 'the first'; echo go > there; cat back"
+    const second = 'echo the second; cat there; echo come > back'
+    const { status, lines } = Object(
+      await guestOutcome(
+        { commands: ['mkfifo there back'], atOnce: 1 },
+        { commands: [first, second], atOnce: 2 },
+      ),
+    )
+    assert.equal(status, 0)
+    const text = lines.join(', ')
+    assert.ok(text.includes('the first, come') && text.includes('the second, go'), text)
+  })
+
+  it('runs all commands even after a failure, and fails', async () => {
+    const commands = ['echo first; false', 'echo second']
+    assert.deepEqual(await guestOutcome({ commands, atOnce: 1 }, { commands: ['echo third'], atOnce: 2 }), {
+      status: 1,
+      lines: ['first', 'second', 'third'],
+    })
+  })
+})

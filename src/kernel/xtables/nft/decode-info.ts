@@ -15,7 +15,7 @@ import {
 } from './encode.js'
 import { matches, targets } from './info.js'
 
-/** What a rule's meaning depends on. */
+/** Facts outside a rule that decoding needs. */
 export interface DecodeContext {
   readonly family: IpFamily
   /** The set with this number; undefined: the caller does not know it. */

@@ -128,7 +128,7 @@ interface Comparison {
   readonly isInverted: boolean
 }
 
-/** Of the protocol in the IPv4 header. */
+/** The offset of the protocol in the IPv4 header. */
 const protocolOffset = 9
 
 /** The part of a rule that compares a field. undefined: Viaduct writes no such comparison. */

@@ -8,7 +8,7 @@ import { hostPrefixLength } from '../../records.js'
 import type { XtInterface, XtNetwork, XtRule, XtSet, XtTarget } from '../xtables.js'
 import { type InfoLayout, matches, targets } from './info.js'
 
-/** What a rule's encoding depends on. */
+/** Facts outside a rule that encoding needs. */
 export interface EncodeContext {
   readonly family: IpFamily
   /** The kernel's number of a set. The rules of the caller name no other sets. */

@@ -4,7 +4,7 @@ import type { XtKeptChain } from '../xtables.js'
 import { chainOf } from './decode.js'
 import type { DesiredTable } from './desired.js'
 
-/** What Viaduct reads of a table: the names of all chains, and the rules of those that matter. */
+/** The part of a table that Viaduct reads: the names of all chains, and the rules of those that matter. */
 export interface TableImage {
   /** All chains, base chains too, in the kernel's order. */
   readonly chains: ReadonlySet<string>

@@ -55,6 +55,11 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
   return { chains, frontends }
 }
 
+/** The part of a route for a node whose Services are in a table of their own: the rule that lets health checks in. */
+export function compileHealthCheck(route: Route, settings: IptablesModeSettings): DesiredRoute {
+  return { chains: [], frontends: [healthCheckFrontend(planOf(route, settings))] }
+}
+
 function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const name = servicePortName(route)
   const protocol = frontendProtocols[route.protocol]

@@ -22,7 +22,7 @@ export function compileRoute(route: Route, settings: NftModeSettings): DesiredRo
   const atAddress = (address: IpAddress): Frontend => ({ kind: 'address', address, protocol, port })
   const ranges = allowedSourcesOf(route, settings)
   const sourcesOf = (address: IpAddress): readonly Cidr[] | undefined =>
-    route.loadBalancerIPs.includes(address) ? ranges : undefined
+    isGuarded(route, address, settings) ? ranges : undefined
   const frontends = [internalFrontend(route, atAddress(clusterIP), sourcesOf(clusterIP))]
   const others = new Set([...route.externalIPs, ...route.loadBalancerIPs])
   others.delete(clusterIP)
@@ -30,7 +30,22 @@ export function compileRoute(route: Route, settings: NftModeSettings): DesiredRo
     frontends.push(externalFrontend(route, atAddress(address), sourcesOf(address)))
   if (nodePort !== 0)
     frontends.push(externalFrontend(route, { kind: 'node-port', protocol, port: nodePort }, undefined))
-  return { frontends, hairpins: hairpinsOf(route, settings) }
+  return { frontends, hairpins: settings.semantics === 'iptables' ? [] : hairpinsOf(route, settings) }
+}
+
+/**
+ * Whether source ranges apply at the address (F-056). In iptables mode, the rule of a cluster IP or of an external IP with the same
+ * address comes first, and a Service without endpoints refuses clients of any source.
+ */
+function isGuarded(
+  { clusterIP, externalIPs, loadBalancerIPs, isExternalLocal, localBackends, clusterBackends }: Route,
+  address: IpAddress,
+  { semantics }: NftModeSettings,
+): boolean {
+  if (!loadBalancerIPs.includes(address)) return false
+  if (semantics === 'nftables') return true
+  const hasEndpoints = clusterBackends.length > 0 || (isExternalLocal && localBackends.length > 0)
+  return hasEndpoints && address !== clusterIP && !externalIPs.includes(address)
 }
 
 function internalFrontend(
@@ -87,7 +102,7 @@ function refusalOf(route: Route, side: 'internal' | 'external'): DesiredFrontend
   }
 }
 
-/** F-056. Each network once. undefined: every source may connect. */
+/** Each network once. undefined: every source may connect. */
 function allowedSourcesOf(route: Route, settings: NftModeSettings): readonly Cidr[] | undefined {
   const { sourceRanges, loadBalancerIPs } = route
   const { nodeIP, family } = settings

@@ -9,6 +9,7 @@ import {
   type Field,
   goTo,
   isIn,
+  isLocalAddress,
   isNotLoopback,
   packetFields,
   reject,
@@ -23,7 +24,10 @@ import type { NftModeSettings } from './settings.js'
 export const checks = {
   nodePortEndpoints: 'nodeport-endpoints-check',
   serviceEndpoints: 'service-endpoints-check',
+  /** Only with the semantics of nftables mode. */
   clusterIPs: 'cluster-ips-check',
+  /** Only with the semantics of iptables mode. */
+  externalEndpoints: 'external-endpoints-check',
   firewall: 'firewall-check',
   affinity: 'session-affinity-update',
 } as const
@@ -42,14 +46,20 @@ export function checkChains(settings: NftModeSettings, use: StructureUse): reado
       chain: checks.nodePortEndpoints,
       rules: refusals(family, schema.nodePorts, [nodePortAddress(settings), [protocol, port]]),
     },
-    { chain: checks.clusterIPs, rules: clusterIPRules(family) },
+    settings.semantics === 'iptables'
+      ? { chain: checks.externalEndpoints, rules: externalRules(family) }
+      : { chain: checks.clusterIPs, rules: clusterIPRules(family) },
     ...firewallChains(family, use),
     ...(affinity.length === 0 ? [] : [{ chain: checks.affinity, rules: affinity }]),
   ]
 }
 
-/** Among packets for this node, matches those to an address that serves node ports. */
-function nodePortAddress({ family, nodePortAddresses }: NftModeSettings): Expressions {
+/**
+ * Among packets for this node, matches those to an address at which a node port without endpoints refuses. In iptables mode that is
+ * every local address, whichever serve node ports.
+ */
+function nodePortAddress({ family, semantics, nodePortAddresses }: NftModeSettings): Expressions {
+  if (semantics === 'iptables') return isLocalAddress('daddr')
   if (nodePortAddresses === 'all') return isNotLoopback(family)
   return isIn(schemaOf(family).nodePortIPs, [packetFields[family].destination])
 }
@@ -64,6 +74,12 @@ function refusals(
     { expressions: [...condition, ...isIn(dropped, key), ...drop] },
     { expressions: [...condition, ...isIn(rejected, key), ...reject(family)] },
   ]
+}
+
+/** For packets to this node: without cluster IPs, which iptables mode does not refuse there. */
+function externalRules(family: IpFamily): readonly RulePlan[] {
+  const toClusterIP = isIn(schemaOf(family).clusterIPs, [packetFields[family].destination])
+  return [{ expressions: [...toClusterIP, ...returns] }, { expressions: goTo(checks.serviceEndpoints) }]
 }
 
 /** F-055. */

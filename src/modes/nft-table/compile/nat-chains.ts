@@ -23,7 +23,7 @@ import {
 import { type FrontendSets, schemaOf, shortCircuitOffset } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
-/** Chains that base chains jump to. */
+/** Chains that base chains jump to; `masquerading` only with the semantics of nftables mode. */
 export const translations = { services: 'services', masquerading: 'masquerading' } as const
 
 const nodePortsChain = 'nodeports'
@@ -52,7 +52,9 @@ export function translationChains(settings: NftModeSettings, use: StructureUse):
       masquerades: [],
       otherwise: [],
     }),
-    { chain: translations.masquerading, rules: masqueradeRules(settings) },
+    ...(settings.semantics === 'iptables'
+      ? []
+      : [{ chain: translations.masquerading, rules: masqueradeRules(settings) }]),
   ]
 }
 
@@ -239,8 +241,9 @@ function clusterIPMasquerade(settings: NftModeSettings): readonly RulePlan[] {
 }
 
 /** Addresses that serve node ports. */
-function nodePortAddress({ family, nodePortAddresses }: NftModeSettings): Expressions {
-  if (nodePortAddresses === 'all') return [...isLocalAddress('daddr'), ...isNotLoopback(family)]
+function nodePortAddress({ family, nodePortAddresses, localhostNodePorts }: NftModeSettings): Expressions {
+  if (nodePortAddresses === 'all')
+    return [...isLocalAddress('daddr'), ...(localhostNodePorts ? [] : isNotLoopback(family))]
   return isIn(schemaOf(family).nodePortIPs, [packetFields[family].destination])
 }
 

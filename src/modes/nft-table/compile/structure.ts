@@ -1,10 +1,10 @@
 // The table of the mode without its elements: sets, chains and rules. They depend on the numbers of endpoints, the prefix lengths
 // and the affinity times in use, never on the number of Services.
-import type { NfChain, NfHook, NfRule, NfSet, NfTable, NfTableKey } from '../../../kernel/index.js'
+import type { NfChain, NfRule, NfSet, NfTable, NfTableKey } from '../../../kernel/index.js'
 import { type ChainPlan, type FrontendUse, type StructureUse, sorted } from './chain-plan.js'
-import { type Expressions, isNew, isTranslated, jump } from './expressions.js'
-import { checkChains, checks } from './filter-chains.js'
-import { translationChains, translations } from './nat-chains.js'
+import { baseChains } from './base-chains.js'
+import { checkChains } from './filter-chains.js'
+import { translationChains } from './nat-chains.js'
 import { type FrontendSets, schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
@@ -27,7 +27,7 @@ export function compileStructure(settings: NftModeSettings, use: StructureUse): 
   const chains = [
     ...translationChains(settings, use),
     ...checkChains(settings, use),
-    ...baseChains(hasAffinity(use)),
+    ...baseChains(settings, use),
   ]
   return {
     table: { ...table, comment: 'rules for Services' },
@@ -44,13 +44,15 @@ function chainOf(table: NfTableKey, { chain, hook, rules }: ChainPlan): Structur
   }
 }
 
-function setsOf({ family, nodePortAddresses }: NftModeSettings, use: StructureUse): readonly NfSet[] {
+function setsOf(
+  { family, semantics, nodePortAddresses }: NftModeSettings,
+  use: StructureUse,
+): readonly NfSet[] {
   const schema = schemaOf(family)
   return [
     schema.clusterIPs,
     ...(nodePortAddresses === 'all' ? [] : [schema.nodePortIPs]),
-    schema.serviceCidrs,
-    schema.hairpinConnections,
+    ...(semantics === 'iptables' ? [] : [schema.serviceCidrs, schema.hairpinConnections]),
     ...frontendSetsOf(schema.services, use.services),
     ...frontendSetsOf(schema.nodePorts, use.nodePorts),
     schema.firewalledServices,
@@ -70,46 +72,4 @@ function frontendSetsOf(sets: FrontendSets, { affinitySeconds }: FrontendUse): r
     ...(affinitySeconds.size === 0 ? [] : [sessionAffinity]),
     ...sorted(affinitySeconds).map(sets.affinityOf),
   ]
-}
-
-function hasAffinity({ services, nodePorts }: StructureUse): boolean {
-  return services.affinitySeconds.size + nodePorts.affinitySeconds.size > 0
-}
-
-/** kube-proxy's base chains, with its priorities and jumps, and a jump that records session affinity. */
-function baseChains(recordsAffinity: boolean): readonly ChainPlan[] {
-  const record = recordsAffinity ? [[...isNew, ...isTranslated, ...jump(checks.affinity)]] : []
-  const nodePortEndpoints = [...isNew, ...jump(checks.nodePortEndpoints)]
-  const serviceEndpoints = [...isNew, ...jump(checks.serviceEndpoints)]
-  const clusterIPs = [...isNew, ...jump(checks.clusterIPs)]
-  const firewall = [...isNew, ...jump(checks.firewall)]
-  const services = [...jump(translations.services)]
-  return [
-    base('filter-prerouting-pre-dnat', { type: 'filter', hook: 'prerouting', priority: -110 }, [firewall]),
-    base('filter-output-pre-dnat', { type: 'filter', hook: 'output', priority: -110 }, [firewall]),
-    base('filter-input', { type: 'filter', hook: 'input', priority: 0 }, [
-      nodePortEndpoints,
-      serviceEndpoints,
-      ...record,
-    ]),
-    base('filter-forward', { type: 'filter', hook: 'forward', priority: 0 }, [
-      serviceEndpoints,
-      clusterIPs,
-      ...record,
-    ]),
-    base('filter-output', { type: 'filter', hook: 'output', priority: 0 }, [
-      serviceEndpoints,
-      clusterIPs,
-      ...record,
-    ]),
-    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -100 }, [services]),
-    base('nat-output', { type: 'nat', hook: 'output', priority: -100 }, [services]),
-    base('nat-postrouting', { type: 'nat', hook: 'postrouting', priority: 100 }, [
-      jump(translations.masquerading),
-    ]),
-  ]
-}
-
-function base(chain: string, hook: NfHook, rules: readonly Expressions[]): ChainPlan {
-  return { chain, hook, rules: rules.map((expressions) => ({ expressions })) }
 }

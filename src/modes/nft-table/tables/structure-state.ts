@@ -87,6 +87,12 @@ export class StructureState {
     return this.#isUnusable
   }
 
+  /** Packets may enter the table: a chain that the kernel has is a base chain. */
+  get isServing(): boolean {
+    for (const { hook } of this.#chains.values()) if (hook !== undefined) return true
+    return false
+  }
+
   /** The kernel has the set. */
   hasSet({ set }: { readonly set: string }): boolean {
     return this.#sets.has(set)

@@ -19,8 +19,8 @@ export interface TableWriterOptions {
 interface Work {
   readonly frontends: readonly FrontendEntry[]
   readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
-  /** The frontends may have more elements than a transaction takes. */
-  readonly isLarge: boolean
+  /** Endpoints are written before what makes them serve. */
+  readonly isDataFirst: boolean
   readonly isStopping: () => boolean
 }
 
@@ -42,9 +42,9 @@ export class TableWriter {
 
   /**
    * Writes the structure and all dirty objects. One transaction, unless it would have too many elements: then the endpoints of
-   * frontends that no packet meets come first, what makes them serve after them, and the base chains at the end. Throws KernelError;
-   * transactions before the failed one stay, and objects that the kernel does not have are dirty still. False: `isStopping` returned
-   * true before the last transaction; the rest was not sent.
+   * frontends that no packet meets come first, and what makes them serve after them. While no packet enters the table, the order does
+   * not matter, and the base chains come at the end. Throws KernelError; transactions before the failed one stay, and objects that the
+   * kernel does not have are dirty still. False: `isStopping` returned true before the last transaction; the rest was not sent.
    */
   async write(pass: Pass, isStopping: () => boolean): Promise<boolean> {
     const { state } = this.#options
@@ -52,15 +52,16 @@ export class TableWriter {
     const frontends = ledger.frontends.takeDirty()
     const held = ledger.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
     state.compile(frontends)
+    const { isServing } = state.structure
     const isLarge = this.#isLarge(frontends)
     const writing = new Writing({
       ...this.#options,
       planner: this.#planner,
       pass,
-      mostElements: isLarge ? elementLimits.part : elementLimits.whole,
+      mostElements: isServing && !isLarge ? elementLimits.whole : elementLimits.part,
       isStopping,
     })
-    const work = { frontends, held, isLarge, isStopping }
+    const work = { frontends, held, isDataFirst: isServing && isLarge, isStopping }
     let isSent = false
     try {
       isSent = await this.#send(writing, work)
@@ -83,9 +84,9 @@ export class TableWriter {
     }
   }
 
-  async #sendAll(writing: Writing, { frontends, held, isLarge, isStopping }: Work): Promise<boolean> {
+  async #sendAll(writing: Writing, { frontends, held, isDataFirst, isStopping }: Work): Promise<boolean> {
     await writing.writeStrays()
-    if (isLarge) await writing.writeData(frontends)
+    if (isDataFirst) await writing.writeData(frontends)
     for (const entry of frontends) {
       if (isStopping()) return false
       await writing.writeFrontend(entry)

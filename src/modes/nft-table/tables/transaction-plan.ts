@@ -36,6 +36,7 @@ export class TransactionPlan {
     return this.elements.size
   }
 
+  /** The transaction leads to a state of the frontend. */
   hasFrontend(entry: FrontendEntry): boolean {
     return this.#frontends.has(entry)
   }

@@ -179,6 +179,32 @@ const cases: readonly {
       'tcp 203.0.113.2:80 masqueraded to 10.1.0.1:8080',
     ],
   },
+  {
+    name: 'F-056 in iptables mode they do not: the rule of the other address comes first',
+    route: {
+      clusterBackends: here,
+      isExternallyAccessible: true,
+      externalIPs: [ip('203.0.113.1')],
+      loadBalancerIPs: [ip('10.96.0.1'), ip('203.0.113.1'), ip('203.0.113.2')],
+      sourceRanges: [cidr('192.0.2.0/24')],
+    },
+    settings: { semantics: 'iptables' },
+    frontends: [
+      'tcp 10.96.0.1:80 cluster-ip to 10.1.0.1:8080',
+      'tcp 203.0.113.1:80 masqueraded to 10.1.0.1:8080',
+      'tcp 203.0.113.2:80 masqueraded to 10.1.0.1:8080 from 192.0.2.0/24',
+    ],
+  },
+  {
+    name: 'F-056 in iptables mode a Service without endpoints refuses every source',
+    route: {
+      isExternallyAccessible: true,
+      loadBalancerIPs: [ip('203.0.113.1')],
+      sourceRanges: [cidr('192.0.2.0/24')],
+    },
+    settings: { semantics: 'iptables' },
+    frontends: ['tcp 10.96.0.1:80 cluster-ip reject', 'tcp 203.0.113.1:80 masqueraded reject'],
+  },
 ]
 
 function on(nodeName: string | undefined, ...addresses: readonly string[]): readonly Backend[] {
@@ -203,6 +229,8 @@ describe('compileRoute() of nftables mode', () => {
       { address: ip('10.1.0.1'), protocol: 'udp', port: 53 },
       { address: ip('10.1.0.2'), protocol: 'udp', port: 53 },
     ])
+    const iptables = makeNftSettings('ipv4', { semantics: 'iptables' })
+    assert.deepEqual(compileRoute(route, iptables).hairpins, [])
   })
 
   it('takes no more endpoints than a count can have', () => {

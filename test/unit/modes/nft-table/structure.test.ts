@@ -235,6 +235,39 @@ describe('the structure of nftables mode', () => {
       ],
     },
     {
+      name: 'F-053 frontends that refuse, by hook, with the semantics of iptables mode',
+      settings: { semantics: 'iptables', nodePortAddresses: [ip('192.0.2.1')] },
+      use: {},
+      chains: /^(filter-(input|forward|output)|[a-z-]+-check) /,
+      rules: [
+        'service-endpoints-check ip daddr . meta l4proto . th dport @dropped-services drop',
+        'service-endpoints-check ip daddr . meta l4proto . th dport @rejected-services reject with icmp port-unreachable',
+        'nodeport-endpoints-check fib daddr type local meta l4proto . th dport @dropped-nodeports drop',
+        'nodeport-endpoints-check fib daddr type local meta l4proto . th dport @rejected-nodeports reject with icmp port-unreachable',
+        'external-endpoints-check ip daddr @cluster-ips return',
+        'external-endpoints-check goto service-endpoints-check',
+        'firewall-check ip daddr . meta l4proto . th dport @firewalled-services goto firewall',
+        'filter-input ct state new jump nodeport-endpoints-check',
+        'filter-input ct state new jump external-endpoints-check',
+        'filter-forward ct state new jump service-endpoints-check',
+        'filter-output ct state new ip daddr @cluster-ips jump service-endpoints-check',
+      ],
+    },
+    {
+      name: 'F-064 node ports on loopback addresses',
+      settings: { semantics: 'iptables', localhostNodePorts: true },
+      use: {},
+      chains: /goto nodeports/,
+      rules: ['services fib daddr type local goto nodeports'],
+    },
+    {
+      name: 'F-064 node ports on all local addresses without those',
+      settings: { semantics: 'iptables' },
+      use: {},
+      chains: /goto nodeports/,
+      rules: ['services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports'],
+    },
+    {
       name: 'counts are compared in buckets of 16, in ascending order',
       use: { services: use({ counts: Array.from({ length: 18 }, (_, index) => 10 * (18 - index)) }) },
       chains: /^(service-traffic|service-bucket-\d+) /,
@@ -269,6 +302,29 @@ describe('the structure of nftables mode', () => {
   for (const { name, settings, use: used, chains, rules } of cases) {
     it(name, () => assert.deepEqual(rulesOf(makeNftSettings('ipv4', settings), used, chains), rules))
   }
+
+  it('has no chain that masquerades or refuses unused ports with the semantics of iptables mode', () => {
+    const settings = makeNftSettings('ipv4', { semantics: 'iptables' })
+    const lines = commands(settings, { services: use({ counts: [1] }) })
+    const names = lines.flatMap((line) => /^add (?:set|map|chain) ip kube-proxy (\S+)/.exec(line)?.[1] ?? [])
+    const others = ['service-cidrs', 'hairpin-connections', 'masquerading', 'cluster-ips-check', 'nat-postrouting']
+    assert.deepEqual(
+      names.filter((name) => others.includes(name)),
+      [],
+    )
+    assert.deepEqual(
+      lines.filter((line) => / hook /.test(line)),
+      [
+        'add chain ip kube-proxy filter-prerouting-pre-dnat { type filter hook prerouting priority -110 ; policy accept ; }',
+        'add chain ip kube-proxy filter-output-pre-dnat { type filter hook output priority -110 ; policy accept ; }',
+        'add chain ip kube-proxy filter-input { type filter hook input priority -1 ; policy accept ; }',
+        'add chain ip kube-proxy filter-forward { type filter hook forward priority -1 ; policy accept ; }',
+        'add chain ip kube-proxy filter-output { type filter hook output priority -1 ; policy accept ; }',
+        'add chain ip kube-proxy nat-prerouting { type nat hook prerouting priority -101 ; policy accept ; }',
+        'add chain ip kube-proxy nat-output { type nat hook output priority -101 ; policy accept ; }',
+      ],
+    )
+  })
 
   it('has a chain per number of endpoints, whose second rule is for a moment', () => {
     const used = { services: use({ counts: [1, 3], shortCircuitCounts: [2] }) }

@@ -163,7 +163,7 @@ describe('the table of nftables mode when the kernel refuses', () => {
     assert.equal((await lab.nftables.elements(schema.nodePortIPs)).length, 1)
   })
 
-  it('makes a large table in parts that serve nothing by halves, and goes on after ENOMEM', async () => {
+  it('makes a large table in parts that no packet meets, and goes on after ENOMEM', async () => {
     const lab = openNftLab()
     const endpoints = Array.from({ length: 200 }, (_, index) => `10.244.1.${index + 1}`)
     const routes = Array.from({ length: 300 }, (_, index) => service(index + 1, ...endpoints))
@@ -172,7 +172,6 @@ describe('the table of nftables mode when the kernel refuses', () => {
     lab.nftables.plan = { transactionFault: () => (++sent === 2 ? ENOMEM : undefined) }
     assert.equal(await lab.write(), false)
     const half = modelContent(lab)
-    assert.deepEqual(Object.keys(half), ['service-endpoints'])
     assert.equal(half['service-endpoints']?.length, 8000)
     const model = lab.nftables.namespace.tables.ipv4.get('kube-proxy')
     assert.equal(model?.chains.has('nat-prerouting'), false)
@@ -180,7 +179,7 @@ describe('the table of nftables mode when the kernel refuses', () => {
     assert.equal(await lab.write(), true)
     assertContent(lab, routes)
     const added = lab.nftables.transactions.map((ops) => countElements([ops])['add-elements'])
-    assert.deepEqual(added, [8000, 8000, ...Array<number>(6).fill(8000), 4000, 600])
+    assert.deepEqual(added, [8040, 8040, ...Array<number>(6).fill(8040), 4320])
     for (const ops of lab.nftables.transactions.slice(0, -1))
       assert.ok(ops.every((op) => op.op !== 'add-chain' || op.chain.hook === undefined))
   })

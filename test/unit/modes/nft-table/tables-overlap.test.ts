@@ -12,7 +12,7 @@ import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 const { EINVAL, ENOMEM } = constants.errno
 const endpointsEach = 200
-/** Elements of a transaction of a large write: 40 services. */
+/** Endpoints in a transaction: those of 40 services. */
 const part = 8000
 
 /** A kernel that starts on a transaction only when a test says so. */
@@ -44,16 +44,21 @@ const routes: readonly Route[] = Array.from({ length: 200 }, (_, index) => {
   return plainRoute({ service: `default/s${index}`, clusterIP, clusterBackends: backends(80, ...endpoints) })
 })
 
+const other = plainRoute({ service: 'default/other', clusterBackends: backends(80, '10.244.2.1') })
+
 interface LargeWrite {
   readonly lab: NftLab<SlowNftables>
   readonly nftables: SlowNftables
   readonly writing: Promise<boolean>
 }
 
-/** A first write of 40,000 endpoints whose first transaction waits in the kernel. */
-async function largeWrite(): Promise<LargeWrite> {
+/** The write of 40,000 endpoints whose first transaction waits in the kernel. `former`: what the table has already. */
+async function largeWrite(...former: readonly Route[]): Promise<LargeWrite> {
   const nftables = new SlowNftables()
   const lab = new NftLab(nftables, {})
+  lab.claim(...former)
+  if (former.length > 0) assert.equal(await finish(nftables, lab.write()), true)
+  nftables.transactions.splice(0)
   lab.claim(...routes)
   const writing = lab.write()
   await nextTurn()
@@ -96,43 +101,46 @@ describe('a large write of the table of nftables mode', () => {
     assertContent(lab, routes)
   })
 
-  it('publishes numbers of endpoints only after the kernel has taken all endpoints', async () => {
+  it('makes a new table that no packet enters before the last transaction', async () => {
     const { nftables, writing } = await largeWrite()
     assert.equal(await finish(nftables, writing), true)
-    assert.deepEqual(elementsOf(nftables), [...Array<number>(5).fill(part), 400])
-    const last = nftables.transactions.at(-1) ?? []
-    assert.ok(last.some(isBaseChain))
-    for (const ops of nftables.transactions.slice(0, -1))
-      for (const op of ops) {
-        assert.ok(!isBaseChain(op))
-        if (op.op === 'add-elements') assert.equal(op.elements.set.set, 'service-endpoints')
-      }
+    assert.deepEqual(elementsOf(nftables), [...Array<number>(5).fill(8040), 200])
+    for (const ops of nftables.transactions.slice(0, -1)) assert.ok(!ops.some(isBaseChain))
+    assert.ok(nftables.transactions.at(-1)?.some(isBaseChain))
   })
 
-  for (const [name, fault] of [
-    ['refused', ENOMEM],
-    ['lost', 'lost'],
+  it('publishes numbers of endpoints in a table that serves only after the kernel has taken all endpoints', async () => {
+    const { lab, nftables, writing } = await largeWrite(other)
+    assert.equal(await finish(nftables, writing), true)
+    assert.deepEqual(elementsOf(nftables), [...Array<number>(5).fill(part), 400])
+    for (const ops of nftables.transactions.slice(0, -1))
+      for (const op of ops)
+        if (op.op === 'add-elements') assert.equal(op.elements.set.set, 'service-endpoints')
+    assertContent(lab, [other, ...routes])
+  })
+
+  for (const [name, fault, taken] of [
+    ['refused', ENOMEM, 1],
+    ['lost', 'lost', 1],
+    ['the last one with endpoints and refused', ENOMEM, 4],
   ] as const)
     it(`sends nothing more when the transaction in the kernel is ${name}, and goes on later`, async () => {
-      const { lab, nftables, writing } = await largeWrite()
-      await nftables.work()
+      const { lab, nftables, writing } = await largeWrite(other)
+      for (let count = 0; count < taken; count++) await nftables.work()
       nftables.plan = { transactionFault: () => fault }
       await nftables.work()
       assert.equal(nftables.waiting, 0)
       assert.equal(await writing, false)
-      assert.equal(nftables.transactions.length, 2)
-      assert.equal(modelContent(lab)['service-endpoints']?.length, part)
+      assert.equal(nftables.transactions.length, taken + 1)
+      assert.equal(modelContent(lab)['service-endpoints']?.length, taken * part + 1)
+      assert.equal(modelContent(lab)['service-endpoint-counts']?.length, 1)
       nftables.plan = {}
+      nftables.transactions.splice(0)
       await lab.clock.advance(1000)
       assert.equal(await finish(nftables, lab.write()), true)
-      assertContent(lab, routes)
-      // The kernel refuses nothing of it: only what it has not is added.
-      assert.equal(
-        elementsOf(nftables)
-          .slice(2)
-          .reduce<number>((sum, each = 0) => sum + each, 0),
-        32_400,
-      )
+      assertContent(lab, [other, ...routes])
+      const added = elementsOf(nftables).reduce<number>((sum, count = 0) => sum + count, 0)
+      assert.equal(added, (5 - taken) * part + 400)
     })
 
   it('leaves out the service port of a refused element although the next transaction is planned', async () => {
@@ -165,6 +173,6 @@ describe('a large write of the table of nftables mode', () => {
     await nftables.work()
     assert.equal(isDone, true)
     assert.equal(await done, false)
-    assert.deepEqual(elementsOf(nftables), [part])
+    assert.deepEqual(elementsOf(nftables), [8040])
   })
 })

@@ -26,10 +26,12 @@ describe('the settings of nftables mode', () => {
     })
     assert.deepEqual(nftSettings('ipv4', config, { node, machine }), {
       family: 'ipv4',
+      semantics: 'nftables',
       masqueradeMark: 0x8000,
       masqueradeAll: true,
       localDetector: { kind: 'cidr', cidr: cidr('10.244.1.0/24') },
       nodePortAddresses: [ip('192.0.2.7')],
+      localhostNodePorts: false,
       nodeIP: ip('192.0.2.7'),
       nodeName: 'node-a',
     })

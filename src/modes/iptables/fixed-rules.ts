@@ -1,0 +1,187 @@
+// The rules of iptables mode beside the table of the Services, where x_tables live in nf_tables: chains that other programs expect,
+// and jump to, in the tables nat and filter that all programs share.
+import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import type { ChainNames, KnownObjects, Pass } from '../../engine/index.js'
+import { BugError } from '../../errors.js'
+import { type NftChange, xtHooks } from '../../kernel/index.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
+import { type ServicePortKey, servicePortName } from '../../model/index.js'
+import type { FrontendConflict, Route } from '../../routing/index.js'
+import type { FixedRules, NodeState } from '../nft-table/index.js'
+import type { TrafficConfig } from '../shared/index.js'
+import { compileHealthCheck } from './compile/compile.js'
+import type { Skeleton } from './compile/desired.js'
+import { chainNames, dispatchChains } from './compile/names.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import { hasFormerOwner } from './former-owner.js'
+import { IptablesLedger } from './ledger.js'
+import { iptablesSettings } from './node-settings.js'
+import { PacketCounts } from './packet-counts.js'
+import { type IptablesXtables, IptablesTables } from './tables.js'
+
+export interface IptablesFixedRulesOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig
+  /** Packets that conntrack finds invalid are dropped: nf_conntrack_tcp_be_liberal was 0 or absent at the start. */
+  readonly dropsInvalid: boolean
+  /** In flavour nft. */
+  readonly tables: IptablesXtables
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** Gets the objects that cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** Makes the kernel route packets from loopback addresses to endpoints (route_localnet). It reports its own problems. */
+  readonly serveLocalhost: () => Promise<void>
+  /** Chains that any mode may have left. */
+  readonly formerChains: ChainNames
+}
+
+interface State {
+  readonly ledger: IptablesLedger
+  readonly tables: IptablesTables
+}
+
+/** The fixed rules of one family, and the rules that let health checks in. */
+export class IptablesFixedRules implements FixedRules {
+  readonly #options: IptablesFixedRulesOptions
+  readonly #packets: PacketCounts
+  #opened: State | undefined
+  #settings: IptablesModeSettings | undefined
+  /** Names of the service ports with a health check. */
+  readonly #names = new Map<ServicePortKey, string>()
+  #isInForce = false
+  /** Chains of a former owner are removed. */
+  #hasTakenOver = false
+  #isSuspect = false
+  #isLocalhostDue = false
+
+  constructor(options: IptablesFixedRulesOptions) {
+    this.#options = options
+    this.#packets = new PacketCounts(options.tables.filter)
+  }
+
+  async open(known: Exclude<KnownObjects, 'nothing'>): Promise<void> {
+    if (this.#opened !== undefined) return
+    const { tables } = this.#options
+    const ledger = new IptablesLedger({
+      isBeside: (await isServing(tables)) || (known === 'listed' && (await hasFormerOwner(tables))),
+    })
+    const portNameOf = (key: ServicePortKey): string | undefined => this.#names.get(key)
+    this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+  }
+
+  setNode({ node, machine }: NodeState): void {
+    const { family, config, dropsInvalid } = this.#options
+    const settings = iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: true })
+    if (isDeepStrictEqual(settings, this.#settings)) return
+    this.#settings = settings
+    this.#isLocalhostDue = settings.localhostNodePorts
+    this.#state.ledger.setSkeleton(fixedPart(settings))
+  }
+
+  claim(key: ServicePortKey, decided: Route | undefined): void {
+    const { ledger, tables } = this.#state
+    const hasCheck = decided !== undefined && decided.healthCheckNodePort !== 0
+    if (!hasCheck && !this.#names.has(key)) return
+    const desired = hasCheck && this.#settings ? compileHealthCheck(decided, this.#settings) : undefined
+    ledger.claim(key, decided?.service ?? '', desired)
+    tables.noteClaim(key)
+    if (hasCheck) this.#names.set(key, servicePortName(decided))
+    else this.#names.delete(key)
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#state.ledger.takeConflicts()
+  }
+
+  dueRoutes(): readonly ServicePortKey[] {
+    return this.#state.tables.dueRoutes()
+  }
+
+  noteChanges(changes: readonly NftChange[]): boolean {
+    const isConcerned = changes.some((change) => this.#isAbout(change))
+    this.#isSuspect ||= isConcerned
+    return isConcerned
+  }
+
+  async look(kind: 'suspect' | 'full'): Promise<boolean> {
+    if (this.#opened === undefined || (kind === 'suspect' && !this.#isSuspect)) return false
+    this.#isSuspect = false
+    return await this.#opened.tables.compare()
+  }
+
+  async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
+    const { ledger, tables } = this.#state
+    const mayPrune = isComplete && !ledger.isBeside
+    const isWritten = (await tables.write(pass, { mayPrune })) !== undefined
+    this.#isInForce ||= isWritten
+    this.#hasTakenOver ||= isWritten && mayPrune
+    // Behind the rule that drops packets of other machines to loopback addresses.
+    if (isWritten && this.#isLocalhostDue) {
+      this.#isLocalhostDue = false
+      await this.#options.serveLocalhost()
+    }
+    return isWritten
+  }
+
+  async takeOver(pass: Pass): Promise<boolean> {
+    if (this.#hasTakenOver) return true
+    const { ledger, tables } = this.#state
+    ledger.standAlone()
+    tables.pruneSoon()
+    return await this.write(pass, { isComplete: true })
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce
+  }
+
+  get isBehind(): boolean {
+    return this.#state.tables.isBehind
+  }
+
+  get isWriteDue(): boolean {
+    return this.#state.tables.isWriteDue
+  }
+
+  nextInMs(): number | undefined {
+    return this.#state.tables.nextInMs()
+  }
+
+  async countPackets(): Promise<PacketTotals> {
+    // Otherwise the rules in these places may belong to another program.
+    const isOurs = this.#hasTakenOver && this.#opened?.tables.isBehind === false
+    return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
+  }
+
+  get #state(): State {
+    if (this.#opened === undefined) throw new BugError('a call before open()')
+    return this.#opened
+  }
+
+  /** Another program may have changed a chain of ours, or a chain with a jump to one. */
+  #isAbout(change: NftChange): boolean {
+    if (change.kind === 'overrun') return true
+    return change.objects.some(({ family, table, kind, name }) => {
+      if (family !== this.#options.family || (table !== 'nat' && table !== 'filter')) return false
+      return kind === 'table' || name.startsWith('KUBE-') || xtHooks[table].some((hook) => hook === name)
+    })
+  }
+}
+
+/** Without the jump from KUBE-SERVICES to KUBE-NODEPORTS in nat: node ports are in the table of the Services. */
+function fixedPart(settings: IptablesModeSettings): Skeleton {
+  const { tails, ...rest } = compileSkeleton(settings)
+  return { ...rest, tails: tails.filter(({ dispatch }) => dispatch !== dispatchChains.services) }
+}
+
+/** Whether the chains of another program serve in nat: ours have no rules there. Throws KernelError. */
+async function isServing({ nat }: IptablesXtables): Promise<boolean> {
+  const rules = await nat.packets([chainNames.services, chainNames.nodePorts])
+  return rules.some(({ length }) => length > 0)
+}

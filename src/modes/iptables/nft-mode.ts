@@ -1,0 +1,79 @@
+// iptables mode where x_tables live in nf_tables: the Services in a table of their own, the fixed chains in the shared tables.
+import type { IpFamily } from '../../address.js'
+import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { findsInvalid, inOrder, requireNftCompat } from '../../host/index.js'
+import { familiesWithNftables, NftModeWatch, NftPipeline, QuietGap, quietGapMs } from '../nft-table/index.js'
+import { openWarnings } from '../shared/index.js'
+import { IptablesFixedRules } from './fixed-rules.js'
+import { tableSettings } from './node-settings.js'
+import { serveLocalhost, serveLocalhostAtInit } from './serve-localhost.js'
+
+/** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
+const restFactor = 1
+
+export interface KernelFacts {
+  readonly families: readonly IpFamily[]
+  /** The result of `findsInvalid`. */
+  readonly dropsInvalid: boolean
+}
+
+/** Makes the kernel ready. Throws the error of `conntrack`, and KernelError if nf_tables lacks a feature or may not be used. */
+export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
+  const { kernel, log, conntrack } = options
+  const [, , families] = await inOrder([
+    conntrack,
+    requireNftCompat(kernel.nftables),
+    familiesWithNftables({ kernel, log }),
+  ])
+  await serveLocalhostAtInit(options)
+  return nftFlavour(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
+}
+
+/** The mode on a kernel that is ready. */
+export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: KernelFacts): Mode {
+  const { config, kernel, log, clock } = options
+  const warnings = openWarnings(options)
+  const { syncPeriodMs, minSyncPeriodMs } = config.iptables
+  const quietGap = new QuietGap(clock)
+  const pipelines: NftPipeline[] = []
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+    const bound = options.metrics[family]
+    // The table is written in place of rules: a failure counts as one of kube-proxy's iptables-restore.
+    const metrics = { ...bound, nftablesSyncFailures: bound.iptablesRestoreFailures }
+    const fixedRules = new IptablesFixedRules({
+      ...options,
+      family,
+      dropsInvalid,
+      metrics,
+      tables: { nat: kernel.xtables(family, 'nat', 'nft'), filter: kernel.xtables(family, 'filter', 'nft') },
+      serveLocalhost: async () => await serveLocalhost(options),
+    })
+    const pipeline: NftPipeline = new NftPipeline({
+      ...options,
+      ...kernel,
+      settingsOf: (state) => tableSettings(family, config, state),
+      family,
+      syncPeriodMs,
+      warnings,
+      metrics,
+      fixedRules,
+      quietGap,
+      listeners: options.openHealthChecks(family, isHealthy),
+      onApplied: (generation) => {
+        for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
+      },
+    })
+    pipelines.push(pipeline)
+    return pipeline
+  }
+  return {
+    name: 'iptables',
+    flavour: 'nft',
+    families,
+    openPipeline,
+    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    syncPeriodMs,
+    minSyncPeriodMs: Math.max(minSyncPeriodMs, quietGapMs),
+    restFactor,
+  }
+}

@@ -1,0 +1,41 @@
+import type { KnownObjects, Pass } from '../../engine/index.js'
+import type { NftChange } from '../../kernel/index.js'
+import type { PacketTotals } from '../../metrics/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { FrontendConflict, Route } from '../../routing/index.js'
+import type { NodeState } from './node-state.js'
+
+/**
+ * Rules of a mode outside of the table, which the pipeline keeps together with it. Calls with a promise must not overlap. Only `open`
+ * rejects with a KernelError: other refusals are reported as problems, and tried again.
+ */
+export interface FixedRules {
+  /** Reads what the first write depends on; required before all other calls. Later calls do nothing. Throws KernelError. */
+  open(known: Exclude<KnownObjects, 'nothing'>): Promise<void>
+  /** The facts that the rules depend on may have changed. */
+  setNode(state: NodeState): void
+  /** Replaces the rules of the route; undefined removes them. */
+  claim(key: ServicePortKey, decided: Route | undefined): void
+  /** Conflicts of the claims since the last call, and conflicts that ended. */
+  takeConflicts(): readonly FrontendConflict[]
+  /** Service ports that the kernel refused, to be claimed again now. */
+  dueRoutes(): readonly ServicePortKey[]
+  /** Takes in changes of other programs. True: they may concern the rules, and a look (`suspect`) is due. */
+  noteChanges(changes: readonly NftChange[]): boolean
+  /** Compares the kernel with the desired rules: `suspect` only after `noteChanges`. True: it differs, and a write is due. */
+  look(kind: 'suspect' | 'full'): Promise<boolean>
+  /** Writes what the table needs to serve. Rules of a former owner that serve stay. True: everything is in the kernel. */
+  write(pass: Pass, options: { readonly isComplete: boolean }): Promise<boolean>
+  /** The table serves, and all objects are known: removes the rules of a former owner. True: everything is in the kernel. */
+  takeOver(pass: Pass): Promise<boolean>
+  /** The rules were in the kernel once. */
+  readonly isInForce: boolean
+  /** The last write failed, no write was made yet, or a look found a difference. */
+  readonly isBehind: boolean
+  /** A write is due although no claim changed. */
+  readonly isWriteDue: boolean
+  /** Milliseconds until a write or a route is due; undefined: none is. */
+  nextInMs(): number | undefined
+  /** Packets that the rules have counted. */
+  countPackets(): Promise<PacketTotals>
+}

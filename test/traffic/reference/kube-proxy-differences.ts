@@ -1,0 +1,35 @@
+// The differences of the traffic table on the real kube-proxy in nftables mode, each with its reason.
+import { affinityOfEach, caseIn, type Difference, type Differences } from '../table-differences.js'
+import { nftablesDifferences } from '../table-in-nftables.js'
+import type { TrafficGroup } from '../table/index.js'
+
+const keepsFlows: Difference = {
+  reason:
+    'kube-proxy deletes no UDP flows of a Service without endpoints, and none after a change of a Service alone (F-070, F-071)',
+}
+
+const servesConflicts: Difference = {
+  reason: 'kube-proxy does not decide which Service has a frontend that two of them want (ADR 7)',
+}
+
+/** Those of Viaduct's mode that are kube-proxy's too: its session affinity covers all frontends of a Service port. */
+const common = Object.entries(nftablesDifferences).filter(([, difference]) => difference !== affinityOfEach)
+
+const kubeProxyDifferences: Differences = {
+  ...Object.fromEntries(common),
+  'a UDP flow of a Service that loses its last endpoint is refused': keepsFlows,
+  'a UDP flow of a Service that is deleted ends': keepsFlows,
+  'a UDP flow by a frontend that its Service loses ends, and the others go on': keepsFlows,
+  'of two Services with the same external frontends one has them all, and the other takes over':
+    servesConflicts,
+  'the owner of a frontend has it even without endpoints: it refuses, and no other server answers':
+    servesConflicts,
+}
+
+/** The groups as kube-proxy's nftables mode has to meet them. */
+export function inKubeProxyNftables(groups: readonly TrafficGroup[]): readonly TrafficGroup[] {
+  return groups.map((group) => ({
+    ...group,
+    cases: group.cases.flatMap((row) => caseIn(row, kubeProxyDifferences[row.name])),
+  }))
+}

@@ -1,0 +1,116 @@
+// Each mode removes the chains of other modes, of the other flavour and of kube-proxy, and keeps its own.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { tendingNode } from '../../../src/agent/index.js'
+import type { Mode } from '../../../src/engine/index.js'
+import type { XtOp } from '../../../src/kernel/index.js'
+import { type ModelKernel, openModelKernel } from '../../model/index.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+const tables = ['legacy nat', 'legacy mangle', 'nft nat', 'nft mangle', 'kube-proxy'] as const
+type Place = (typeof tables)[number]
+
+/** A chain of kube-proxy and one of another program, with their jumps. */
+const ops = (chain: string): readonly XtOp[] => [
+  { op: 'set-chain', chain, rules: [] },
+  { op: 'set-chain', chain: 'MINE', rules: [] },
+  {
+    op: 'set-hook',
+    chain: 'OUTPUT',
+    rules: [{ target: { kind: 'jump', chain } }, { target: { kind: 'jump', chain: 'MINE' } }],
+  },
+]
+
+/** The chains of kube-proxy, and chains of other programs, everywhere. */
+async function kernelWithAll(): Promise<ModelKernel> {
+  const former = openModelKernel()
+  for (const flavour of ['legacy', 'nft'] as const) {
+    await former.xtables('ipv4', 'nat', flavour).apply(ops('KUBE-SERVICES'))
+    await former.xtables('ipv4', 'mangle', flavour).apply(ops('KUBE-IPVS-IN'))
+  }
+  const table = { family: 'ipv4', table: 'kube-proxy' } as const
+  await former.nftables.apply([{ op: 'add-table', table }])
+  return openModelKernel({ xtNamespace: former.xtNamespace, nftNamespace: former.nftables.namespace })
+}
+
+async function placesOfKubeProxy(kernel: ModelKernel): Promise<readonly Place[]> {
+  const found: Place[] = []
+  for (const flavour of ['legacy', 'nft'] as const)
+    for (const table of ['nat', 'mangle'] as const) {
+      const chains = await kernel.xtables('ipv4', table, flavour).chains()
+      assert.ok(chains.some(({ chain }) => chain === 'MINE'))
+      if (chains.some(({ chain }) => chain.startsWith('KUBE-'))) found.push(`${flavour} ${table}`)
+    }
+  if (kernel.nftables.namespace.tables.ipv4.has('kube-proxy')) found.push('kube-proxy')
+  return found
+}
+
+describe('the leftovers of other modes and flavours', () => {
+  const cases: readonly {
+    readonly mode: Pick<Mode, 'name' | 'flavour'>
+    /** A mode removes the former chains of nat and filter in its own flavour by its own first write. */
+    readonly kept: readonly Place[]
+  }[] = [
+    { mode: { name: 'iptables', flavour: 'legacy' }, kept: ['legacy nat'] },
+    { mode: { name: 'iptables', flavour: 'nft' }, kept: ['nft nat', 'kube-proxy'] },
+    { mode: { name: 'ipvs', flavour: 'legacy' }, kept: [] },
+    { mode: { name: 'ipvs', flavour: 'nft' }, kept: [] },
+    { mode: { name: 'nftables' }, kept: ['kube-proxy'] },
+  ]
+  for (const { mode, kept } of cases) {
+    it(`of ${mode.name} mode ${mode.flavour ?? ''}: ${kept.join(', ') || 'nothing'} stays`, async () => {
+      const kernel = await kernelWithAll()
+      assert.deepEqual(await placesOfKubeProxy(kernel), tables)
+      const log = new MemoryLog()
+      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })()
+      assert.deepEqual(await placesOfKubeProxy(kernel), kept)
+      assert.deepEqual(log.find('warn', ''), [])
+    })
+  }
+
+  it('that are desired chains of the mode in force stay', async () => {
+    const kernel = await kernelWithAll()
+    const nat = kernel.xtables('ipv4', 'nat', 'nft')
+    await nat.apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
+    await tendingNode(
+      { name: 'ipvs', flavour: 'nft', families: ['ipv4'] },
+      { kernel, log: new MemoryLog(), excludeCidrs: [] },
+    )()
+    assert.deepEqual(await placesOfKubeProxy(kernel), ['nft nat'])
+  })
+
+  it('that come back in the other flavour are reported and stay', async () => {
+    const kernel = await kernelWithAll()
+    const log = new MemoryLog()
+    const tend = tendingNode(
+      { name: 'iptables', flavour: 'legacy', families: ['ipv4'] },
+      { kernel, log, excludeCidrs: [] },
+    )
+    assert.equal(await tend(), false)
+    const { xtNamespace, nftables } = kernel
+    const other = openModelKernel({ xtNamespace, nftNamespace: nftables.namespace })
+    await other.xtables('ipv4', 'nat', 'nft').apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
+    assert.equal(await tend(), false)
+    assert.deepEqual(await placesOfKubeProxy(kernel), ['legacy nat', 'nft nat'])
+    assert.equal(
+      log.find(
+        'warn',
+        'Rules of other programs conflict with Viaduct: IPv4 nat KUBE-SERVICES in nf_tables has come back',
+      ).length,
+      1,
+    )
+  })
+
+  it('are tried again while they cannot be removed', async () => {
+    const kernel = await kernelWithAll()
+    const log = new MemoryLog()
+    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })
+    kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
+    assert.equal(await tend(), false)
+    assert.equal(log.find('warn', 'Leftovers of iptables mode cannot all be removed').length, 1)
+    kernel.xtables('ipv4', 'nat').plan = {}
+    assert.equal(await tend(), true)
+    assert.deepEqual(await placesOfKubeProxy(kernel), ['kube-proxy'])
+  })
+})
