@@ -64,6 +64,22 @@ it('writes its rules to nf_tables, and creates no legacy table', async () => {
   await lab.stop()
 })
 
+it('writes its rules without the right to list legacy tables', async () => {
+  const kernel = openModelKernel()
+  kernel.activeTables = async (family, flavour) => {
+    if (flavour === 'nft') return []
+    throw new KernelError({
+      errno: constants.errno.EACCES,
+      subsystem: 'xtables',
+      operation: 'list tables',
+      family,
+    })
+  }
+  const lab = await startedLab(kernel)
+  assert.notDeepEqual(await rulesOf(lab, services), [])
+  await lab.stop()
+})
+
 it('a restart writes nothing', async () => {
   const former = await startedLab()
   await former.stop()
