@@ -175,6 +175,23 @@ describe('a change of another program to our rules is repaired at once', () => {
   }
 })
 
+it('a program that changes our rules all the time causes two comparisons a second', async () => {
+  const lab = await startedLab()
+  const before = await allChains(lab)
+  const other = new ModelNftables(lab.kernel.nftables.namespace)
+  const flush = async (): Promise<void> => {
+    await other.apply([{ op: 'flush-chain', chain: services }])
+    await settle()
+  }
+  await flush()
+  assert.deepEqual(await allChains(lab), before)
+  await flush()
+  assert.notDeepEqual(await allChains(lab), before)
+  await lab.clock.advance(500)
+  assert.deepEqual(await allChains(lab), before)
+  await lab.stop()
+})
+
 it("changes of other programs' chains cause no comparison", async () => {
   const lab = await startedLab()
   const { nftables } = lab.kernel
