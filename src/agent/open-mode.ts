@@ -3,7 +3,7 @@ import type { ProxyMode } from '../config/index.js'
 import { BugError, ConfigError, KernelError } from '../errors.js'
 import { nodeReference } from '../event.js'
 import type { Mode, ModeKind, OpenModeOptions } from '../engine/index.js'
-import { type ChosenFlavour, isWithoutNftCompat, isWithoutXtables, otherFlavour } from '../host/index.js'
+import { type ChosenFlavour, isWithoutXtables, otherFlavour } from '../host/index.js'
 import type { XtFlavour } from '../kernel/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findFlavour } from './find-flavour.js'
@@ -108,7 +108,7 @@ function isUnavailable(error: unknown): boolean {
   return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
 }
 
-/** The kernel lacks what one flavour of x_tables needs. */
+/** The kernel lacks what one flavour of x_tables needs: legacy tables, or nf_tables with the features of the flavour nft. */
 function concernsFlavour(error: unknown): boolean {
-  return error instanceof KernelError && (isWithoutXtables(error) || isWithoutNftCompat(error))
+  return error instanceof KernelError && (isWithoutXtables(error) || error.subsystem === 'nftables')
 }

@@ -3,19 +3,16 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { type LoadCounts, sumOf } from '../support/load.js'
 import type { Namespace } from '../support/namespaces.js'
 import { orderOfWrites, tracedWrites } from '../support/system-call-trace.js'
 import { eventually } from '../support/traffic.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 import { virtualServers } from '../traffic/node-state.js'
 import { families } from '../traffic/table/world.js'
-import { lookAt, type NodeState, TakeoverLab, theirServers } from '../traffic/takeover-lab.js'
+import { expectServed, lookAt, type NodeState, TakeoverLab, theirServers } from '../traffic/takeover-lab.js'
 import { clusterCidrs, leftoverPath, webWithOneEndpoint } from '../traffic/takeover-services.js'
 
 const flags = [`--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`]
-/** Attempts of each path to wait for after a run. */
-const triedAfter = 5
 /** The real server of a removed endpoint that still has a client. No manifest has it. */
 const leftover = `-a -t ${leftoverPath.address}:${leftoverPath.port} -r ${leftoverPath.by[0] ?? ''}:8080 -m -w 0`
 
@@ -34,7 +31,8 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     fresh = await stateOfFreshStart()
     await built
     untouched = (await lookAt(lab.node)).theirs
-    await lab.startLoad()
+    await lab.startLeftover()
+    lab.startLoad()
   })
   after(async () => {
     await lab.close()
@@ -55,27 +53,10 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
 
   /** Counts attempts during `run` and for some time after it, prints the counts, and expects no failure. */
   async function underLoad(context: TestContext, title: string, run: () => Promise<void>): Promise<void> {
-    await lab.take()
-    await run()
-    let counts = await lab.take()
-    let later: LoadCounts = {}
-    await eventually(
-      async () => (later = sumOf(later, await lab.take())),
-      (sum) => Object.keys(sum).length > 0 && Object.values(sum).every(({ tried }) => tried >= triedAfter),
-    )
-    counts = sumOf(counts, later)
-    const all = Object.entries(counts)
-    const total = (of: 'tried' | 'failed' | 'retransmitted'): number =>
-      all.reduce((sum, [, path]) => sum + path[of], 0)
-    const slowest = Math.max(...all.map(([, { slowestMs }]) => slowestMs))
-    for (const [name, { tried, failed }] of all)
-      context.diagnostic(`  ${name}: ${tried} tried, ${failed} failed`)
-    context.diagnostic(
-      `${title}: ${total('tried')} tried, ${total('failed')} failed, ${total('retransmitted')} retransmitted, slowest ${slowest} ms`,
-    )
-    for (const [name, { by }] of all) if (name.includes('sticky')) for (const address of by) kept.add(address)
-    const failures = all.flatMap(([name, path]) => path.failures.map((failure) => `${name}: ${failure}`))
-    assert.deepEqual(failures, [])
+    const counts = await lab.during(run)
+    expectServed(context, title, counts)
+    for (const [name, { by }] of Object.entries(counts))
+      if (name.includes('sticky')) for (const address of by) kept.add(address)
     assert.equal(kept.size, 1, 'session affinity holds')
   }
 

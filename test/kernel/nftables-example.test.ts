@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { blocksOf } from '../support/nft-listing.js'
 import { treeText } from '../support/tree.js'
-import { runNftablesExample } from '../traffic/nftables-example.js'
+import { runNftablesExample } from '../traffic/nft-examples.js'
 
 it('docs/nftables-example.md has what nft prints now', { timeout: 60_000 }, async () => {
   const page = treeText('docs/nftables-example.md')

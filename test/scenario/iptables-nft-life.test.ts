@@ -127,10 +127,6 @@ describe('iptables mode of the flavour nft', () => {
     await lab.stop()
   })
 
-  const flushed = (key: { readonly family: 'ipv4'; readonly table: string }, chain: string): NfOp => ({
-    op: 'flush-chain',
-    chain: { ...key, chain },
-  })
   const repairs: readonly { readonly name: string; readonly ops: readonly NfOp[]; readonly table: string }[] =
     [
       {
@@ -295,3 +291,7 @@ describe('iptables mode of the flavour nft reports', () => {
     await lab.stop()
   })
 })
+
+function flushed(key: { readonly family: 'ipv4'; readonly table: string }, chain: string): NfOp {
+  return { op: 'flush-chain', chain: { ...key, chain } }
+}

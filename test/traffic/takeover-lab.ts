@@ -1,11 +1,13 @@
 // A node that kube-proxy programmed in ipvs mode, among things of others, with its clients and pods.
 //   client 192.168.50.10 ── node-a 192.168.50.1 | 10.244.0.1 ─┬─ every pod that serves, in one namespace
 //                                                            └─ 10.244.255.9, a pod that asks
+import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { TestContext } from 'node:test'
 import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
-import { Load, type LoadCount, type LoadCounts } from '../support/load.js'
+import { Load, type LoadCount, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
 import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
 import { eventually } from '../support/traffic.js'
@@ -60,6 +62,9 @@ const foreign = {
   ],
   rules6: ['*filter', '[2:144] -A INPUT -s 2001:db8:77::1/128 -j DROP', 'COMMIT'],
 } as const
+
+/** Attempts of each path to wait for after a run. */
+const triedAfter = 5
 
 /** How many lines of `ipvsadm -Sn` they have. */
 export const theirServers = foreign.servers.length
@@ -140,8 +145,14 @@ export class TakeoverLab {
     await rename(this.file('edited'), join(this.manifests, `${name}.json`))
   }
 
-  /** Begins the load, with a client that stays on the real server that is gone from its Service, as kube-proxy drained it. */
-  async startLoad(): Promise<void> {
+  /** Begins the load of the paths that `selects` chooses. */
+  startLoad(selects: (path: LoadPath, place: string) => boolean = () => true): void {
+    for (const [place, paths] of Object.entries(takeoverLoad))
+      this.#loads[place]?.add(paths.filter((path) => selects(path, place)))
+  }
+
+  /** Before `startLoad`: a client stays on the real server that is gone from its Service, as kube-proxy drained it. */
+  async startLeftover(): Promise<void> {
     const { address, port } = leftoverPath
     const server = `${address}:${port}`
     const weigh = async (weights: readonly string[]): Promise<void> => {
@@ -165,7 +176,19 @@ export class TakeoverLab {
     // It is the only one under way.
     await eventually(async () => Object.values(await this.take()), isTried)
     await weigh(['0', '1'])
-    for (const [place, paths] of Object.entries(takeoverLoad)) this.#loads[place]?.add(paths)
+  }
+
+  /** Counts the attempts during `work`, and until every path has been tried five times more. */
+  async during(work: () => Promise<void>): Promise<LoadCounts> {
+    await this.take()
+    await work()
+    const counts = await this.take()
+    let later: LoadCounts = {}
+    await eventually(
+      async () => (later = sumOf(later, await this.take())),
+      (sum) => Object.keys(sum).length > 0 && Object.values(sum).every(({ tried }) => tried >= triedAfter),
+    )
+    return sumOf(counts, later)
   }
 
   /** The connections that ended since the last call, by place and path. */
@@ -191,6 +214,21 @@ export class TakeoverLab {
 
 function isTried(counts: readonly LoadCount[]): boolean {
   return counts.some(({ tried }) => tried > 0)
+}
+
+/** Prints what was tried and what failed, and expects no failure. */
+export function expectServed(context: TestContext, title: string, counts: LoadCounts): void {
+  const all = Object.entries(counts)
+  const total = (of: 'tried' | 'failed' | 'retransmitted'): number =>
+    all.reduce((sum, [, path]) => sum + path[of], 0)
+  const slowest = Math.max(...all.map(([, { slowestMs }]) => slowestMs))
+  for (const [name, { tried, failed }] of all)
+    context.diagnostic(`  ${name}: ${tried} tried, ${failed} failed`)
+  context.diagnostic(
+    `${title}: ${total('tried')} tried, ${total('failed')} failed, ${total('retransmitted')} retransmitted, slowest ${slowest} ms`,
+  )
+  const failures = all.flatMap(([name, path]) => path.failures.map((failure) => `${name}: ${failure}`))
+  assert.deepEqual(failures, [])
 }
 
 interface Joined {
@@ -233,6 +271,8 @@ async function joinAll({ client, node, pods, podClient }: Joined): Promise<void>
     `route add ${address} dev eth0`,
     `route add default via ${address}`,
   ])
+  // As on every node: packets that are not translated have a route.
+  await node.ip(...both(clientAddresses).map((address) => `route add default via ${address}`))
   await Promise.all([
     node.ip(...both(podClientAddresses).map((address) => `route add ${address} dev pod1`)),
     client.ip(...towardsClient.map((address) => `route add default via ${address}`)),

@@ -295,10 +295,10 @@ describe('the mode that runs', () => {
         /^ipvs mode runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat: load it/,
     },
     {
-      name: 'iptables for ipvs in nf_tables without xt_set',
+      name: 'ipvs in the legacy tables for ipvs in nf_tables without xt_set',
       kernel: () => kernelWithout('xt_set'),
       input: { mode: 'ipvs', iptablesFlavour: 'nft' },
-      mode: 'iptables',
+      mode: 'ipvs',
       because: /nf_tables lacks what ipvs mode needs \(match set\): load xt_set with "modprobe xt_set"/,
     },
     {
@@ -345,16 +345,30 @@ describe('the mode that runs', () => {
       because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
     },
     {
-      name: 'nftables for iptables without x_tables',
+      name: 'iptables as configured, without x_tables',
       kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables', iptablesFlavour: 'auto' },
+      mode: 'iptables',
+    },
+    {
+      name: 'iptables in nf_tables for iptables in the legacy tables without x_tables',
+      kernel: () => kernelWithout('x_tables'),
+      input: { mode: 'iptables' },
+      mode: 'iptables',
+      because:
+        /^iptables mode in the flavour nft runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'nftables for iptables without x_tables and nft_compat',
+      kernel: () => kernelWithout('x_tables', 'nft_compat'),
       input: { mode: 'iptables' },
       mode: 'nftables',
       because:
         /^nftables mode runs instead: iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
     {
-      name: 'nftables for ipvs without IP_VS and x_tables',
-      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      name: 'nftables for ipvs without IP_VS, x_tables and nft_compat',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nft_compat'),
       input: { mode: 'ipvs' },
       mode: 'nftables',
       because:
@@ -423,7 +437,7 @@ describe('the mode that runs', () => {
     {
       name: 'iptables alone without x_tables',
       kernel: () => kernelWithout('x_tables'),
-      input: { modeFallback: false },
+      input: { modeFallback: false, iptablesFlavour: 'legacy' },
       words: /^this kernel has no legacy x_tables/,
     },
     {

@@ -113,6 +113,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.NftSocket), ['close', 'deleteTable', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',
+      'barrier',
       'chains',
       'check',
       'close',

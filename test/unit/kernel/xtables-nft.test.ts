@@ -1,7 +1,9 @@
 // The encodings of flavour nft, and calls that other programs disturb. The kernel's view: test/kernel/xtables-nft-tools.test.ts.
 import assert from 'node:assert/strict'
+import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
+import { KernelError } from '../../../src/errors.js'
 import type {
   NfApplyOptions,
   NfExpression,
@@ -291,10 +293,10 @@ describe('NftXtables beside a program that commits', () => {
     const [xtables, nftables] = open()
     await xtables.apply([setChain(1)])
     let reads = 0
-    const { chains } = nftables
+    const chains = nftables.chains.bind(nftables)
     nftables.chains = async (scope) => {
       reads++
-      return await chains.call(nftables, scope)
+      return await chains(scope)
     }
     assert.deepEqual([await xtables.check(), reads], [true, 0])
     const table = { family: 'ipv4', table: 'other' } as const
@@ -316,5 +318,26 @@ describe('NftXtables beside a program that commits', () => {
       ['KUBE-A 1 ENOENT'],
     )
     assert.deepEqual(nftables.transactions, [])
+  })
+})
+
+const fail = (errno: number) => async (): Promise<never> => {
+  throw new KernelError({ errno, subsystem: 'nftables', operation: 'dump nf_tables tables' })
+}
+
+describe('activeTables of flavour nft', () => {
+  it('names the tables of x_tables that exist in nf_tables, and none without nf_tables', async () => {
+    const kernel = openModelKernel()
+    assert.deepEqual(await kernel.activeTables('ipv4', 'nft'), [])
+    for (const table of ['filter', 'nat', 'kube-proxy'])
+      await kernel.nftables.apply([{ op: 'add-table', table: { family: 'ipv4', table } }])
+    assert.deepEqual(await kernel.activeTables('ipv4', 'nft'), ['nat', 'filter'])
+    assert.deepEqual(await kernel.activeTables('ipv6', 'nft'), [])
+    for (const errno of [constants.errno.EINVAL, constants.errno.EPROTONOSUPPORT]) {
+      kernel.nftables.tables = fail(errno)
+      assert.deepEqual(await kernel.activeTables('ipv4', 'nft'), [])
+    }
+    kernel.nftables.tables = fail(constants.errno.EPERM)
+    await assert.rejects(kernel.activeTables('ipv4', 'nft'), { code: 'EPERM' })
   })
 })

@@ -87,9 +87,9 @@ function info<const F extends InfoFields>(
   const encode = (values: Partial<InfoValues<F>>): Uint8Array => {
     const made = template.slice()
     const view = new DataView(made.buffer)
-    for (const [field, { write }] of entries) {
-      const value: unknown = Reflect.get(values, field)
-      if (value !== undefined) write(view, value)
+    for (const [key, field] of entries) {
+      const value: unknown = Reflect.get(values, key)
+      if (value !== undefined) field.write(view, value)
     }
     return made
   }
@@ -99,7 +99,7 @@ function info<const F extends InfoFields>(
     for (const [, { at, length }] of entries) rest.set(template.subarray(at, at + length), at)
     if (!Buffer.from(rest).equals(template)) return undefined
     const view = new DataView(found.buffer, found.byteOffset, size)
-    const read = Object.fromEntries(entries.map(([field, { read: readField }]) => [field, readField(view)]))
+    const read = Object.fromEntries(entries.map(([key, field]) => [key, field.read(view)]))
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every field was read by its own row
     return read as InfoValues<F>
   }

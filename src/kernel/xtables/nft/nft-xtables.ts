@@ -163,13 +163,15 @@ export class NftXtables implements Xtables {
   }
 
   async #read(sets: SetNumbers): Promise<Reading> {
+    const { family, table } = this
+    const place = { family, table }
     const generation = await this.#nftables.generation()
-    const image = await readTable(this.#nftables, this, this.#desired)
-    const codec = new RuleCodec(this.family, sets)
+    const image = await readTable(this.#nftables, place, this.#desired)
+    const codec = new RuleCodec(family, sets)
     return {
       generation,
       kept: image.kept,
-      plan: new TablePlanner(this, this.#desired, image, codec).plan(),
+      plan: new TablePlanner(place, this.#desired, image, codec).plan(),
     }
   }
 

@@ -38,7 +38,9 @@ function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
       clusterIPs,
       ...record,
     ]),
-    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -100 }, [jump(translations.services)]),
+    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -100 }, [
+      jump(translations.services),
+    ]),
     base('nat-output', { type: 'nat', hook: 'output', priority: -100 }, [jump(translations.services)]),
     base('nat-postrouting', { type: 'nat', hook: 'postrouting', priority: 100 }, [
       jump(translations.masquerading),
@@ -66,7 +68,9 @@ function iptablesChains({ family }: NftModeSettings, record: readonly Expression
       [...isNew, ...toClusterIP, ...jump(checks.serviceEndpoints)],
       ...record,
     ]),
-    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -101 }, [jump(translations.services)]),
+    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -101 }, [
+      jump(translations.services),
+    ]),
     base('nat-output', { type: 'nat', hook: 'output', priority: -101 }, [jump(translations.services)]),
   ]
 }

@@ -307,7 +307,13 @@ describe('the structure of nftables mode', () => {
     const settings = makeNftSettings('ipv4', { semantics: 'iptables' })
     const lines = commands(settings, { services: use({ counts: [1] }) })
     const names = lines.flatMap((line) => /^add (?:set|map|chain) ip kube-proxy (\S+)/.exec(line)?.[1] ?? [])
-    const others = ['service-cidrs', 'hairpin-connections', 'masquerading', 'cluster-ips-check', 'nat-postrouting']
+    const others = [
+      'service-cidrs',
+      'hairpin-connections',
+      'masquerading',
+      'cluster-ips-check',
+      'nat-postrouting',
+    ]
     assert.deepEqual(
       names.filter((name) => others.includes(name)),
       [],
