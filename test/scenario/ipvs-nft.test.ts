@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import type { NfOp, NfRuleState } from '../../src/kernel/index.js'
+import type { NfOp, NfRuleState, XtFlavour } from '../../src/kernel/index.js'
 import { ModelNftables, type ModelKernel, openModelKernel } from '../model/index.js'
 import { settle } from '../support/manual-clock.js'
 import { service, set, slice, synced } from '../support/objects.js'
@@ -64,6 +64,22 @@ it('writes its rules to nf_tables, and creates no legacy table', async () => {
   await lab.stop()
 })
 
+it('writes its rules without the right to list legacy tables', async () => {
+  const kernel = openModelKernel()
+  kernel.activeTables = async (family, flavour) => {
+    if (flavour === 'nft') return []
+    throw new KernelError({
+      errno: constants.errno.EACCES,
+      subsystem: 'xtables',
+      operation: 'list tables',
+      family,
+    })
+  }
+  const lab = await startedLab(kernel)
+  assert.notDeepEqual(await rulesOf(lab, services), [])
+  await lab.stop()
+})
+
 it('a restart writes nothing', async () => {
   const former = await startedLab()
   await former.stop()
@@ -74,6 +90,42 @@ it('a restart writes nothing', async () => {
   await lab.clock.advance(60_000)
   assert.deepEqual(kernel.nftables.transactions.slice(length), [])
   await lab.stop()
+})
+
+describe('rules of iptables mode in one flavour serve until virtual servers do, so ours in the other wait', () => {
+  const cases: readonly {
+    readonly flavour: XtFlavour
+    readonly leave: (kernel: ModelKernel) => void
+  }[] = [
+    {
+      flavour: 'nft',
+      leave: ({ xtNamespace }) => xtNamespace.table('ipv4', 'nat').addChain('KUBE-SVC-AAAAAAAAAAAAAAAA'),
+    },
+    {
+      flavour: 'legacy',
+      leave: ({ nftChains }) => {
+        nftChains.chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SVC-AAAAAAAAAAAAAAAA' }]
+      },
+    },
+  ]
+  for (const { flavour, leave } of cases) {
+    it(`ours in the flavour ${flavour}`, async () => {
+      const kernel = openModelKernel()
+      leave(kernel)
+      kernel.ipvs.batches.plan = {
+        callFault: (call) => (call === 'apply' ? constants.errno.ENOMEM : undefined),
+      }
+      const lab = new PipelineLab({ kernel, flavour })
+      const hasServices = async (): Promise<boolean> =>
+        (await kernel.xtables('ipv4', 'nat', flavour).chains()).some(({ chain }) => chain === 'KUBE-SERVICES')
+      await lab.deliver(...web, synced)
+      assert.equal(await hasServices(), false)
+      kernel.ipvs.batches.plan = {}
+      await lab.clock.advance(10_000)
+      assert.equal(await hasServices(), true)
+      await lab.stop()
+    })
+  }
 })
 
 describe('a change of another program to our rules is repaired at once', () => {
@@ -121,6 +173,23 @@ describe('a change of another program to our rules is repaired at once', () => {
       await lab.stop()
     })
   }
+})
+
+it('a program that changes our rules all the time causes two comparisons a second', async () => {
+  const lab = await startedLab()
+  const before = await allChains(lab)
+  const other = new ModelNftables(lab.kernel.nftables.namespace)
+  const flush = async (): Promise<void> => {
+    await other.apply([{ op: 'flush-chain', chain: services }])
+    await settle()
+  }
+  await flush()
+  assert.deepEqual(await allChains(lab), before)
+  await flush()
+  assert.notDeepEqual(await allChains(lab), before)
+  await lab.clock.advance(500)
+  assert.deepEqual(await allChains(lab), before)
+  await lab.stop()
 })
 
 it("changes of other programs' chains cause no comparison", async () => {

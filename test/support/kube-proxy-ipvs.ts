@@ -1,4 +1,5 @@
 // The kernel state of a kube-proxy in ipvs mode 1.36, in the formats of the standard tools.
+import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from './namespaces.js'
 
 /** One service port of kube-proxy in one family. */
@@ -97,10 +98,10 @@ export class KubeProxyState {
   }
 
   /** Loads the whole state, like kube-proxy's first sync. NB: the device must exist. Foreign objects stay. */
-  async load(node: Namespace): Promise<void> {
+  async load(node: Namespace, flavour: XtFlavour): Promise<void> {
     const v6 = this.#node.family === 'IPv6'
     const prefix = v6 ? 128 : 32
-    const restore = v6 ? 'ip6tables-legacy-restore' : 'iptables-legacy-restore'
+    const restore = `${v6 ? 'ip6tables' : 'iptables'}-${flavour}-restore`
     await Promise.all([
       node.ip(...[...this.vips].map((vip) => `address add ${vip}/${prefix} dev kube-ipvs0`)),
       feed(node, this.virtualServers, 'ipvsadm', '-R'),

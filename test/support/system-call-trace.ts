@@ -60,7 +60,7 @@ export function requestNames(text: string): readonly string[] {
   return names
 }
 
-/** As `traced`, with the system calls that write x_tables. */
+/** As `traced`, with the system calls that write legacy x_tables, and whole transactions of nf_tables. */
 export function tracedWrites(file: string): readonly string[] {
   const what = ['-e', 'trace=sendmsg,sendto,setsockopt', '-e', 'signal=none', '-v', '-s', '32']
   return ['strace', '-D', '-f', '--seccomp-bpf', '-o', file, ...what]
@@ -71,10 +71,13 @@ export function orderOfWrites(text: string): Readonly<Record<'IPv4' | 'IPv6', re
   const order = { IPv4: new Set<string>(), IPv6: new Set<string>() }
   for (const line of text.split('\n')) {
     const rules = /IP(6?)T_SO_(SET_REPLACE)/u.exec(line)
+    // The first message of a transaction has its family. A dry run has no end.
+    const transaction = /NFNL_MSG_BATCH_BEGIN,.*?nfgen_family=AF_INET(6?),.*NFNL_MSG_BATCH_END,/u.exec(line)
     const binding = /nlmsg_type=(RTM_(?:NEW|DEL)(?:ROUTE|ADDR)),.*?_family=AF_INET(6?)/u.exec(line)
     // The command, its version, and the family, which is the first attribute of a virtual server.
     const server = /nlmsg_type=IPVS,[^}]*\}, "\\x0([1-7])(?:\\x..){3}(?:\\x..){8}\\x(0[2a])/u.exec(line)
     if (rules !== null) order[rules[1] === '6' ? 'IPv6' : 'IPv4'].add(rules[2] ?? '')
+    if (transaction !== null) order[transaction[1] === '6' ? 'IPv6' : 'IPv4'].add('NFT_TRANSACTION')
     if (binding !== null) order[binding[2] === '6' ? 'IPv6' : 'IPv4'].add(binding[1] ?? '')
     const command = ipvsCommands[Number(server?.[1])]
     if (command !== undefined && command !== 'GET_SERVICE')

@@ -67,7 +67,11 @@ export function agentCommand(...flags: readonly string[]): readonly string[] {
 
 function commandIn(mode: ProxyMode, flags: readonly string[]): readonly string[] {
   const agent = join(treeRoot, 'dist/agent.js')
-  return [process.execPath, agent, '--proxy-mode', mode, '--hostname-override', 'node-a', ...flags]
+  // Tests of ipvs mode expect the legacy flavour unless they name one. On a node without rules the agent would choose nft.
+  const isFlavourOpen = mode === 'ipvs' && !flags.some((flag) => flag.startsWith('--iptables-flavour'))
+  const flavour = isFlavourOpen ? ['--iptables-flavour=legacy'] : []
+  const own = ['--proxy-mode', mode, '--hostname-override', 'node-a', ...flavour]
+  return [process.execPath, agent, ...own, ...flags]
 }
 
 /** A field of a JSON log line; undefined when the line has none. */

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import type { XtFlavour } from '../../src/kernel/index.js'
 import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Load, type LoadCount, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
 import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
@@ -86,12 +87,15 @@ export class TakeoverLab {
   readonly #folder: string
   readonly #joined: Joined
   readonly #loads: Readonly<Record<string, Load>>
+  /** Where kube-proxy's rules and those of others are. */
+  readonly #flavour: XtFlavour
   readonly node: Namespace
   /** A node with the same addresses, without links and without rules. */
   readonly freshNode: Namespace
 
-  private constructor(folder: string, namespaces: readonly Namespace[]) {
+  private constructor(folder: string, namespaces: readonly Namespace[], flavour: XtFlavour) {
     this.#folder = folder
+    this.#flavour = flavour
     this.#namespaces = namespaces
     const [client, node, pods, podClient, freshNode] = namespaces
     if (!client || !node || !pods || !podClient || !freshNode) throw new Error('no namespaces')
@@ -102,11 +106,11 @@ export class TakeoverLab {
   }
 
   /** Namespaces and manifests, without links. */
-  static async create(): Promise<TakeoverLab> {
+  static async create(flavour: XtFlavour = 'legacy'): Promise<TakeoverLab> {
     const names = ['client', 'node-a', 'pods', 'pod-client', 'fresh-node']
     const namespaces = await Promise.all(names.map((name) => Namespace.create(name)))
     const folder = await mkdtemp(join(tmpdir(), 'viaduct-takeover-'))
-    const lab = new TakeoverLab(folder, namespaces)
+    const lab = new TakeoverLab(folder, namespaces, flavour)
     await mkdir(lab.manifests)
     for (const [name, text] of takeoverManifests()) await lab.publish(name, text)
     await addressAlike(lab.freshNode)
@@ -119,8 +123,10 @@ export class TakeoverLab {
     const pods = new Prober(this.#joined.pods)
     const served = joinAll(this.#joined).then(() => pods.serve(takeoverServers))
     await node.ip('link add kube-ipvs0 type dummy')
-    const states = families.map((family) => new KubeProxyState(kubeProxyNode(family)).load(node))
-    await Promise.all([served, loadForeign(node), ...states])
+    const states = families.map((family) =>
+      new KubeProxyState(kubeProxyNode(family)).load(node, this.#flavour),
+    )
+    await Promise.all([served, loadForeign(node, this.#flavour), ...states])
     // There, since ipvsadm made the kernel load IP_VS.
     await setSysctls(node, ...kubeProxySysctls)
   }
@@ -289,13 +295,15 @@ async function addressAlike(node: Namespace): Promise<void> {
   await node.ip('link add eth0 type dummy', 'link set eth0 up', ...lines)
 }
 
-async function loadForeign(node: Namespace): Promise<void> {
+async function loadForeign(node: Namespace, flavour: XtFlavour): Promise<void> {
   const { servers, sets, rules, rules6 } = foreign
   const restore = ['--wait', '--noflush', '--counters']
   await Promise.all([
     feed(node, servers, 'ipvsadm', '-R'),
-    feed(node, sets, 'ipset', 'restore').then(() => feed(node, rules, 'iptables-legacy-restore', ...restore)),
-    feed(node, rules6, 'ip6tables-legacy-restore', ...restore),
+    feed(node, sets, 'ipset', 'restore').then(() =>
+      feed(node, rules, `iptables-${flavour}-restore`, ...restore),
+    ),
+    feed(node, rules6, `ip6tables-${flavour}-restore`, ...restore),
   ])
 }
 
@@ -305,12 +313,13 @@ async function loadForeign(node: Namespace): Promise<void> {
  */
 export async function lookAt(
   node: Namespace,
+  flavour: XtFlavour = 'legacy',
 ): Promise<{ readonly ours: NodeState; readonly theirs: readonly string[] }> {
   const [servers, sets, rules, rules6, addresses, routes] = await Promise.all([
     linesOf(node, 'ipvsadm', '-Sn'),
     linesOf(node, 'ipset', 'save'),
-    linesOf(node, 'iptables-legacy-save', '-c'),
-    linesOf(node, 'ip6tables-legacy-save', '-c'),
+    linesOf(node, `iptables-${flavour}-save`, '-c'),
+    linesOf(node, `ip6tables-${flavour}-save`, '-c'),
     linesOf(node, 'ip', '-brief', 'address', 'show', 'dev', dummyDeviceName),
     localAddresses(node),
   ])

@@ -155,15 +155,21 @@ export class IpvsChains {
 
   /** Looks in both flavours. undefined: the kernel did not answer. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
-    const { family, kernel } = this.#options
-    const chains = await this.#ask('nat', async () => [
-      ...((await kernel.activeTables(family)).includes('nat')
-        ? await kernel.xtables(family, 'nat').chains()
-        : []),
-      ...(await kernel.nftChains.list(family)).filter(({ table }) => table === 'nat'),
-    ])
-    if (chains instanceof KernelError) return undefined
-    return chains.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
+    const own = await this.#ask('nat', async (xtables) => await xtables.chains())
+    if (own instanceof KernelError) return undefined
+    // A process may lack the right to list legacy tables. The removal of leftovers reports that.
+    const others = await orRefusal(async () => await this.#chainsOfOtherNat())
+    const all = others instanceof KernelError ? own : [...own, ...others]
+    return all.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
+  }
+
+  /** Chains of table nat of the other flavour. A look at a legacy table that does not exist would create it. */
+  async #chainsOfOtherNat(): Promise<readonly { readonly chain: string }[]> {
+    const { family, kernel, flavour } = this.#options
+    if (flavour === 'legacy')
+      return (await kernel.nftChains.list(family)).filter(({ table }) => table === 'nat')
+    const isActive = (await kernel.activeTables(family, 'legacy')).includes('nat')
+    return isActive ? await kernel.xtables(family, 'nat', 'legacy').chains() : []
   }
 
   async #ask<T>(table: IpvsTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {

@@ -1,17 +1,19 @@
 // A cheap look at the kernel between two reconciles: the kernel sends no notification of most changes.
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
+import type { Ipvs, KernelLook, VirtualServerKey, XtFlavour } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
-import { UnlockTimes } from '../shared/index.js'
+import { restAfterEventsMs, UnlockTimes } from '../shared/index.js'
 
 export interface CheapLookOptions {
   readonly family: IpFamily
   readonly look: KernelLook
+  /** Where the rules are. */
+  readonly flavour: XtFlavour
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
   readonly clock: Clock
   readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
@@ -35,7 +37,7 @@ const sampleSize = 16
  *
  * So a flush or an addition in tables, sets or IPv4 virtual servers is found within seconds, and so is any change of virtual servers
  * that are in the sample; the next reconcile finds the others. All rules are compared byte for byte after another program released
- * the lock of the tables.
+ * the lock of the tables. In the flavour nft `KernelLook` sees no rules; events of nf_tables request their comparison.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
@@ -54,7 +56,8 @@ export class CheapLook {
 
   constructor(options: CheapLookOptions) {
     this.#options = options
-    this.#unlocks = new UnlockTimes(options.clock)
+    const { clock, flavour } = options
+    this.#unlocks = new UnlockTimes(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
     this.#dueMs = nextDueMs(options.clock)
   }
 
@@ -90,7 +93,7 @@ export class CheapLook {
     this.#dueMs = this.#options.clock.now()
   }
 
-  /** The watch saw that another program released the lock of the tables. */
+  /** The watch saw that another program released the lock of the tables, or changed our chains in nf_tables. */
   noteUnlock(): void {
     this.#unlocks.note()
   }

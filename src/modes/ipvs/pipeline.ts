@@ -128,14 +128,7 @@ export class IpvsPipeline {
       reconciler: this.#reconciler,
     })
     this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker })
-    this.#cheapLook = new CheapLook({
-      family,
-      look: options.look,
-      ipvs,
-      clock,
-      ledger: this.#ledger,
-      policies: this.#policies,
-    })
+    this.#cheapLook = new CheapLook({ ...options, ipvs, ledger: this.#ledger, policies: this.#policies })
   }
 
   /** Takes events in; the caller requests a run. True: a run is needed. */

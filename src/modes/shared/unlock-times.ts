@@ -6,19 +6,25 @@ import type { Clock } from '../../clock.js'
  */
 const restFactor = 50
 
+/** Rest in milliseconds after a comparison that follows events of nf_tables. They report changes of our own chains, which are rare. */
+export const restAfterEventsMs = 500
+
 /**
- * The times at which one family's tables are compared because another program released their lock. Nothing else shows that a program
+ * The times at which one family's tables are compared because another program released their lock, or changed our rules in nf_tables. Nothing else shows that a program
  * replaced rules by others of the same size. The first unlock after a quiet time requests a comparison at once.
  */
 export class UnlockTimes {
   readonly #clock: Pick<Clock, 'now'>
+  readonly #restMs: number | undefined
   /** Whether the lock was released since the last comparison began. */
   #isUnlocked = false
   #startMs = 0
   #restEndMs = 0
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  /** `restMs`: the rest after each comparison. Default: a multiple of its duration. */
+  constructor(clock: Pick<Clock, 'now'>, restMs?: number) {
     this.#clock = clock
+    this.#restMs = restMs
   }
 
   /** Another program released the lock. */
@@ -39,6 +45,6 @@ export class UnlockTimes {
 
   end(): void {
     const nowMs = this.#clock.now()
-    this.#restEndMs = nowMs + restFactor * (nowMs - this.#startMs)
+    this.#restEndMs = nowMs + (this.#restMs ?? restFactor * (nowMs - this.#startMs))
   }
 }
