@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 
@@ -29,7 +30,7 @@ export interface KubeProxyOptions {
   readonly binary: string
   readonly mode: 'iptables' | 'nftables'
   /** The tools of iptables that it runs. Default: legacy. */
-  readonly flavour?: 'legacy' | 'nft'
+  readonly flavour?: XtFlavour
   readonly flags?: readonly string[]
 }
 

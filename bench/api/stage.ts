@@ -44,10 +44,10 @@ export interface ModeSetting {
 export function startAgent(
   place: Namespace,
   api: ApiProcess,
-  { mode = 'iptables', flags = [], verbosity = 2 }: AgentMode & { readonly verbosity?: 0 | 2 } = {},
+  { verbosity = 2, ...mode }: AgentMode & { readonly verbosity?: 0 | 2 } = {},
 ): AgentRun {
   const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
-  const options = { mode, under, flags: ['-v', String(verbosity), ...flags] }
+  const options = { ...mode, under, flags: ['-v', String(verbosity)] }
   return new AgentRun(place, ['--master', api.url], options)
 }
 

@@ -1,4 +1,4 @@
 import type { AgentMode } from '../stage/agent-run.js'
 
 /** iptables mode on a node whose x_tables live in nf_tables. */
-export const agent: AgentMode = { mode: 'iptables', flags: ['--iptables-flavour', 'nft'] }
+export const agent: AgentMode = { mode: 'iptables', flavour: 'nft' }

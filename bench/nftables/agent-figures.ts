@@ -54,9 +54,9 @@ async function startFrom(source: 'manifests' | 'api', setting: ModeSetting): Pro
   const { agent, connect, size } = setting
   if (source === 'api')
     return await onQuietStage(setting, async (stage) => startOf(stage.run, await coldMs(stage, size)))
-  const { mode = 'iptables', flags = [] } = agent
+  const { mode = 'iptables', flavour = 'legacy' } = agent
   return await onStage({ mode, connect, size }, async (stage) => await startOf(stage.agent, stage.coldMs), {
-    flags,
+    flavour,
   })
 }
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { ProxyMode } from '../../src/config/index.js'
+import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 
@@ -9,16 +10,18 @@ const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.ur
 /** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
 
-/** A mode of the agent, with the flags that it needs. */
+/** A mode of the agent. */
 export interface AgentMode {
   /** Default: iptables. */
   readonly mode?: ProxyMode
-  readonly flags?: readonly string[]
+  /** The flavour of x_tables. Default: legacy. */
+  readonly flavour?: XtFlavour
 }
 
 export interface AgentOptions extends AgentMode {
   /** Flags of Node. */
   readonly node?: readonly string[]
+  readonly flags?: readonly string[]
   /** A command prefix that becomes the agent in the same process: `env NAME=value`, `strace -D ...`. */
   readonly under?: readonly string[]
 }
@@ -38,10 +41,11 @@ export class AgentRun {
   constructor(
     place: Namespace,
     source: readonly string[],
-    { mode = 'iptables', node = [], flags = [], under = [] }: AgentOptions = {},
+    { mode = 'iptables', flavour = 'legacy', node = [], flags = [], under = [] }: AgentOptions = {},
   ) {
     const own = [...source, '--proxy-mode', mode, '--hostname-override', 'node-a']
-    this.#program = place.start(...under, process.execPath, ...node, bundle, ...own, ...flags)
+    const all = [...own, '--iptables-flavour', flavour, ...flags]
+    this.#program = place.start(...under, process.execPath, ...node, bundle, ...all)
   }
 
   /** Lines of its log. */

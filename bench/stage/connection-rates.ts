@@ -57,14 +57,10 @@ export class Rates {
 }
 
 /** Rules of the shipped agent that stay when it has ended. */
-export async function program(
-  place: Namespace,
-  { mode = 'iptables', flags = [] }: AgentMode,
-  size: Size,
-): Promise<void> {
+export async function program(place: Namespace, mode: AgentMode, size: Size): Promise<void> {
   const manifests = new Manifests(size)
   try {
-    const options = { mode, flags: ['-v', '2', ...flags] }
+    const options = { ...mode, flags: ['-v', '2'] }
     const agent = new AgentRun(place, ['--manifests', manifests.folder], options)
     await agent.inForce()
     await agent.stop()

@@ -8,19 +8,26 @@ import { recordedEndpoints, writeRecordedRules } from '../traffic/reference/reco
 import { assertNoneStale, assertServed, hostPortPaths, SwitchLab } from '../traffic/switch-lab.js'
 
 const remaining = recordedEndpoints - 1
-type Variant = 'iptables nft' | 'iptables legacy' | 'nftables'
 
-/** Starts the agent, waits for its first sync, and for the end of the removal of what `leftovers` names. */
-async function start(lab: SwitchLab, variant: Variant, leftovers?: RegExp): Promise<AgentProcess> {
-  const [mode, flavour] = variant === 'nftables' ? ([variant] as const) : split(variant)
-  const agent = lab.startAgent(mode, ...(flavour === undefined ? [] : ['--iptables-flavour', flavour]))
+const variants = {
+  'iptables nft': ['iptables', '--iptables-flavour=nft'],
+  'iptables legacy': ['iptables', '--iptables-flavour=legacy'],
+  nftables: ['nftables'],
+} as const
+
+/** Starts the agent, and waits for its first sync. */
+async function start(lab: SwitchLab, variant: keyof typeof variants): Promise<AgentProcess> {
+  const [mode, ...flags] = variants[variant]
+  const agent = lab.startAgent(mode, ...flags)
   await agent.synced()
-  if (leftovers !== undefined) await agent.line(leftovers, 0)
   return agent
 }
 
-function split(variant: 'iptables nft' | 'iptables legacy'): readonly ['iptables', string] {
-  return ['iptables', variant.slice('iptables '.length)]
+/** As `start`, and waits for the removal of the chains of iptables mode in the other flavour, or those of both. */
+async function startAndClean(lab: SwitchLab, variant: keyof typeof variants): Promise<AgentProcess> {
+  const agent = await start(lab, variant)
+  await agent.line(/Leftovers of iptables mode: removed/u, 0)
+  return agent
 }
 
 async function stop(agent: AgentProcess): Promise<void> {
@@ -91,7 +98,7 @@ describe('a node without a policy', { timeout: 120_000 }, () => {
 
   it('from kube-proxy with iptables-legacy: no endpoint is stale', async () => {
     await lab.publish(remaining)
-    assertServed(await lab.during(async () => void (agent = await start(lab, 'iptables nft'))))
+    assertServed(await lab.during(async () => void (agent = await startAndClean(lab, 'iptables nft'))))
     const later = await lab.during(async () => {})
     assertServed(later)
     assertNoneStale(later, remaining)
@@ -99,12 +106,15 @@ describe('a node without a policy', { timeout: 120_000 }, () => {
     await stop(agent)
   })
 
-  for (const variant of ['nftables', 'iptables legacy'] as const)
+  for (const [variant, back] of [
+    ['nftables', start],
+    ['iptables legacy', startAndClean],
+  ] as const)
     it(`to ${variant}, and back`, async () => {
-      for (const next of [variant, 'iptables nft'] as const) {
-        assertServed(await lab.during(async () => void (agent = await start(lab, next))))
-        await stop(agent)
-      }
+      assertServed(await lab.during(async () => void (agent = await startAndClean(lab, variant))))
+      await stop(agent)
+      assertServed(await lab.during(async () => void (agent = await back(lab, 'iptables nft'))))
+      await stop(agent)
       assert.deepEqual(await serviceChains(lab), [])
       assert.deepEqual(await foreignChains(lab.node), foreign)
     })

@@ -1,5 +1,6 @@
 // The rules that a kube-proxy 1.36 in iptables mode wrote for the Services of the lab with four endpoints each
 // (bench/takeovers/record.ts), for either flavour of the tools.
+import type { XtFlavour } from '../../../src/kernel/index.js'
 import type { Namespace } from '../../support/namespaces.js'
 import { treeText } from '../../support/tree.js'
 import { type Family, families } from '../table/world.js'
@@ -12,7 +13,7 @@ const tools = {
 } as const
 
 /** Writes them as kube-proxy does: first the missing jumps, each at the head of its chain, then all other rules in one restore. */
-export async function writeRecordedRules(node: Namespace, flavour: 'nft' | 'legacy'): Promise<void> {
+export async function writeRecordedRules(node: Namespace, flavour: XtFlavour): Promise<void> {
   for (const family of families) await writeFamily(node, family, tools[family][flavour])
 }
 
