@@ -28,7 +28,7 @@ function withSortedMatches(line: string): string {
   return [start, ...matches.toSorted()].join(' ')
 }
 
-describe('ipvs mode in the flavour nft', { timeout: 300_000 }, () => {
+describe('ipvs mode in the flavour nft', { timeout: 900_000 }, () => {
   let lab: TakeoverLab
   let agent: AgentProcess
   let untouched: readonly string[]
