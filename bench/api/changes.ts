@@ -4,6 +4,8 @@ import { spread, type Spread } from '../stage/figures.js'
 import { type ApiStage, changeMs, type Run } from './stage.js'
 
 const churnPeriodMs = 50
+/** Longer than the agent leaves between two transactions in the flavour nft. */
+const pauseMs = 120
 
 /** 20 changes per second, without waiting for their effect. */
 export async function churn(
@@ -32,7 +34,7 @@ export async function changesMs(
   for (let i = 0; i < count; i++)
     for (const kind of kinds) {
       times.get(kind)?.push(await changeMs(stage, kind))
-      await sleep(50 + 50 * Math.random())
+      await sleep(pauseMs + 50 * Math.random())
     }
   return Object.fromEntries(times)
 }

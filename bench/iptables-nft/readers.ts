@@ -1,4 +1,7 @@
 // How long others take to read their rules of the shared tables, at rest and while the Services change.
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { churn } from '../api/changes.js'
@@ -88,8 +91,9 @@ export async function readerFigures(
 ): Promise<Readonly<Record<string, ReaderFigures>>> {
   return await onApiStage({ connect, size, tickUs: 1000 }, start, async (stage) => {
     const { place } = stage
-    const script = 'printf "%s" "$1" | iptables-nft-restore --noflush'
-    await place.must('sh', '-c', script, 'sh', policyRules())
+    const file = join(tmpdir(), 'policy.rules')
+    writeFileSync(file, policyRules())
+    await place.must('iptables-nft-restore', '--noflush', file)
     await coldMs(stage, size)
     await sleep(restMs)
     const [quiet, busy] = [noTimes(), noTimes()]
