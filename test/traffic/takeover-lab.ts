@@ -320,7 +320,7 @@ export async function lookAt(
     linesOf(node, 'ipset', 'save'),
     linesOf(node, `iptables-${flavour}-save`, '-c'),
     linesOf(node, `ip6tables-${flavour}-save`, '-c'),
-    linesOf(node, 'ip', '-brief', 'address', 'show', 'dev', dummyDeviceName),
+    linesOf(node, 'ip', '-brief', 'address'),
     localAddresses(node),
   ])
   const ours = {
@@ -334,7 +334,7 @@ export async function lookAt(
       ...byChain(rules6.filter(isOurs)).map((line) => `IPv6 ${line}`),
     ],
     routes,
-    addresses,
+    addresses: addresses.filter((line) => line.startsWith(`${dummyDeviceName} `)),
   }
   return { ours, theirs: [...servers, ...sets, ...rules, ...rules6].filter((line) => !isOurs(line)) }
 }
