@@ -119,6 +119,7 @@ describe('the table of nftables mode in the kernel', () => {
         `delete element ${ip4or6} kube-proxy cluster-ips { ${services[family]}1 }`,
         `add element ${ip4or6} kube-proxy service-endpoint-counts { ${services[family]}7 . tcp . 80 : 9 }`,
         `add table ${ip4or6} kube-proxy { flags dormant ; }`,
+        `add table ${ip4or6} kube-proxy { flags dormant ; } ; delete chain ${ip4or6} kube-proxy nat-prerouting`,
       ]
       for (const command of commands) {
         await mustRun(['nft', ...command.split(' ')])
@@ -129,6 +130,17 @@ describe('the table of nftables mode in the kernel', () => {
         await assertContent(family, routesOf(family, 3))
       }
       await watch.close()
+    })
+
+    it(`is made again if it is dormant and empty: ${family}`, async () => {
+      await mustRun(['nft', `add table ${family === 'ipv4' ? 'ip' : 'ip6'} kube-proxy { flags dormant ; }`])
+      const lab = new NftLab(nftables, { settings })
+      lab.claim(...routesOf(family, 3))
+      assert.equal(await lab.write(), true, JSON.stringify(lab.log.lines))
+      assert.equal(await lab.tables.look('full'), false)
+      const made = (await nftables.tables(family)).find(({ table }) => table === 'kube-proxy')
+      assert.equal(made?.flags, undefined)
+      await assertContent(family, routesOf(family, 3))
     })
   }
 })

@@ -74,6 +74,11 @@ export class TablePlanner {
       this.#insert(chain, encoded, [])
       return
     }
+    // kube-proxy's chain of all Services has many rules: they go unread.
+    if (encoded.length === 0) {
+      if (found.length > 0) this.#flush(chain)
+      return
+    }
     const texts = found.map((rule) => this.#codec.textOf(rule))
     if (isSame(texts, encoded)) return
     this.#changed.push(chain)
@@ -125,15 +130,17 @@ export class TablePlanner {
 
   #planLeftovers(): void {
     for (const { chain } of this.#image.kept) {
-      if (this.#image.rules.get(chain)?.length === 0) continue
-      this.#changed.push(chain)
-      this.#cleared.push({ op: 'flush-chain', chain: { ...this.#place, chain } })
+      if (this.#image.rules.get(chain)?.length !== 0) this.#flush(chain)
     }
     for (const chain of this.#image.gone) {
-      this.#changed.push(chain)
-      this.#cleared.push({ op: 'flush-chain', chain: { ...this.#place, chain } })
+      this.#flush(chain)
       this.#deleted.push({ op: 'delete-chain', chain: { ...this.#place, chain } })
     }
+  }
+
+  #flush(chain: string): void {
+    this.#changed.push(chain)
+    this.#cleared.push({ op: 'flush-chain', chain: { ...this.#place, chain } })
   }
 
   #deleteRules(chain: string, rules: readonly NfRuleState[]): void {

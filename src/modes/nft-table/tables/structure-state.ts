@@ -49,7 +49,6 @@ export class StructureState {
   readonly #schema: NftSchema
   #wanted: Structure | undefined
   #isTableKnown = false
-  #isDormant = false
   #isUnusable = false
   /** Sets of the table that the kernel has. */
   readonly #sets = new Set<string>()
@@ -77,12 +76,10 @@ export class StructureState {
     return this.#wanted?.chains ?? []
   }
 
-  /** The table does nothing: another program set its flag dormant. */
-  get isDormant(): boolean {
-    return this.#isDormant
-  }
-
-  /** A set of the table has a name of ours and another type: the table is made again. */
+  /**
+   * The table is made again: a set has a name of ours and another type, or the table has the flag dormant, so that no packet enters it.
+   * The kernel adds no base chain in the transaction that clears the flag.
+   */
   get isUnusable(): boolean {
     return this.#isUnusable
   }
@@ -120,7 +117,7 @@ export class StructureState {
     const first: NfOp[] = []
     const last: NfOp[] = []
     if (this.#isUnusable) first.push({ op: 'delete-table', table })
-    if (!this.#isTableKnown || this.#isDormant) first.push({ op: 'add-table', table })
+    if (!this.#isTableKnown) first.push({ op: 'add-table', table })
     for (const set of sets) if (!this.#sets.has(set.set)) first.push({ op: 'add-set', set })
     const changed = chains.filter((chain) => !this.#isAcknowledged(chain))
     const isLast = ({ chain }: StructureChain): boolean =>
@@ -139,10 +136,8 @@ export class StructureState {
     const chains = new Map(this.chains.map((chain) => [chain.chain.chain, chain]))
     for (const op of ops) {
       if (op.op === 'delete-table') this.#isUnusable = false
-      else if (op.op === 'add-table') {
-        this.#isTableKnown = true
-        this.#isDormant = false
-      } else if (op.op === 'add-set') this.#sets.add(op.set.set)
+      else if (op.op === 'add-table') this.#isTableKnown = true
+      else if (op.op === 'add-set') this.#sets.add(op.set.set)
       else if (op.op === 'delete-set') this.#sets.delete(op.set.set)
       else if (op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
       else if (op.op === 'add-chain' || op.op === 'flush-chain') {
@@ -174,12 +169,12 @@ export class StructureState {
     sets: readonly NfSetState[],
     chains: readonly NfChainState[],
   ): Omit<StructureDrift, 'changedChains'> {
-    this.#isUnusable = sets.some(({ set, attributes }) => {
+    const hasOtherType = sets.some(({ set, attributes }) => {
       const wanted = this.sets.find((each) => each.set === set) ?? occasionalSet(this.#schema, set)
       return wanted !== undefined && !isUsableSet(wanted, attributes)
     })
+    this.#isUnusable = hasOtherType || table?.flags?.includes('dormant') === true
     this.#isTableKnown = table !== undefined && !this.#isUnusable
-    this.#isDormant = table?.flags?.includes('dormant') === true
     const names = new Set(
       this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set),
     )

@@ -8,12 +8,7 @@ import type { TableState } from './state.js'
 import type { SuspectParts } from './suspects.js'
 
 export type NftDriftKind =
-  | 'table-changed'
-  | 'chain-missing'
-  | 'chain-changed'
-  | 'set-missing'
-  | 'elements-changed'
-  | 'element-unexpected'
+  'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
 
 /** The differences between a reading and the acknowledged state. */
 export class Reading {
@@ -104,7 +99,6 @@ export class TableReader {
     const sets = (await orAbsent(async () => await this.#nftables.sets(table))) ?? []
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const { missingSets, missingChains } = structure.readObjects(state, sets, chains)
-    if (structure.isDormant) reading.note('table-changed', table.table)
     // Chains that are out of use stay until a full comparison: a restart before it adopts them.
     if (state !== undefined && !structure.isUnusable)
       for (const { chain } of chains) this.#state.noteChain(chain)
