@@ -147,10 +147,7 @@ const firewalldText = `table inet firewalld {
 const ownChain =
   /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|(?:SVC|SVL|EXT|FW|SEP)-\S+)$/u
 
-/**
- * All rules of others in nf_tables, without counters: as iptables-nft-save prints the shared tables, and as nft lists everything.
- * A chain that others jump to stays theirs only as far as they wrote it.
- */
+/** All rules of others in nf_tables, without counters: as iptables-nft-save prints the shared tables, and as nft lists everything. */
 export async function foreignChains(node: Namespace): Promise<readonly string[]> {
   const [ipv4, ipv6, listed] = await Promise.all([
     node.must('iptables-nft-save'),

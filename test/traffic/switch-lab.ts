@@ -179,14 +179,14 @@ export function assertServed(counts: LoadCounts): void {
 }
 
 /**
- * Servers beyond the first ones, so many, that answered new connections and datagrams. Throws for those: no rule may lead to them.
- * A connection that is open stays with its server.
+ * Throws if a server other than the first ones, as many as `endpoints`, answered a new connection or a datagram. An open connection
+ * keeps its server.
  */
 export function assertNoneStale(counts: LoadCounts, endpoints: number): void {
   assert.deepEqual(staleServers(counts, endpoints), [])
 }
 
-/** Path and address of each server that answered a new connection or datagram and is not one of the first servers, so many. */
+/** Path and address of the servers for which `assertNoneStale` throws. */
 export function staleServers(counts: LoadCounts, endpoints: number): readonly string[] {
   const current = families.flatMap((family) => addressesOf(family).slice(0, endpoints))
   return Object.entries(counts)
