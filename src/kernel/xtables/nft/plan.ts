@@ -74,7 +74,7 @@ export class TablePlanner {
       this.#insert(chain, encoded, [])
       return
     }
-    // kube-proxy's chain of all Services has many rules: they go unread.
+    // The chain of all Services of kube-proxy has many rules: they are not decoded.
     if (encoded.length === 0) {
       if (found.length > 0) this.#flush(chain)
       return
