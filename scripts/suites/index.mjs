@@ -64,7 +64,7 @@ export const suites = [
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   // Mainly copies files and waits for npm's registry.
-  { name: 'image', lane: 'image', fetch: prepareBases, run: imageSuite },
+  { name: 'image', fetch: prepareBases, run: imageSuite },
   // The guest mostly uses one processor. The other suites use the rest of the machine.
   { name: 'guest', lane: 'guest', fetch: prepareKernel, run: guestSuite },
 ]

@@ -6,6 +6,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from '../support/namespaces.js'
+import type { LoadCounts } from '../support/load.js'
 import { orderOfWrites, tracedWrites } from '../support/system-call-trace.js'
 import { eventually } from '../support/traffic.js'
 import { agentCommand, AgentProcess } from '../traffic/agent-process.js'
@@ -129,11 +130,13 @@ describe('ipvs mode in the flavour nft', { timeout: 900_000 }, () => {
   }
 
   it('to the legacy flavour and back: no connection fails, and the other flavour keeps no rules', async (context) => {
-    await underLoad(context, 'to legacy', async () => {
+    const counts = await lab.during(async () => {
       assert.equal((await agent.terminate()).code, 0)
       agent = await start('legacy')
       await agent.line(/Leftovers of /u, 0)
     })
+    // On a busy machine a UDP query may get no answer (docs/ipvs.md): it is not sent again.
+    expectServed(context, 'to legacy', connectionsOf(counts))
     assert.notDeepEqual(await legacyChains(), [])
     const { ours, theirs } = await stateOf(lab.node)
     assert.deepEqual([ours.chains, theirs], [chainsOfOthers(), untouched])
@@ -159,3 +162,8 @@ describe('ipvs mode in the flavour nft', { timeout: 900_000 }, () => {
     assert.deepEqual(theirs, untouched)
   })
 })
+
+/** The counts without those of UDP queries. */
+function connectionsOf(counts: LoadCounts): LoadCounts {
+  return Object.fromEntries(Object.entries(counts).filter(([name]) => !name.includes(', query: ')))
+}

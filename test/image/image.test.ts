@@ -157,8 +157,8 @@ describe('the image', { timeout: 120_000 }, () => {
     assert.deepEqual(await statusOf(node, '/healthz', '/livez'), ['200', '200'])
     test.diagnostic(`measured: RSS ${rssMib(agent.pid)} MiB`)
     assert.match(readFileSync(`/proc/${agent.pid}/status`, 'utf8'), /^CapEff:\t0000000000001000$/m)
-    const rules = await node.must('iptables-legacy-save', '-t', 'nat')
-    assert.match(rules, /-A KUBE-SERVICES -d 10\.96\.0\.20\/32 .*-j KUBE-SVC-/)
+    const services = await node.must('nft', 'list', 'map', 'ip', 'kube-proxy', 'service-endpoint-counts')
+    assert.match(services, /10\.96\.0\.20 \. tcp \. 80 : /)
 
     agent.signal('SIGTERM')
     const { code, stderr } = await agent.ended
