@@ -1,18 +1,18 @@
 // ipvs mode where x_tables live in nf_tables: takeovers without a failed connection, repairs, and the clean-up. Runs in the guest: it
-// needs IP_VS.
+// needs IP_VS. No suite runs it, because it does not hold in every run yet: docs/ipvs.md has the command and the results.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
-import type { XtFlavour } from '../../src/kernel/index.js'
-import type { Namespace } from '../support/namespaces.js'
-import type { LoadCounts } from '../support/load.js'
-import { orderOfWrites, tracedWrites } from '../support/system-call-trace.js'
-import { eventually } from '../support/traffic.js'
-import { agentCommand, AgentProcess } from '../traffic/agent-process.js'
-import { families } from '../traffic/table/world.js'
-import { expectServed, lookAt, type NodeState, TakeoverLab } from '../traffic/takeover-lab.js'
-import { clusterCidrs } from '../traffic/takeover-services.js'
+import type { XtFlavour } from '../../../src/kernel/index.js'
+import type { Namespace } from '../../support/namespaces.js'
+import type { LoadCounts } from '../../support/load.js'
+import { orderOfWrites, tracedWrites } from '../../support/system-call-trace.js'
+import { eventually } from '../../support/traffic.js'
+import { agentCommand, AgentProcess } from '../agent-process.js'
+import { families } from '../table/world.js'
+import { expectServed, lookAt, type NodeState, TakeoverLab } from '../takeover-lab.js'
+import { clusterCidrs } from '../takeover-services.js'
 
 const clusterCidr = `--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`
 
