@@ -2,7 +2,10 @@ import { isPermanent, KernelError, orRefusal } from '../errors.js'
 import { type ChosenFlavour, chooseFlavour, kubeletSigns } from '../host/index.js'
 import type { OpenModeOptions } from '../engine/index.js'
 
-/** Finds the flavour of x_tables to use. If the kernel cannot be asked, legacy, with a warning. Throws KernelError for a transient failure. */
+/**
+ * Finds the flavour of x_tables to use. If the kernel cannot be asked, legacy, with a warning. Throws KernelError for a transient
+ * failure.
+ */
 export async function findFlavour({
   config,
   kernel,

@@ -63,7 +63,10 @@ export async function servicesSign(kernel: FlavourKernel, flavour: XtFlavour): P
   return await findSign(kernel, flavour, { table: 'nat', names: services })
 }
 
-/** Returns one sentence if kubelet's chains contradict the flavour in use; undefined: they do not. `kubelet`: the result of `kubeletSigns`. */
+/**
+ * Returns one sentence if kubelet's chains contradict the flavour in use; undefined: they do not. `kubelet`: the result of
+ * `kubeletSigns`.
+ */
 export function flavourContradiction(inUse: XtFlavour, kubelet: FlavourSigns): string | undefined {
   const other = otherFlavour(inUse)
   const sign = kubelet[other]

@@ -196,7 +196,8 @@ export interface Xtables {
   stage(ops: readonly XtOp[]): Promise<void>
   /**
    * Throws KernelError. ENOPROTOOPT or ENOENT: no legacy x_tables; in flavour nft, EINVAL or EPROTONOSUPPORT: no nf_tables. EAGAIN:
-   * another program held the lock or kept changing the table. The operations stay desired after an error: a later `apply`, even without operations, programs them.
+   * another program held the lock or kept changing the table. The operations stay desired after an error: a later `apply`, even
+   * without operations, programs them.
    */
   apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
   /**

@@ -185,7 +185,10 @@ function isAny({ missing, changed }: XtDrift): boolean {
 /** Example values: the kernel loads the same modules for all settings. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
-/** Makes a kernel with IP_VS and sets load the modules for the rules of the legacy tables. A missing module is reported when the rules are written. */
+/**
+ * Makes a kernel with IP_VS and sets load the modules for the rules of the legacy tables. A missing module is reported when the rules
+ * are written.
+ */
 export async function loadForChains(
   { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
   family: IpFamily,

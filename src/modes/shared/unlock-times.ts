@@ -10,8 +10,9 @@ const restFactor = 50
 export const restAfterEventsMs = 500
 
 /**
- * The times at which one family's tables are compared because another program released their lock, or changed our rules in nf_tables. Nothing else shows that a program
- * replaced rules by others of the same size. The first unlock after a quiet time requests a comparison at once.
+ * The times at which one family's tables are compared because another program released their lock, or changed our rules in nf_tables.
+ * Nothing else shows that a program replaced rules by others of the same size. The first unlock after a quiet time requests a
+ * comparison at once.
  */
 export class UnlockTimes {
   readonly #clock: Pick<Clock, 'now'>
