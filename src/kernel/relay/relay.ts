@@ -1,0 +1,112 @@
+import type { Cidr, IpAddress } from '../../address.js'
+import type { BatchOutcome } from '../outcome.js'
+
+/** The relay serves no SCTP. */
+export type RelayProtocol = 'tcp' | 'udp'
+
+export interface RelayEndpoint {
+  readonly address: IpAddress
+  readonly port: number
+}
+
+/** The endpoints of one service port. Its listeners share the round robin and the affinity. */
+export interface RelayService {
+  /** Chosen by the caller; 1 to 2^32 - 1. */
+  readonly id: number
+  /** ClientIP affinity: seconds since the last new connection or flow of a client. undefined: none. */
+  readonly affinitySeconds: number | undefined
+  /** Endpoints for traffic under policy Cluster. */
+  readonly clusterEndpoints: readonly RelayEndpoint[]
+  /** Endpoints for traffic under policy Local. */
+  readonly localEndpoints: readonly RelayEndpoint[]
+  /** Clients of listeners with `hasSourceRanges` that may connect. */
+  readonly sourceRanges: readonly Cidr[]
+}
+
+/**
+ * What a new connection or flow gets. `cluster`, `local`: the next endpoint of that list; with an empty list, as `refuse`. `refuse`: a
+ * reset; a UDP datagram is discarded. `drop`: as `refuse`, since a socket cannot ignore a connection.
+ */
+export type RelayVerdict = 'cluster' | 'local' | 'refuse' | 'drop'
+
+/** A socket that listens on one address and port. Its identity: protocol, address, port. */
+export interface RelayListener {
+  readonly protocol: RelayProtocol
+  /** An address of this machine; no wildcard. */
+  readonly address: IpAddress
+  readonly port: number
+  /** Id of a service that was set before. */
+  readonly service: number
+  /** For clients of this machine and of its own pods (RelaySettings). */
+  readonly near: RelayVerdict
+  /** For other clients. */
+  readonly far: RelayVerdict
+  /** True: only clients in `sourceRanges` of the service are served. Others get `drop`. */
+  readonly hasSourceRanges: boolean
+}
+
+/** The identity of a listener. */
+export type RelayAddress = Pick<RelayListener, 'protocol' | 'address' | 'port'>
+
+/** Operations by name. */
+export interface RelayOps {
+  /** Creates or replaces. UDP flows to endpoints in neither list end. TCP connections stay. */
+  'set-service': { readonly service: RelayService }
+  /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */
+  'remove-service': { readonly id: number }
+  /** Opens or changes. EADDRINUSE, EADDRNOTAVAIL, EACCES, EMFILE; ENOENT without the service. */
+  'set-listener': { readonly listener: RelayListener }
+  /** ENOENT when absent. TCP connections go on until they end; UDP flows end. */
+  'remove-listener': { readonly listener: RelayAddress }
+}
+export type RelayOp = { readonly [K in keyof RelayOps]: { readonly op: K } & RelayOps[K] }[keyof RelayOps]
+
+export interface RelaySettings {
+  /** Addresses of this machine and networks of its own pods. */
+  readonly nearNetworks: readonly Cidr[]
+  /** Interfaces of its own pods: exact names, or prefixes that end in `+`. */
+  readonly nearInterfaces: readonly string[]
+  /** A UDP flow ends after this time without a datagram in either direction. */
+  readonly udpIdleMs: number
+}
+
+/** Totals since the relay was opened, and current numbers. */
+export interface RelayCounters {
+  readonly listeners: number
+  readonly connections: number
+  readonly flows: number
+  readonly acceptedConnections: number
+  /** No endpoint accepted the connection. */
+  readonly failedConnections: number
+  /** Refused or dropped by a verdict. */
+  readonly refusedConnections: number
+  /** Refused because file descriptors are short. */
+  readonly shedConnections: number
+  readonly startedFlows: number
+  /** Ended before their idle time, to make room for newer ones. */
+  readonly evictedFlows: number
+  readonly receivedBytes: number
+  readonly sentBytes: number
+}
+
+/** File descriptors are short: new connections or flows of greedy listeners are refused. */
+export interface RelayStrain {
+  readonly isShort: boolean
+  /** The limit of file descriptors that the relay works with. */
+  readonly descriptorLimit: number
+}
+
+/**
+ * A proxy in user space on own threads. It listens on frontends, and copies bytes between clients and endpoints. Operations of one batch
+ * are applied in order, without rollback; a failure does not stop the later ones.
+ */
+export interface Relay {
+  /** Replaces the settings; they hold for new connections and flows. */
+  configure(settings: RelaySettings): Promise<void>
+  apply(ops: readonly RelayOp[]): Promise<BatchOutcome>
+  counters(): Promise<RelayCounters>
+  /** Resolves at the next change of the strain; undefined after close. */
+  nextStrain(): Promise<RelayStrain | undefined>
+  /** Closes listeners, connections and flows. Idempotent. */
+  close(): Promise<void>
+}
