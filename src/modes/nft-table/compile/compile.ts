@@ -1,14 +1,8 @@
 // Compiles one route into what the kernel does with connections to each of its frontends.
 import { cidrContains, type Cidr, formatCidr, type IpAddress } from '../../../address.js'
 import { hostPrefixLength } from '../../../kernel/index.js'
-import {
-  type Backend,
-  type Frontend,
-  frontendProtocols,
-  type Route,
-  verdictOf,
-} from '../../../routing/index.js'
-import type { DesiredFrontend, DesiredRoute, Hairpin } from './desired.js'
+import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
+import type { DesiredFrontend, DesiredRoute, Hairpin, NftFrontend } from './desired.js'
 import { maxEndpoints } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
@@ -19,18 +13,24 @@ import type { NftModeSettings } from './settings.js'
 export function compileRoute(route: Route, settings: NftModeSettings): DesiredRoute {
   const protocol = frontendProtocols[route.protocol]
   const { clusterIP, port, nodePort } = route
-  const atAddress = (address: IpAddress): Frontend => ({ kind: 'address', address, protocol, port })
+  const atAddress = (address: IpAddress): NftFrontend => ({ kind: 'address', address, protocol, port })
   const ranges = allowedSourcesOf(route, settings)
   const sourcesOf = (address: IpAddress): readonly Cidr[] | undefined =>
     isGuarded(route, address, settings) ? ranges : undefined
   const frontends = [internalFrontend(route, atAddress(clusterIP), sourcesOf(clusterIP))]
-  const others = new Set([...route.externalIPs, ...route.loadBalancerIPs])
-  others.delete(clusterIP)
-  for (const address of others)
+  for (const address of otherAddressesOf(route))
     frontends.push(externalFrontend(route, atAddress(address), sourcesOf(address)))
   if (nodePort !== 0)
     frontends.push(externalFrontend(route, { kind: 'node-port', protocol, port: nodePort }, undefined))
   return { frontends, hairpins: settings.semantics === 'iptables' ? [] : hairpinsOf(route, settings) }
+}
+
+/** External IPs and load-balancer IPs, each once; nearly always none. */
+function otherAddressesOf({ clusterIP, externalIPs, loadBalancerIPs }: Route): Iterable<IpAddress> {
+  if (externalIPs.length + loadBalancerIPs.length === 0) return externalIPs
+  const others = new Set([...externalIPs, ...loadBalancerIPs])
+  others.delete(clusterIP)
+  return others
 }
 
 /**
@@ -50,7 +50,7 @@ function isGuarded(
 
 function internalFrontend(
   route: Route,
-  frontend: Frontend,
+  frontend: NftFrontend,
   allowedSources: readonly Cidr[] | undefined,
 ): DesiredFrontend {
   return {
@@ -70,7 +70,7 @@ const none: readonly Backend[] = []
 /** F-049, F-051: policy Cluster masquerades all connections; policy Local leaves those of pods and the node to the whole cluster. */
 function externalFrontend(
   route: Route,
-  frontend: Frontend,
+  frontend: NftFrontend,
   allowedSources: readonly Cidr[] | undefined,
 ): DesiredFrontend {
   const { isExternalLocal, localBackends, clusterBackends, affinitySeconds } = route
@@ -118,13 +118,9 @@ function allowedSourcesOf(route: Route, settings: NftModeSettings): readonly Cid
 /** F-050. Each endpoint once. */
 function hairpinsOf(route: Route, { nodeName }: NftModeSettings): readonly Hairpin[] {
   const protocol = frontendProtocols[route.protocol]
-  const hairpins = new Map<string, Hairpin>()
-  for (const backends of [route.clusterBackends, route.localBackends]) {
-    for (const backend of backends) {
-      if (backend.nodeName !== nodeName) continue
-      const { address, port } = backend
-      hairpins.set(`${address} ${port}`, { address, protocol, port })
-    }
-  }
-  return [...hairpins.values()]
+  const isHere = (backend: Backend): boolean => backend.nodeName === nodeName
+  const here = route.clusterBackends.filter(isHere).concat(route.localBackends.filter(isHere))
+  const hairpins = here.map(({ address, port }) => ({ address, protocol, port }))
+  if (route.localBackends.length === 0) return hairpins
+  return [...new Map(hairpins.map((hairpin) => [`${hairpin.address} ${hairpin.port}`, hairpin])).values()]
 }

@@ -2,10 +2,12 @@
 import type { Cidr, IpAddress } from '../../../address.js'
 import type { Backend, Frontend, FrontendProtocol } from '../../../routing/index.js'
 
+/** A frontend whose packets go to endpoints. */
+export type NftFrontend = Exclude<Frontend, { readonly kind: 'health-check' }>
+
 /** The treatment of new connections to one frontend. */
 export interface DesiredFrontend {
-  /** An address frontend or a node port. */
-  readonly frontend: Frontend
+  readonly frontend: NftFrontend
   /** The address is a cluster IP, whose other ports are refused too (F-055). */
   readonly isClusterIP: boolean
   /** The verdict where `backends` is empty; undefined: connections are served. */

@@ -1,14 +1,11 @@
 // The objects of the tables: frontends, and elements that several holders share.
 import { KernelObject } from '../../../engine/index.js'
-import type { Frontend } from '../../../routing/index.js'
+import { FrontendClaims } from '../../../routing/index.js'
 import { absent, type FrontendState } from './frontend-state.js'
 import { type FrontendId, nodePortIdLength, type PackedBytes } from './packed.js'
 
-/** A frontend and its elements, as a service port wants them. */
+/** The elements of a frontend, as a service port wants them. */
 export interface WantedFrontend {
-  /** An address frontend or a node port. */
-  readonly frontend: Frontend
-  readonly id: FrontendId
   readonly isClusterIP: boolean
   readonly state: FrontendState
 }
@@ -31,14 +28,18 @@ abstract class FoundObject<State> extends KernelObject<PackedBytes, State> {
   }
 }
 
-/** One frontend: its KEY, and the elements that the kernel has for it. */
+/** One frontend: its KEY, the service ports that claim it, and the elements that the kernel has for it. */
 export class FrontendEntry extends FoundObject<FrontendState> {
   readonly kind = 'frontend'
-  /** Desired by the frontend's owner; undefined: it has no owner. */
-  wanted: WantedFrontend | undefined
+  readonly claims = new FrontendClaims<WantedFrontend>({ isShared: false })
 
   constructor(id: FrontendId) {
     super(id, absent)
+  }
+
+  /** Desired by the frontend's owner; undefined: it has no owner. */
+  get wanted(): WantedFrontend | undefined {
+    return this.claims.owner?.value
   }
 
   get isNodePort(): boolean {
@@ -56,7 +57,7 @@ export class FrontendEntry extends FoundObject<FrontendState> {
   }
 
   get isUnused(): boolean {
-    return this.wanted === undefined && !this.isAcknowledged
+    return this.wanted === undefined && !this.isAcknowledged && !this.claims.isContested
   }
 }
 

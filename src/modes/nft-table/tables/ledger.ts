@@ -1,8 +1,8 @@
 import type { IpFamily } from '../../../address.js'
 import { Holdings, ObjectTable } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { type FrontendChange, type FrontendConflict, FrontendOwners } from '../../../routing/index.js'
-import type { DesiredRoute } from '../compile/desired.js'
+import { describeFrontend, type FrontendConflict } from '../../../routing/index.js'
+import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'
 import { type NftSchema, schemaOf } from '../compile/schema.js'
 import type { NfSet } from '../../../kernel/index.js'
 import type { ElementOwner } from './element-batch.js'
@@ -30,8 +30,11 @@ export class NftLedger {
   readonly clusterIPs: HeldSet
   /** Held by routes. */
   readonly hairpins: HeldSet
-  readonly #owners = new FrontendOwners<WantedFrontend>()
+  readonly #frontendsOf = new Holdings<ServicePortKey, FrontendEntry>()
   readonly #hairpinsOf = new Holdings<ServicePortKey, HeldEntry>()
+  /** Frontends with claims that changed since the last `takeConflicts`, and that were contested before or after. */
+  readonly #contested = new Set<FrontendEntry>()
+  #owned = 0
   #endpoints = 0
 
   constructor(family: IpFamily) {
@@ -48,55 +51,77 @@ export class NftLedger {
   /** Replaces all claims of the route; undefined releases it. */
   claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
     const { frontends, hairpins } = desired ?? nothing
-    const wanted: WantedFrontend[] = []
-    for (const each of frontends) {
-      const { frontend, isClusterIP } = each
-      if (frontend.kind === 'health-check') continue
-      const id = this.packer.frontend(frontend)
-      wanted.push({ frontend, id, isClusterIP, state: packFrontend(this.packer, each) })
-    }
-    for (const change of this.#owners.claim(route, service, wanted)) this.#change(change)
+    const claimed = frontends.map((each) => this.#claim(route, service, each))
+    for (const entry of this.#frontendsOf.replace(route, claimed))
+      if (!claimed.includes(entry)) this.#unclaim(route, entry)
     const held = hairpins.map((hairpin) => this.#hold(this.hairpins, this.packer.hairpin(hairpin)))
     for (const entry of this.#hairpinsOf.replace(route, held)) this.#release(this.hairpins, entry)
   }
 
   /** The service ports that need the object: the owner of a frontend, or the holders of a shared element. Walks all holders. */
   routesOf(owner: ElementOwner): readonly ServicePortKey[] {
-    if (owner.kind === 'frontend') return this.#ownersOf([owner])
+    if (owner.kind === 'frontend') return ownersOf([owner])
     const hairpins = this.#hairpinsOf.holdersOf(owner)
     if (hairpins.length > 0) return hairpins
     const isHolder = ({ id, wanted }: FrontendEntry): boolean =>
       wanted?.isClusterIP === true && id.startsWith(owner.id)
-    return this.#ownersOf([...this.frontends.values()].filter(isHolder))
+    return ownersOf([...this.frontends.values()].filter(isHolder))
   }
 
+  /** Conflicts of the frontends whose claims changed since the last call, and conflicts that ended. */
   takeConflicts(): readonly FrontendConflict[] {
-    return this.#owners.takeConflicts()
+    const conflicts: FrontendConflict[] = []
+    for (const entry of this.#contested) {
+      const frontend = describeFrontend(this.packer.unpackFrontend(entry.id))
+      for (const conflict of entry.claims.takeConflicts()) conflicts.push({ frontend, ...conflict })
+      this.frontends.settle(entry)
+    }
+    this.#contested.clear()
+    return conflicts
   }
 
   /** Numbers of objects that routes claim, by kind. */
   get sizes(): { readonly frontend: number; readonly endpoint: number } {
-    return { frontend: this.#owners.size, endpoint: this.#endpoints }
+    return { frontend: this.#owned, endpoint: this.#endpoints }
   }
 
-  #ownersOf(entries: readonly FrontendEntry[]): readonly ServicePortKey[] {
-    const routes = entries.map(({ wanted }) => wanted && this.#owners.ownerOf(wanted.frontend))
-    return [...new Set(routes.filter((route) => route !== undefined))]
-  }
-
-  #change({ before: [former], after: [wanted] }: FrontendChange<WantedFrontend>): void {
-    const id = (wanted ?? former)?.id
-    if (id === undefined) return
-    const { frontends, clusterIPs, packer } = this
+  #claim(route: ServicePortKey, service: string, desired: DesiredFrontend): FrontendEntry {
+    const { frontends, packer } = this
+    const id = packer.frontend(desired.frontend)
     const entry = frontends.get(id) ?? frontends.add(new FrontendEntry(id))
-    const address = id.slice(0, packer.addressBytes)
-    if (wanted?.isClusterIP === true) this.#hold(clusterIPs, address)
-    const held = former?.isClusterIP === true ? clusterIPs.entries.get(address) : undefined
-    if (held !== undefined) this.#release(clusterIPs, held)
+    const former = entry.wanted
+    const value = { isClusterIP: desired.isClusterIP, state: packFrontend(packer, desired) }
+    entry.claims.put({ route, service, value })
+    this.#settleClaims(entry, former)
+    return entry
+  }
+
+  #unclaim(route: ServicePortKey, entry: FrontendEntry): void {
+    const former = entry.wanted
+    entry.claims.remove(route)
+    this.#settleClaims(entry, former)
+  }
+
+  /** The claims on the frontend changed. `former`: what its owner wanted before. */
+  #settleClaims(entry: FrontendEntry, former: WantedFrontend | undefined): void {
+    const { claims, wanted } = entry
+    if (claims.isContested) this.#contested.add(entry)
+    if (wanted === former) return
+    const wasClusterIP = former?.isClusterIP === true
+    const isClusterIP = wanted?.isClusterIP === true
+    if (isClusterIP && !wasClusterIP) this.#hold(this.clusterIPs, this.#addressOf(entry))
+    if (wasClusterIP && !isClusterIP) {
+      const held = this.clusterIPs.entries.get(this.#addressOf(entry))
+      if (held !== undefined) this.#release(this.clusterIPs, held)
+    }
+    this.#owned += Number(wanted !== undefined) - Number(former !== undefined)
     this.#endpoints += endpointsOf(wanted) - endpointsOf(former)
-    entry.wanted = wanted
     entry.dropLeftover()
-    frontends.markDirty(entry)
+    this.frontends.markDirty(entry)
+  }
+
+  #addressOf({ id }: FrontendEntry): PackedBytes {
+    return id.slice(0, this.packer.addressBytes)
   }
 
   #hold({ entries }: HeldSet, id: PackedBytes): HeldEntry {
@@ -111,6 +136,12 @@ export class NftLedger {
     entry.holders--
     if (entry.holders === 0) entries.markDirty(entry)
   }
+}
+
+/** The service ports that own these frontends, each once. */
+function ownersOf(entries: readonly FrontendEntry[]): readonly ServicePortKey[] {
+  const routes = entries.map(({ claims }) => claims.owner?.route)
+  return [...new Set(routes.filter((route) => route !== undefined))]
 }
 
 function endpointsOf(wanted: WantedFrontend | undefined): number {

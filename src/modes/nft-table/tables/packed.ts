@@ -1,7 +1,8 @@
 // Keys and data of elements as strings of characters 0 to 255, a byte each: half the memory of small Uint8Arrays, compared with
 // `===`, and keys of maps as they are.
-import { type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
-import type { Backend, Frontend, FrontendProtocol } from '../../../routing/index.js'
+import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../../address.js'
+import type { Backend, FrontendProtocol } from '../../../routing/index.js'
+import type { NftFrontend } from '../compile/desired.js'
 
 /** Bytes as characters. */
 export type PackedBytes = string
@@ -10,6 +11,7 @@ export type PackedBytes = string
 export type FrontendId = PackedBytes
 
 const protocolNumbers: Readonly<Record<FrontendProtocol, number>> = { tcp: 6, udp: 17, sctp: 132 }
+const protocols = ['tcp', 'udp', 'sctp'] as const satisfies readonly FrontendProtocol[]
 
 /** Each field of a key takes whole words. */
 const wordBytes = 4
@@ -49,28 +51,40 @@ export class Packer {
   readonly addressBytes: number
   /** Bytes of an endpoint: address, port. */
   readonly endpointBytes: number
+  readonly #family: IpFamily
   #buffer = Buffer.alloc(64)
   #lastList: readonly Backend[] | undefined
   #lastPacked: PackedBytes = ''
 
   constructor(family: IpFamily) {
+    this.#family = family
     this.addressBytes = family === 'ipv4' ? 4 : 16
     this.endpointBytes = this.addressBytes + wordBytes
   }
 
   address(address: IpAddress): PackedBytes {
-    this.#begin(this.addressBytes)
+    this.#reserve(this.addressBytes)
     this.#address(0, address)
     return this.#take(this.addressBytes)
   }
 
   /** KEY of an address frontend or a node port. */
-  frontend(frontend: Exclude<Frontend, { kind: 'health-check' }>): FrontendId {
+  frontend(frontend: NftFrontend): FrontendId {
     const start = frontend.kind === 'address' ? this.addressBytes : 0
-    this.#begin(start + portBytes)
+    this.#reserve(start + portBytes)
     if (frontend.kind === 'address') this.#address(0, frontend.address)
     this.#port(start, frontend)
     return this.#take(start + portBytes)
+  }
+
+  /** Inverse of frontend(). */
+  unpackFrontend(id: FrontendId): NftFrontend {
+    const bytes = Buffer.from(id, 'latin1')
+    const start = id.length - portBytes
+    const protocol = protocols.find((name) => protocolNumbers[name] === bytes[start]) ?? 'tcp'
+    const port = bytes.readUInt16BE(start + wordBytes)
+    if (id.length === nodePortIdLength) return { kind: 'node-port', protocol, port }
+    return { kind: 'address', address: readAddress(bytes, 0, this.#family), protocol, port }
   }
 
   /** Key of a hairpin connection: endpoint, endpoint, protocol, port. */
@@ -80,7 +94,7 @@ export class Packer {
     readonly port: number
   }): PackedBytes {
     const { addressBytes } = this
-    this.#begin(2 * addressBytes + portBytes)
+    this.#reserve(2 * addressBytes + portBytes)
     this.#address(0, hairpin.address)
     this.#address(addressBytes, hairpin.address)
     this.#port(2 * addressBytes, hairpin)
@@ -93,12 +107,11 @@ export class Packer {
     if (list === this.#lastList) return this.#lastPacked
     const { addressBytes, endpointBytes } = this
     const length = list.length * endpointBytes
-    this.#begin(length)
+    this.#reserve(length)
     let at = 0
     for (const { address, port } of list) {
       this.#address(at, address)
-      this.#buffer[at + addressBytes] = port >>> 8
-      this.#buffer[at + addressBytes + 1] = port
+      this.#number(at + addressBytes, port)
       at += endpointBytes
     }
     this.#lastPacked = this.#take(length)
@@ -106,9 +119,9 @@ export class Packer {
     return this.#lastPacked
   }
 
-  #begin(length: number): void {
+  /** Makes room for so many bytes. Former bytes stay there, so each byte is to be written. */
+  #reserve(length: number): void {
     if (this.#buffer.length < length) this.#buffer = Buffer.alloc(2 * length)
-    this.#buffer.fill(0, 0, length)
   }
 
   #take(length: number): PackedBytes {
@@ -123,8 +136,19 @@ export class Packer {
     at: number,
     { protocol, port }: { readonly protocol: FrontendProtocol; readonly port: number },
   ): void {
-    this.#buffer[at] = protocolNumbers[protocol]
-    this.#buffer[at + wordBytes] = port >>> 8
-    this.#buffer[at + wordBytes + 1] = port
+    this.#word(at, protocolNumbers[protocol], 0)
+    this.#number(at + wordBytes, port)
+  }
+
+  /** A number of two bytes in network order. */
+  #number(at: number, number: number): void {
+    this.#word(at, number >>> 8, number)
+  }
+
+  #word(at: number, first: number, second: number): void {
+    this.#buffer[at] = first
+    this.#buffer[at + 1] = second
+    this.#buffer[at + 2] = 0
+    this.#buffer[at + 3] = 0
   }
 }

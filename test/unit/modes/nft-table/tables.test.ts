@@ -114,6 +114,36 @@ describe('the table of nftables mode', () => {
     assertContent(lab, [first])
   })
 
+  for (const [name, rest] of [
+    ['tcp 10.96.0.1:80', {}],
+    ['udp 10.96.0.1:53', { protocol: 'UDP', port: 53 }],
+    ['sctp [fd00:10:96::1]:80', { protocol: 'SCTP', clusterIP: ip('fd00:10:96::1') }],
+    ['udp node port 30053', { protocol: 'UDP', nodePort: 30_053, isExternallyAccessible: true }],
+  ] as const)
+    it(`reports a conflict over ${name} until it ends`, async () => {
+      const isIpv6 = name.includes('[')
+      const lab = openNftLab({ settings: makeNftSettings(isIpv6 ? 'ipv6' : 'ipv4') })
+      const [first, second, third] = ['a', 'b', 'c'].map((service) =>
+        plainRoute({ service: `default/${service}`, ...rest }),
+      )
+      assert.ok(first !== undefined && second !== undefined && third !== undefined)
+      const conflicts = (): readonly unknown[] =>
+        lab.tables
+          .takeConflicts()
+          .filter(({ frontend }) => frontend === name)
+          .map(({ loser, winner }) => [loser, winner])
+      lab.claim(third, first)
+      assert.deepEqual(conflicts(), [[third.key, first.key]])
+      lab.claim(second)
+      lab.release(first.key)
+      await lab.write()
+      assert.deepEqual(conflicts(), [[third.key, second.key]])
+      lab.release(second.key, third.key)
+      await lab.write()
+      assert.deepEqual(conflicts(), [[third.key, undefined]])
+      assert.deepEqual([conflicts(), lab.tables.sizes.frontend], [[], 0])
+    })
+
   it('keeps a cluster IP and an endpoint on this node while a holder is left', async () => {
     const settings = makeNftSettings()
     const lab = openNftLab({ settings })
