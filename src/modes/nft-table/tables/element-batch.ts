@@ -9,11 +9,19 @@ export type ElementOwner = FrontendEntry | HeldEntry
 /** An element: its key, and its data in a map. */
 export interface PackedElement {
   readonly key: PackedBytes
-  /** The last word of the key, an index of numgen; absent: the key is whole. */
-  readonly index?: number
   readonly data?: PackedBytes
-  /** Where the data begins in `data`. Default 0. */
-  readonly from?: number
+}
+
+/** Elements whose keys end with consecutive indexes of numgen. */
+export interface PackedRun {
+  /** The key of each element without its last word, the index. */
+  readonly key: PackedBytes
+  /** The index of the first element. */
+  readonly index: number
+  /** Number of elements. */
+  readonly count: number
+  /** Data of the elements, one after the other; empty: elements to delete. */
+  readonly data: PackedBytes
 }
 
 const firstElements = 16
@@ -39,23 +47,34 @@ class ElementList {
     return new NfElements(this.#set, this.#bytes.subarray(0, this.#used))
   }
 
-  push(owner: ElementOwner | undefined, { key, index, data = '', from = 0 }: PackedElement): void {
-    const at = this.#reserve()
-    const bytes = this.#bytes
+  push(owner: ElementOwner | undefined, { key, data = '' }: PackedElement): void {
+    const at = this.#reserve(1)
     this.owners.push(owner)
-    writePacked(bytes, at, key)
-    if (index !== undefined) writeIndex(bytes, at + key.length, index)
-    const dataAt = at + this.#keyBytes
-    const length = data === '' ? 0 : this.#stride - this.#keyBytes
-    for (let offset = 0; offset < length; offset++) bytes[dataAt + offset] = data.charCodeAt(from + offset)
+    writePacked(this.#bytes, at, key)
+    writePacked(this.#bytes, at + this.#keyBytes, data)
   }
 
-  /** Room for one element, zeroed; returns where it begins. */
-  #reserve(): number {
+  pushRun(owner: ElementOwner, { key, index, count, data }: PackedRun): void {
+    let at = this.#reserve(count)
+    const bytes = this.#bytes
+    const dataBytes = data.length / count
+    for (let nth = 0; nth < count; nth++, at += this.#stride) {
+      this.owners.push(owner)
+      writePacked(bytes, at, key)
+      writeIndex(bytes, at + key.length, index + nth)
+      const dataAt = at + this.#keyBytes
+      const from = nth * dataBytes
+      for (let offset = 0; offset < dataBytes; offset++)
+        bytes[dataAt + offset] = data.charCodeAt(from + offset)
+    }
+  }
+
+  /** Room for so many elements, zeroed; returns where it begins. */
+  #reserve(count: number): number {
     const at = this.#used
-    this.#used += this.#stride
+    this.#used += count * this.#stride
     if (this.#used > this.#bytes.length) {
-      const grown = new Uint8Array(2 * this.#bytes.length)
+      const grown = new Uint8Array(Math.max(this.#used, 2 * this.#bytes.length))
       grown.set(this.#bytes)
       this.#bytes = grown
     }
@@ -90,11 +109,19 @@ export class ElementBatch {
 
   /** `owner`: undefined for an element that belongs to no object. */
   remove(set: NfSet, owner: ElementOwner | undefined, element: PackedElement): void {
-    this.#of(set).removed.push(owner, element)
+    this.#of(set, 1).removed.push(owner, element)
   }
 
   add(set: NfSet, owner: ElementOwner, element: PackedElement): void {
-    this.#of(set).added.push(owner, element)
+    this.#of(set, 1).added.push(owner, element)
+  }
+
+  removeRun(set: NfSet, owner: ElementOwner, run: PackedRun): void {
+    this.#of(set, run.count).removed.pushRun(owner, run)
+  }
+
+  addRun(set: NfSet, owner: ElementOwner, run: PackedRun): void {
+    this.#of(set, run.count).added.pushRun(owner, run)
   }
 
   /** All deletions, then all additions: an element whose data changes is in both. */
@@ -108,8 +135,9 @@ export class ElementBatch {
     ]
   }
 
-  #of(set: NfSet): SetBatch {
-    this.size++
+  /** The batch of the set, for so many more elements. */
+  #of(set: NfSet, count: number): SetBatch {
+    this.size += count
     let batch = this.#sets.get(set.set)
     if (batch === undefined) {
       batch = { removed: new ElementList(set), added: new ElementList(set) }

@@ -71,14 +71,19 @@ export class FrontendPlanner {
   ): void {
     if (before === after) return
     const { endpointBytes } = this.#packer
-    const length = Math.max(before.length, after.length)
-    for (let from = 0, index = offset; from < length; from += endpointBytes, index++) {
-      const isIn = from < before.length
-      const isWanted = from < after.length
-      if (isIn && isWanted && isSamePart(before, after, from, from + endpointBytes)) continue
-      if (isIn) batch.remove(set, entry, { key: entry.id, index })
-      if (isWanted) batch.add(set, entry, { key: entry.id, index, data: after, from })
+    const key = entry.id
+    const common = Math.min(before.length, after.length)
+    for (let from = 0; from < common; from += endpointBytes) {
+      const to = from + endpointBytes
+      if (isSamePart(before, after, from, to)) continue
+      const changed = { key, index: offset + from / endpointBytes, count: 1 }
+      batch.removeRun(set, entry, { ...changed, data: '' })
+      batch.addRun(set, entry, { ...changed, data: after.slice(from, to) })
     }
+    const count = Math.abs(before.length - after.length) / endpointBytes
+    const rest = { key, index: offset + common / endpointBytes, count }
+    if (before.length > common) batch.removeRun(set, entry, { ...rest, data: '' })
+    if (after.length > common) batch.addRun(set, entry, { ...rest, data: after.slice(common) })
   }
 
   #planSources(

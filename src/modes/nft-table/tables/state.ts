@@ -73,11 +73,10 @@ export class TableState {
   compile(changed: Iterable<FrontendEntry> = this.ledger.frontends.dirty): void {
     const settings = this.#settings
     if (settings === undefined) return
-    const { addressBytes } = this.ledger.packer
-    for (const entry of changed) {
-      const { isNodePort } = entry
-      this.#use.note(entry.acknowledged, { isNodePort, addressBytes })
-      this.#use.note(entry.desired, { isNodePort, addressBytes })
+    const { packer } = this.ledger
+    for (const { acknowledged, desired, isNodePort } of changed) {
+      this.#use.note(acknowledged, isNodePort, packer)
+      this.#use.note(desired, isNodePort, packer)
     }
     const { size } = this.#use
     if (this.#compiledFor?.settings === settings && this.#compiledFor.size === size) return

@@ -19,9 +19,8 @@ export interface TableWriterOptions {
 interface Work {
   readonly frontends: readonly FrontendEntry[]
   readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
-  /** Endpoints are written before what makes them serve. */
-  readonly isDataFirst: boolean
-  readonly isStopping: () => boolean
+  /** One transaction does not take everything. */
+  readonly isInParts: boolean
 }
 
 export class TableWriter {
@@ -42,9 +41,10 @@ export class TableWriter {
 
   /**
    * Writes the structure and all dirty objects. One transaction, unless it would have too many elements: then the endpoints of
-   * frontends that no packet meets come first, and what makes them serve after them. While no packet enters the table, the order does
-   * not matter, and the base chains come at the end. Throws KernelError; transactions before the failed one stay, and objects that the
-   * kernel does not have are dirty still. False: `isStopping` returned true before the last transaction; the rest was not sent.
+   * frontends that no packet meets come first, and what makes them serve after them. While no packet enters the table, the order of
+   * elements does not matter: the structure comes first, so that the kernel works on it while the first elements are planned, and the
+   * base chains come at the end. Throws KernelError; transactions before the failed one stay, and objects that the kernel does not
+   * have are dirty still. False: `isStopping` returned true before the last transaction; the rest was not sent.
    */
   async write(pass: Pass, isStopping: () => boolean): Promise<boolean> {
     const { state } = this.#options
@@ -53,15 +53,15 @@ export class TableWriter {
     const held = ledger.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
     state.compile(frontends)
     const { isServing } = state.structure
-    const isLarge = this.#isLarge(frontends)
+    const isInParts = this.#isMoreThan(frontends, isServing ? elementLimits.whole : elementLimits.part)
     const writing = new Writing({
       ...this.#options,
       planner: this.#planner,
       pass,
-      mostElements: isServing && !isLarge ? elementLimits.whole : elementLimits.part,
+      mostElements: isInParts ? elementLimits.part : elementLimits.whole,
       isStopping,
     })
-    const work = { frontends, held, isDataFirst: isServing && isLarge, isStopping }
+    const work = { frontends, held, isInParts }
     let isSent = false
     try {
       isSent = await this.#send(writing, work)
@@ -84,30 +84,24 @@ export class TableWriter {
     }
   }
 
-  async #sendAll(writing: Writing, { frontends, held, isDataFirst, isStopping }: Work): Promise<boolean> {
+  async #sendAll(writing: Writing, { frontends, held, isInParts }: Work): Promise<boolean> {
+    const { isServing } = this.#options.state.structure
+    if (isInParts && !isServing) await writing.writeStructure()
     await writing.writeStrays()
-    if (isDataFirst) await writing.writeData(frontends)
-    for (const entry of frontends) {
-      if (isStopping()) return false
-      await writing.writeFrontend(entry)
-    }
-    for (const { of, entries } of held) {
-      for (const entry of entries) {
-        if (isStopping()) return false
-        await writing.writeHeld(of, entry)
-      }
-    }
+    if (isInParts && isServing) await writing.writeData(frontends)
+    await writing.writeFrontends(frontends)
+    for (const { of, entries } of held) await writing.writeHeld(of, entries)
     return await writing.end()
   }
 
-  /** Whether the frontends may have more elements than a transaction takes. */
-  #isLarge(frontends: readonly FrontendEntry[]): boolean {
+  /** Whether the frontends may have more elements than `limit`. */
+  #isMoreThan(frontends: readonly FrontendEntry[], limit: number): boolean {
     const { endpointBytes } = this.#options.state.ledger.packer
     let size = 0
     for (const { acknowledged, desired } of frontends) {
       if (acknowledged === desired) continue
       size += 2 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
-      if (size > elementLimits.whole) return true
+      if (size > limit) return true
     }
     return false
   }

@@ -1,8 +1,9 @@
 // The values in elements for which the table needs chains and sets.
 import type { StructureUse } from '../compile/chain-plan.js'
 import { maxEndpoints, type NftSchema } from '../compile/schema.js'
-import { type FrontendState, splitSources } from './frontend-state.js'
+import { absent, type FrontendState, splitSources } from './frontend-state.js'
 import { numberedSet } from './occasional-sets.js'
+import type { Packer } from './packed.js'
 
 interface FrontendUses {
   readonly counts: Set<number>
@@ -15,6 +16,7 @@ export class UsedValues implements StructureUse {
   readonly services: FrontendUses = emptyUses()
   readonly nodePorts: FrontendUses = emptyUses()
   readonly prefixLengths = new Set<number>()
+
   /** Grows with each new value. */
   get size(): number {
     return [...usesOf(this.services), ...usesOf(this.nodePorts), this.prefixLengths].reduce(
@@ -23,10 +25,9 @@ export class UsedValues implements StructureUse {
     )
   }
 
-  note(
-    state: FrontendState,
-    { isNodePort, addressBytes }: { isNodePort: boolean; addressBytes: number },
-  ): void {
+  /** The values of a frontend's elements. */
+  note(state: FrontendState, isNodePort: boolean, { addressBytes }: Pick<Packer, 'addressBytes'>): void {
+    if (state === absent) return
     const { counts, shortCircuitCounts, affinitySeconds } = isNodePort ? this.nodePorts : this.services
     if (state.count > 0) counts.add(state.count)
     if (state.shortCircuitCount > 0) shortCircuitCounts.add(state.shortCircuitCount)

@@ -78,6 +78,11 @@ export class Writing {
     return this.#refusal
   }
 
+  /** The sets, and the chains that no packet enters yet, in a transaction of their own. */
+  async writeStructure(): Promise<void> {
+    await this.#send([])
+  }
+
   /** Deletes elements that belong to no object. They are known until the kernel has deleted them. */
   async writeStrays(): Promise<void> {
     const { state, isStopping } = this.#options
@@ -85,7 +90,7 @@ export class Writing {
       for (const key of keys) {
         if (isStopping()) return
         this.#plan.elements.remove(set, undefined, { key })
-        await this.#sendFull()
+        if (this.#isFull) await this.#sendFull()
       }
       this.#plan.strays.push(name)
     }
@@ -103,25 +108,32 @@ export class Writing {
       const data = { ...acknowledged, endpoints, shortCircuit }
       if (isSameState(data, acknowledged)) continue
       this.#plan.addFrontend(entry, data)
-      await this.#sendFull()
+      if (this.#isFull) await this.#sendFull()
     }
     if (this.#plan.size > 0) await this.#send([])
   }
 
-  async writeFrontend(entry: FrontendEntry): Promise<void> {
-    // The plan needs the acknowledged state.
-    if (this.#sent?.hasFrontend(entry) === true) await this.settled()
-    const { endpointBytes } = this.#options.state.ledger.packer
-    this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
-    await this.#sendFull()
+  async writeFrontends(frontends: readonly FrontendEntry[]): Promise<void> {
+    const { state, isStopping } = this.#options
+    const { endpointBytes } = state.ledger.packer
+    for (const entry of frontends) {
+      if (isStopping()) return
+      // The plan needs the acknowledged state.
+      if (this.#sent?.hasFrontend(entry) === true) await this.settled()
+      this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
+      if (this.#isFull) await this.#sendFull()
+    }
   }
 
-  async writeHeld(of: HeldSet, entry: HeldEntry): Promise<void> {
-    this.#plan.addHeld(of, entry)
-    await this.#sendFull()
+  async writeHeld(of: HeldSet, entries: readonly HeldEntry[]): Promise<void> {
+    for (const entry of entries) {
+      if (this.#options.isStopping()) return
+      this.#plan.addHeld(of, entry)
+      if (this.#isFull) await this.#sendFull()
+    }
   }
 
-  /** The last transaction, with what makes the elements serve. False: the write was stopped before. */
+  /** The last transaction, with what makes the elements serve. False: the write was stopped, and nothing more was sent. */
   async end(): Promise<boolean> {
     const { structure, staticSets } = this.#options.state
     const known = new Set(structure.sets.map(({ set }) => set))
@@ -140,9 +152,12 @@ export class Writing {
     await this.#inFlight
   }
 
-  /** Sends what is planned when it is as much as a transaction takes. */
+  /** The plan is as much as a transaction takes. */
+  get #isFull(): boolean {
+    return this.#plan.size >= this.#options.mostElements
+  }
+
   async #sendFull(): Promise<void> {
-    if (this.#plan.size < this.#options.mostElements) return
     await this.#send([])
     await this.#options.clock.pause()
   }
