@@ -77,6 +77,7 @@ export class CountedKernel {
       refusals: async () => await xtables.refusals(),
       check: async () => await xtables.check(),
       compare: async () => await xtables.compare(),
+      takeRepairs: () => xtables.takeRepairs(),
       chains: async () => await xtables.chains(),
       packets: async (chain) => await xtables.packets(chain),
       close: async () => await xtables.close(),

@@ -51,6 +51,13 @@ Napi::Value ToArray(Napi::Env env, const std::vector<std::string>& texts) {
   return array;
 }
 
+Napi::Value DriftToValue(Napi::Env env, xtables::Drift&& drift) {
+  auto result = Napi::Object::New(env);
+  result.Set("missing", ToArray(env, drift.missing));
+  result.Set("changed", ToArray(env, drift.changed));
+  return result;
+}
+
 Napi::Value XtOutcomeToValue(Napi::Env env, xtables::Outcome&& outcome) {
   auto result = Napi::Object::New(env);
   result.Set("isWritten", Napi::Boolean::New(env, outcome.is_written));
@@ -66,6 +73,7 @@ Napi::Value XtOutcomeToValue(Napi::Env env, xtables::Outcome&& outcome) {
     kept.Set(i, chain);
   }
   result.Set("kept", kept);
+  result.Set("repaired", DriftToValue(env, std::move(outcome.repaired)));
   return result;
 }
 
@@ -78,13 +86,6 @@ Napi::Value RefusalsToValue(Napi::Env env, std::vector<xtables::Refusal>&& refus
     refusal.Set("error", MakeError(env, refusals[i].error).Value());
     result.Set(i, refusal);
   }
-  return result;
-}
-
-Napi::Value DriftToValue(Napi::Env env, xtables::Drift&& drift) {
-  auto result = Napi::Object::New(env);
-  result.Set("missing", ToArray(env, drift.missing));
-  result.Set("changed", ToArray(env, drift.changed));
   return result;
 }
 

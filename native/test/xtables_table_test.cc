@@ -327,9 +327,29 @@ TEST_F(XtablesTableTest, FindsForeignChanges) {
   EXPECT_EQ(drift.missing, std::vector<std::string>{"KUBE-A"});
   EXPECT_EQ(drift.changed, (std::vector<std::string>{"KUBE-B", "OUTPUT"}));
   EXPECT_EQ(kernel.replacements(), 1);
-  Apply({});
+  const Drift repaired = Apply({}).repaired;
+  EXPECT_EQ(repaired.missing, drift.missing);
+  EXPECT_EQ(repaired.changed, drift.changed);
   EXPECT_TRUE(Check());
   EXPECT_TRUE(Compare().missing.empty() && Compare().changed.empty());
+}
+
+// What the operations name is no repair, and neither is the removal of a former owner's chain and the jump to
+// it.
+TEST_F(XtablesTableTest, NamesTheRepairsBesideTheOperations) {
+  const Drift first = Apply(Small()).repaired;
+  EXPECT_TRUE(first.missing.empty() && first.changed.empty());
+  kernel.SetText(
+      "PREROUTING: ACCEPT\nINPUT: 1>KUBE-OLD, ACCEPT\nOUTPUT: 1>KUBE-A, 1>KUBE-OLD, ACCEPT\nPOSTROUTING: "
+      "ACCEPT\n"
+      "KUBE-OLD: RETURN\nKUBE-A: RETURN\nKUBE-B: RETURN\n");
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(7);
+  const Drift repaired = Apply(batch, {"KUBE-OLD"}).repaired;
+  EXPECT_TRUE(repaired.missing.empty());
+  EXPECT_EQ(repaired.changed, std::vector<std::string>{"KUBE-B"});
+  const Drift later = Apply({}).repaired;
+  EXPECT_TRUE(later.missing.empty() && later.changed.empty());
 }
 
 TEST_F(XtablesTableTest, ListsChains) {

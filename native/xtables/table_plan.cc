@@ -114,40 +114,46 @@ Status TablePlan::KeepReferenced() {
 }
 
 /// A rule of a hook is Viaduct's if it jumps to a chain of Viaduct or was set for the hook.
-Result<bool> TablePlan::IsOurs(uint32_t offset, const WantedHook& wanted) const {
+Result<TablePlan::Owner> TablePlan::FindOwner(uint32_t offset, const WantedHook& wanted) const {
   auto jump = image_->JumpAt(offset);
   if (!jump.ok()) return jump.error();
   if (jump.value() && jump.value()->chain != kNone) {
     const Chain& target = chains_[jump.value()->chain];
-    if (target.fate == Fate::kGone || target.is_kept) return true;
-    if (target.fate != Fate::kForeign && wanted.is_set) return true;
+    if (target.fate == Fate::kGone || target.is_kept) return Owner::kGone;
+    if (target.fate != Fate::kForeign && wanted.is_set) return Owner::kOurs;
   }
-  if (!wanted.is_set) return false;
+  if (!wanted.is_set) return Owner::kOther;
   const RuleMatcher matcher = this->matcher();
-  return matcher.HasRule(wanted.rules, offset) ||
-         std::ranges::any_of(wanted.former,
-                             [&](const Segment& former) { return matcher.HasRule(former, offset); });
+  const bool is_ours =
+      matcher.HasRule(wanted.rules, offset) || std::ranges::any_of(wanted.former, [&](const Segment& former) {
+        return matcher.HasRule(former, offset);
+      });
+  return is_ours ? Owner::kOurs : Owner::kOther;
+}
+
+/// Whether the rules at these offsets are equal to `rules`.
+bool TablePlan::IsSame(const Segment& rules, std::span<const uint32_t> there) const {
+  if (rules.entries != there.size()) return false;
+  const RuleMatcher matcher = this->matcher();
+  auto next = there.begin();
+  bool is_same = true;
+  matcher.ForEach(rules,
+                  [&](const RuleMatcher::Rule& rule) { return is_same = matcher.IsSame(rule, *next++); });
+  return is_same;
 }
 
 Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
   const WantedHook& wanted = wanted_->hook(there.hook);
+  std::vector<uint32_t> lasting;
   for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size()) {
-    auto is_ours = IsOurs(offset, wanted);
-    if (!is_ours.ok()) return is_ours.error();
-    if (is_ours.value()) hook.ours.push_back(offset);
+    auto owner = FindOwner(offset, wanted);
+    if (!owner.ok()) return owner.error();
+    if (owner.value() == Owner::kOther) continue;
+    hook.ours.push_back(offset);
+    if (owner.value() == Owner::kOurs) lasting.push_back(offset);
   }
-  if (!wanted.is_set) {
-    hook.is_same = hook.ours.empty();
-    return Ok();
-  }
-  const RuleMatcher matcher = this->matcher();
-  auto next = hook.ours.begin();
-  hook.is_same = wanted.rules.entries == hook.ours.size();
-  if (hook.is_same)
-    matcher.ForEach(wanted.rules, [&](const RuleMatcher::Rule& rule) {
-      hook.is_same = matcher.IsSame(rule, *next++);
-      return hook.is_same;
-    });
+  hook.is_same = IsSame(wanted.rules, hook.ours);
+  hook.is_other = !IsSame(wanted.rules, lasting);
   return Ok();
 }
 
@@ -271,6 +277,22 @@ Drift TablePlan::FindDrift() const {
   }
   for (size_t i = 0; i < hooks_.size(); ++i)
     if (!hooks_[i].is_same) drift.changed.emplace_back(image_->built_in()[i].name);
+  return drift;
+}
+
+Drift TablePlan::FindRepairs() const {
+  Drift drift;
+  for (const uint32_t number : added_)
+    if (!wanted_->chain(number).is_new) drift.missing.push_back(wanted_->chain(number).name);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    const Chain& chain = chains_[i];
+    if (chain.fate == Fate::kChanged && !chain.is_kept && !wanted_->chain(chain.wanted).is_new)
+      drift.changed.emplace_back(image_->chains()[i].name);
+  }
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    const ImageChain& there = image_->built_in()[i];
+    if (hooks_[i].is_other && !wanted_->hook(there.hook).is_new) drift.changed.emplace_back(there.name);
+  }
   return drift;
 }
 

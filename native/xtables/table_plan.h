@@ -32,6 +32,8 @@ class TablePlan {
   /// Whether the image is as desired.
   bool is_done() const { return is_done_; }
   Drift FindDrift() const;
+  /// The part of FindDrift() that no operation since the last Settle() and no pattern requires.
+  Drift FindRepairs() const;
   /// Chains that should be removed while a foreign chain jumps to them. They stay without rules.
   const std::vector<KeptChain>& kept() const { return kept_; }
   /// GET_INFO of the new table.
@@ -66,6 +68,7 @@ class TablePlan {
   struct Hook {
     std::vector<uint32_t> ours;  ///< offsets of rules in the image
     bool is_same = true;
+    bool is_other = false;  ///< Viaduct's rules differ, even without the jumps to chains that are removed
     uint32_t first_entry = 0;
   };
 
@@ -74,7 +77,10 @@ class TablePlan {
   Status KeepReferenced();
   void Spare(uint32_t target, std::string_view by);
   Status SortHook(const ImageChain& there, Hook& hook) const;
-  Result<bool> IsOurs(uint32_t offset, const WantedHook& wanted) const;
+  /// The owner of a rule of a hook. kGone: it jumps to a chain that is removed or emptied.
+  enum class Owner : uint8_t { kOther, kOurs, kGone };
+  Result<Owner> FindOwner(uint32_t offset, const WantedHook& wanted) const;
+  bool IsSame(const Segment& rules, std::span<const uint32_t> there) const;
   void CompareChains();
   void Place();
   uint32_t PlaceHook(const ImageChain& there, Hook& hook, uint32_t offset);

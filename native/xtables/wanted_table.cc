@@ -57,12 +57,14 @@ Status WantedTable::Change(const Batch& batch, RuleEncoder& encoder) {
     if (static_cast<Op>(op.op) == Op::kSetHook) {
       const uint32_t hook = FindHook(name);
       hooks_[hook].is_set = true;
+      hooks_[hook].is_new = true;
       KeepFormer(hooks_[hook]);
       Set(kHooks + hook, rules, batch.texts, texts, encoder);
       continue;
     }
     const uint32_t number = Intern(name);
     WantedChain& chain = chains_[number];
+    chain.is_new = true;
     if (static_cast<Op>(op.op) == Op::kSetChain) {
       chain.state = State::kWanted;
       Set(number, rules, batch.texts, texts, encoder);
@@ -145,8 +147,11 @@ void WantedTable::Settle() {
     chains_[number].state = State::kNamed;
     Release(number);
   }
-  for (WantedHook& hook : hooks_)
+  for (WantedChain& chain : chains_) chain.is_new = false;
+  for (WantedHook& hook : hooks_) {
+    hook.is_new = false;
     for (const Segment& gone : std::exchange(hook.former, {})) Forget(gone);
+  }
 }
 
 void WantedTable::KeepFormer(WantedHook& hook) {

@@ -56,6 +56,7 @@ struct WantedChain {
   };
   std::string name;
   State state = State::kNamed;
+  bool is_new = false;      ///< an operation has named it since Settle()
   uint32_t references = 0;  ///< relocations to this chain
   Segment rules;
 };
@@ -63,6 +64,7 @@ struct WantedChain {
 /// Desired rules of a built-in chain.
 struct WantedHook {
   bool is_set = false;  ///< false: no operation has set it
+  bool is_new = false;  ///< an operation has named it since Settle()
   Segment rules;
   std::vector<Segment> former;  ///< earlier rules that the kernel's table may still have
 };

@@ -93,6 +93,7 @@ Status XtablesTable::WriteOnce(Outcome& outcome) {
     Settle(table.info, outcome);
     return Ok();
   }
+  outcome.repaired = plan.value().FindRepairs();
   const std::vector<TablePlan::Stay> stays = plan.value().FindStays();
   const uint32_t entries = table.info.entries;
   const TableInfo info = plan.value().info();

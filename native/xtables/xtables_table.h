@@ -29,6 +29,7 @@ struct Outcome {
   uint32_t repeats = 0;  ///< times that another program changed the table between read and write
   std::chrono::milliseconds lock_wait{0};
   std::vector<KeptChain> kept;  ///< all chains that should be removed but are in use
+  Drift repaired;               ///< differences that other programs made since the last success
 };
 
 /// User chains and their numbers of rules, in the table's order.

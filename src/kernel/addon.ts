@@ -157,6 +157,13 @@ export interface RawXtOutcome {
   readonly repeats: number
   readonly lockWaitMs: number
   readonly kept: readonly { readonly chain: string; readonly by: string }[]
+  /** Differences that no operation since the last success caused. */
+  readonly repaired: RawXtDrift
+}
+
+export interface RawXtDrift {
+  readonly missing: readonly string[]
+  readonly changed: readonly string[]
 }
 
 export interface RawXtablesTable {
@@ -177,7 +184,7 @@ export interface RawXtablesTable {
   ): Promise<RawXtOutcome>
   refusals(): Promise<readonly { readonly chain: string; readonly rule: number; readonly error: RawError }[]>
   check(): Promise<boolean>
-  compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
+  compare(): Promise<RawXtDrift>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
   /** Of a built-in chain, by name. undefined: none. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { xtHooks, XtState } from '../../src/kernel/index.js'
-import type { Xtables, XtRule, XtTableName } from '../../src/kernel/index.js'
+import type { XtDrift, Xtables, XtRule, XtTableName } from '../../src/kernel/index.js'
 import { ip } from './law.js'
 import {
   accept,
@@ -427,6 +427,10 @@ function pruneLaws(law: Law): void {
   })
 }
 
+function sorted({ missing, changed }: XtDrift): XtDrift {
+  return { missing: missing.toSorted(), changed: changed.toSorted() }
+}
+
 function driftLaws(law: Law): void {
   const ops = [
     set('KUBE-A', jump('KUBE-B'), mark),
@@ -477,18 +481,33 @@ function driftLaws(law: Law): void {
     law(`${what}: the check fails, the comparison names it, an empty apply repairs it`, async (lab) => {
       const { xtables, other } = lab
       await written(xtables, ops)
+      assert.deepEqual(xtables.takeRepairs(), nothingDrifted)
       const before = await content(lab)
       await drift(other)
       // Legacy has the size of the table, nft the content of Viaduct's part.
       const isOfOthers = lab.flavour === 'nft' && expected === nothingDrifted
       assert.equal(await xtables.check(), isOfOthers)
       const { missing, changed } = await xtables.compare()
-      assert.deepEqual({ missing: missing.toSorted(), changed: changed.toSorted() }, expected)
+      assert.deepEqual(sorted({ missing, changed }), expected)
       const isOurs = missing.length + changed.length > 0
       assert.equal(await written(xtables, []), isOurs)
       if (isOurs) assert.deepEqual(await content(lab), before)
+      assert.deepEqual(sorted(xtables.takeRepairs()), expected)
+      assert.deepEqual(xtables.takeRepairs(), nothingDrifted)
     })
   }
+
+  law('changes that operations and patterns require are no repairs, those beside them are', async (lab) => {
+    const { xtables, other } = lab
+    await written(xtables, ops)
+    await other.addChain('KUBE-OLD')
+    await other.append('OUTPUT', jump('KUBE-OLD'))
+    await written(xtables, [set('KUBE-B', leave)], ['KUBE-OLD'])
+    assert.deepEqual(xtables.takeRepairs(), nothingDrifted)
+    for (const chain of ['KUBE-A', 'KUBE-B', 'PREROUTING']) await other.flush(chain)
+    await written(xtables, [set('KUBE-B', mark), hook('OUTPUT')], ['KUBE-*'])
+    assert.deepEqual(sorted(xtables.takeRepairs()), { missing: [], changed: ['KUBE-A', 'PREROUTING'] })
+  })
 
   law('the comparison finds a change of the same size', async ({ flavour, xtables, other }) => {
     await written(xtables, ops)

@@ -2,6 +2,7 @@
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
 import { describeXtTable } from '../../src/kernel/xtables/describe.js'
+import { Repairs } from '../../src/kernel/xtables/repairs.js'
 import { closedError } from '../../src/kernel/request-queue.js'
 import { encodeXtBatch } from '../../src/kernel/xtables/encode.js'
 import type {
@@ -37,6 +38,8 @@ interface DesiredHook {
 interface Plan {
   readonly chains: ReadonlyMap<string, readonly XtRule[]>
   readonly drift: XtDrift
+  /** `drift` without the changes that operations or `prune` require. */
+  readonly repairs: XtDrift
   readonly kept: readonly XtKeptChain[]
   readonly isDone: boolean
 }
@@ -71,6 +74,9 @@ export class ModelXtables implements Xtables {
   readonly #hooks = new Map<string, DesiredHook>()
   /** Patterns to prune of this apply and of earlier failed ones, and kept chains. */
   readonly #prune = new Set<string>()
+  /** Chains and hooks that an operation has named since the table was last as desired. */
+  readonly #new = new Set<string>()
+  readonly #repairs = new Repairs()
   /** The table's info after the last apply. */
   #left: string | undefined
   #ops: XtOp[] = []
@@ -127,6 +133,7 @@ export class ModelXtables implements Xtables {
     const [refusal] = this.#findRefusals()
     if (refusal !== undefined) throw this.#refusal(refusal.error.errno, 'replace the table')
     if (!plan.isDone) this.kernel.replace(plan.chains)
+    this.#repairs.add(plan.repairs)
     this.#settle(plan.kept)
     const { entries, bytes } = this.kernel
     return { isWritten: !plan.isDone, entries, bytes, repeats: 0, lockWaitMs: 0, kept: plan.kept }
@@ -145,6 +152,10 @@ export class ModelXtables implements Xtables {
   async compare(): Promise<XtDrift> {
     this.#enter('compare')
     return this.#makePlan().drift
+  }
+
+  takeRepairs(): XtDrift {
+    return this.#repairs.take()
   }
 
   async chains(): Promise<readonly XtChainSummary[]> {
@@ -214,6 +225,7 @@ export class ModelXtables implements Xtables {
   }
 
   #record(op: XtOp): void {
+    this.#new.add(op.chain)
     switch (op.op) {
       case 'set-chain':
         this.#removed.delete(op.chain)
@@ -235,6 +247,7 @@ export class ModelXtables implements Xtables {
   /** Marks the table as applied: drops removed and former content, except the chains that are kept. */
   #settle(kept: readonly XtKeptChain[]): void {
     this.#removed.clear()
+    this.#new.clear()
     this.#prune.clear()
     for (const { chain } of kept) this.#prune.add(chain)
     for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
@@ -257,10 +270,14 @@ export class ModelXtables implements Xtables {
     const gone = [...stale].filter((chain) => !kept.has(chain))
     const next = new Map<string, readonly XtRule[]>()
     const changed: string[] = []
+    const repaired: string[] = []
     for (const [chain, rules] of present) {
       if (this.kernel.isHook(chain) || (stale.has(chain) && !kept.has(chain))) continue
       const desired = kept.has(chain) ? [] : this.#desired.get(chain)
-      if (desired !== undefined && !this.kernel.isSame(rules, desired)) changed.push(chain)
+      if (desired !== undefined && !this.kernel.isSame(rules, desired)) {
+        changed.push(chain)
+        if (!kept.has(chain)) repaired.push(chain)
+      }
       next.set(chain, desired ?? rules)
     }
     const missing = [...this.#desired.keys()].filter((chain) => !present.has(chain))
@@ -271,12 +288,24 @@ export class ModelXtables implements Xtables {
       const after = this.#hookAfter(chain, rules, (target) => stale.has(target))
       hooks.set(chain, after)
       if (!this.kernel.isSame(rules, after)) changed.push(chain)
+      const lasting = rules.filter((rule) => !stale.has(chainOf(rule) ?? ''))
+      if (
+        !this.kernel.isSame(
+          lasting,
+          this.#hookAfter(chain, lasting, () => false),
+        )
+      )
+        repaired.push(chain)
     }
     changed.push(...gone)
     this.#checkJumps(next)
     return {
       chains: new Map([...hooks, ...next]),
       drift: { missing, changed },
+      repairs: {
+        missing: missing.filter((chain) => !this.#new.has(chain)),
+        changed: repaired.filter((chain) => !this.#new.has(chain)),
+      },
       kept: [...kept].map(([chain, by]) => ({ chain, by })),
       isDone: missing.length + changed.length === 0,
     }

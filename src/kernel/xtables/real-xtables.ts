@@ -5,6 +5,7 @@ import { describeXtTable } from './describe.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
 import { encodeTexts, encodeXtBatch } from './encode.js'
+import { Repairs } from './repairs.js'
 import type {
   XtApplyOptions,
   XtBarrier,
@@ -28,6 +29,7 @@ export class RealXtables implements Xtables {
   /** A separate socket for counters: an apply may wait seconds for the lock. */
   readonly #counting: RequestQueue<RawXtablesTable>
   readonly #subject: Subject
+  readonly #repairs = new Repairs()
   #isHurried = false
 
   constructor(addon: () => Addon, place: Pick<Xtables, 'family' | 'table'>, calls: CallCounts) {
@@ -54,7 +56,11 @@ export class RealXtables implements Xtables {
     const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
     const { chains, rules, texts } = encodeXtBatch(ops, this)
     const waitMs = (): number => (this.#isHurried ? 0 : lockTimeoutMs)
-    return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), waitMs()))
+    return this.#run(async (table) => {
+      const { repaired, ...outcome } = await table.apply(chains, rules, texts, encodeTexts(prune), waitMs())
+      this.#repairs.add(repaired)
+      return outcome
+    })
   }
 
   refusals(): Promise<readonly XtRefusal[]> {
@@ -73,6 +79,10 @@ export class RealXtables implements Xtables {
 
   compare(): Promise<XtDrift> {
     return this.#run((table) => table.compare())
+  }
+
+  takeRepairs(): XtDrift {
+    return this.#repairs.take()
   }
 
   chains(): Promise<readonly XtChainSummary[]> {

@@ -16,7 +16,7 @@ import {
   sendTransaction,
   type ChainNames,
 } from '../../engine/index.js'
-import { describeKept, shortened } from '../shared/index.js'
+import { describeKept, reportRepairs } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */
@@ -190,28 +190,16 @@ export class IptablesTables {
     for (const table of ['filter', 'nat'] as const) {
       if (this.#behind.has(table)) continue
       const drift = await this.#ask(table, find)
+      reportRepairs(this.#options, this.#options.tables[table])
       if (drift === undefined) continue
       // If another program changed only its own rules, the write finds no work and records the table's new state.
       this.#behind.add(table)
       if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
-      this.#reportDrift(table, drift)
+      // Another program restored an older table, perhaps with chains that were removed since.
+      this.#unpruned.add(table)
     }
     return isDifferent
-  }
-
-  #reportDrift(table: IptablesTable, { missing, changed }: XtDrift): void {
-    // Another program restored an older table, perhaps with chains that were removed since.
-    this.#unpruned.add(table)
-    const { family, log, metrics } = this.#options
-    metrics.drift('chain-missing').inc(missing.length)
-    metrics.drift('chain-changed').inc(changed.length)
-    log.info('Kernel state differs and is repaired', {
-      ipFamily: logFamily(family),
-      table,
-      missing: shortened(missing),
-      changed: shortened(changed),
-    })
   }
 
   /** False: the table could not be written. */
@@ -238,6 +226,7 @@ export class IptablesTables {
     }
     this.#behind.delete(table)
     if (isPruned) this.#unpruned.delete(table)
+    reportRepairs(this.#options, this.#options.tables[table])
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
     const staged = this.#staged[table]

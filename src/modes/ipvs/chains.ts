@@ -13,7 +13,8 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, type Pass, logFamily } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
+import { reportRepairs } from '../shared/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
@@ -32,6 +33,8 @@ export class IpvsChains {
   readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
+  /** All operations of the last `#compile`. */
+  readonly #compiled = new Map<IpvsTable, readonly XtOp[]>()
   /** Operations that are not written yet. The addon keeps those that were written. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
   /** Tables to write. The write of a table that is already as desired changes nothing. */
@@ -64,11 +67,17 @@ export class IpvsChains {
     this.#compile()
   }
 
+  /** Requests the write of the chains and hooks whose rules changed. */
   #compile(): void {
     if (this.#settings === undefined) return
     const chains = compileChains(this.#settings, this.#gaps)
     for (const table of ipvsTables) {
-      this.#pending.set(table, opsOf(chains, table))
+      const ops = opsOf(chains, table)
+      const former = this.#compiled.get(table)
+      this.#compiled.set(table, ops)
+      const changed = ops.filter((op, index) => !isDeepStrictEqual(op, former?.[index]))
+      if (changed.length === 0) continue
+      this.#pending.set(table, [...(this.#pending.get(table) ?? []), ...changed])
       this.#due.add(table)
     }
   }
@@ -123,32 +132,23 @@ export class IpvsChains {
     }
     this.#pending.delete(table)
     this.#due.delete(table)
+    reportRepairs(this.#options, this.#tables[table])
     if (outcome.isWritten) pass.count(tableOperations, [write], { applied: 1, failures: [] })
     return true
   }
 
   async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
     let isDue = false
-    const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
       if (this.#due.has(table)) continue
       const drift = await this.#ask(table, find)
+      reportRepairs(this.#options, this.#tables[table])
       // The table's state is unknown: a set that its rules match may be missing. The sets are made before the write.
       if (drift instanceof KernelError) this.#due.add(table)
       if (drift === undefined || drift instanceof KernelError) continue
       // If another program changed only its own rules, the write finds no work and records the table's new state.
       this.#due.add(table)
       isDue = true
-      if (!isAny(drift)) continue
-      const { missing, changed } = drift
-      metrics.drift('chain-missing').inc(missing.length)
-      metrics.drift('chain-changed').inc(changed.length)
-      log.info('Kernel state differs and is repaired', {
-        ipFamily: logFamily(family),
-        table,
-        missing,
-        changed,
-      })
     }
     return isDue
   }

@@ -30,7 +30,9 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async load(): Promise<void> {}
     async stage(): Promise<void> {}
     apply(): ReturnType<RawXtablesTable['apply']> {
-      return answer('apply', { isWritten: true, entries: 5, bytes: 784, repeats: 0, lockWaitMs: 0, kept: [] })
+      const repaired = { missing: [], changed: [] }
+      const counts = { entries: 5, bytes: 784, repeats: 0, lockWaitMs: 0 }
+      return answer('apply', { isWritten: true, ...counts, kept: [], repaired })
     }
     async refusals(): ReturnType<RawXtablesTable['refusals']> {
       const text = 'this kernel has no match recent of revision 1'

@@ -26,6 +26,8 @@ export class DesiredTable {
   readonly hooks = new Map<XtHook, DesiredHook>()
   readonly #hookNames: readonly XtHook[]
   readonly #removed = new Set<string>()
+  /** Chains and hooks that an operation has named since `settle`. */
+  readonly #new = new Set<string>()
   /** Patterns of this apply and of earlier failed ones, and kept chains. */
   readonly #prune = new Set<string>()
 
@@ -52,6 +54,11 @@ export class DesiredTable {
     for (const [hook, { rules }] of this.hooks) yield [hook, rules]
   }
 
+  /** Whether an operation has named the chain or hook since the table was last as desired. */
+  isNew(chain: string): boolean {
+    return this.#new.has(chain)
+  }
+
   /** Whether the chain should be removed. `if-unused`: only if it has no rules and no foreign chain jumps to it. */
   fate(chain: string): 'stays' | 'goes' | 'if-unused' {
     if (this.chains.has(chain)) return 'stays'
@@ -63,12 +70,14 @@ export class DesiredTable {
   /** The table is as desired: forgets what it no longer has, except the chains that are kept. */
   settle(kept: readonly XtKeptChain[]): void {
     this.#removed.clear()
+    this.#new.clear()
     this.#prune.clear()
     for (const { chain } of kept) this.#prune.add(chain)
     for (const [hook, { rules }] of this.hooks) this.hooks.set(hook, { rules, former: [] })
   }
 
   #recordOne(op: XtOp): void {
+    this.#new.add(op.chain)
     switch (op.op) {
       case 'set-chain':
         this.#removed.delete(op.chain)

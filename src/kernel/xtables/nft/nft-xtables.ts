@@ -17,6 +17,7 @@ import type {
   XtTableName,
   Xtables,
 } from '../xtables.js'
+import { Repairs } from '../repairs.js'
 import { DesiredTable } from './desired.js'
 import { readTable } from './image.js'
 import { type TablePlan, TablePlanner } from './plan.js'
@@ -45,6 +46,7 @@ export class NftXtables implements Xtables {
   readonly #ipset: Ipset
   readonly #desired: DesiredTable
   readonly #subject: { readonly family: IpFamily; readonly object: string }
+  readonly #repairs = new Repairs()
   #isApplied = false
   /** The generation at which the table was last found as desired. */
   #seen: number | undefined
@@ -108,6 +110,10 @@ export class NftXtables implements Xtables {
 
   compare(): Promise<XtDrift> {
     return this.#inTurn(() => this.#compare())
+  }
+
+  takeRepairs(): XtDrift {
+    return this.#repairs.take()
   }
 
   chains(): Promise<readonly XtChainSummary[]> {
@@ -188,6 +194,7 @@ export class NftXtables implements Xtables {
       if (state !== 'applied') throw this.#failureOf(plan, failures)
     }
     this.#desired.settle(kept)
+    this.#repairs.add(plan.repairs)
     this.#isApplied = true
     this.#seen = isWritten ? generation + 1 : generation
     return { isWritten, entries: 0, bytes: 0, repeats, lockWaitMs: 0, kept }

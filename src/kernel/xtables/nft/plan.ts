@@ -22,6 +22,8 @@ export interface TablePlan {
   /** The desired rule of an operation, by the operation's index. */
   readonly places: ReadonlyMap<number, RulePlace>
   readonly drift: XtDrift
+  /** Differences that other programs made: no operation has named these chains and hooks since the table was as desired. */
+  readonly repairs: XtDrift
   /** The first desired jump to a chain that does not exist. */
   readonly badJump: { readonly chain: string; readonly target: string } | undefined
 }
@@ -41,6 +43,7 @@ export class TablePlanner {
   readonly #deleted: NfOp[] = []
   readonly #missing: string[] = []
   readonly #changed: string[] = []
+  readonly #repairs = { missing: new Array<string>(), changed: new Array<string>() }
 
   constructor(place: XtPlace, desired: DesiredTable, image: TableImage, codec: RuleCodec) {
     this.#place = place
@@ -61,6 +64,7 @@ export class TablePlanner {
       transaction: [...before, ...this.#added.map(({ op }) => op), ...this.#deleted],
       places: new Map(this.#added.map(({ place }, index) => [before.length + index, place])),
       drift: { missing: this.#missing, changed: this.#changed },
+      repairs: this.#repairs,
       badJump: this.#badJump(),
     }
   }
@@ -70,18 +74,22 @@ export class TablePlanner {
     const found = this.#image.rules.get(chain)
     if (found === undefined) {
       this.#missing.push(chain)
+      if (!this.#desired.isNew(chain)) this.#repairs.missing.push(chain)
       this.#created.push({ op: 'add-chain', chain: { ...this.#place, chain } })
       this.#insert(chain, encoded, [])
       return
     }
     // The chain of all Services of kube-proxy has many rules: they are not decoded.
     if (encoded.length === 0) {
-      if (found.length > 0) this.#flush(chain)
+      if (found.length === 0) return
+      this.#flush(chain)
+      this.#noteRepair(chain)
       return
     }
     const texts = found.map((rule) => this.#codec.textOf(rule))
     if (isSame(texts, encoded)) return
     this.#changed.push(chain)
+    this.#noteRepair(chain)
     const stays = align(texts, encoded)
     const unwanted = found.filter((_, index) => !stays.includes(index))
     if (unwanted.length === found.length && found.length > 0)
@@ -102,6 +110,7 @@ export class TablePlanner {
     if (found === undefined) {
       if (encoded.length === 0) return
       this.#changed.push(hook)
+      this.#noteRepair(hook)
       const chain = { ...this.#place, chain: hook, hook: baseChain(this.#place.table, hook) }
       this.#created.push({ op: 'add-chain', chain })
       this.#insert(hook, encoded, [])
@@ -113,6 +122,8 @@ export class TablePlanner {
     const texts = ours.map((rule) => this.#codec.textOf(rule))
     if (isSame(texts, encoded)) return
     this.#changed.push(hook)
+    const lasting = texts.filter((_, index) => !this.#isAbandoned(ours[index]))
+    if (!isSame(lasting, encoded)) this.#noteRepair(hook)
     this.#deleteRules(hook, ours)
     const head = found.find((rule) => !ours.includes(rule))
     this.#insert(hook, this.#keepCounts(encoded, ours), [...encoded.map(() => undefined), head])
@@ -120,12 +131,22 @@ export class TablePlanner {
 
   /** A rule of a base chain is Viaduct's if it jumps to a chain of Viaduct or was set for the hook. `known`: the hook was set. */
   #isOurs(rule: NfRuleState, known: ReadonlySet<string> | undefined): boolean {
-    const target = chainOf(rule.expressions)
-    if (target !== undefined && this.#abandoned.has(target)) return true
+    if (this.#isAbandoned(rule)) return true
     if (known === undefined) return false
+    const target = chainOf(rule.expressions)
     if (target !== undefined && this.#desired.chains.has(target)) return true
     const text = this.#codec.textOf(rule)
     return text !== undefined && known.has(text)
+  }
+
+  /** Whether the rule jumps to a chain that is removed or kept without rules. */
+  #isAbandoned(rule: NfRuleState | undefined): boolean {
+    const target = rule && chainOf(rule.expressions)
+    return target !== undefined && this.#abandoned.has(target)
+  }
+
+  #noteRepair(chain: string): void {
+    if (!this.#desired.isNew(chain)) this.#repairs.changed.push(chain)
   }
 
   #planLeftovers(): void {

@@ -1,0 +1,33 @@
+import type { IpFamily } from '../../address.js'
+import { logFamily } from '../../engine/index.js'
+import type { Xtables } from '../../kernel/index.js'
+import type { Log } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import { shortened } from './shortened.js'
+
+export interface RepairReportOptions {
+  readonly family: IpFamily
+  readonly log: Log
+  readonly metrics: Pick<FamilyMetrics, 'drift'>
+}
+
+/**
+ * Counts and logs what `apply` repaired in the table since the last call (`Xtables.takeRepairs`). False: it repaired nothing. Call it
+ * after each write and each look: a write may meet a change that no look saw, and the removal of leftovers writes the same tables.
+ */
+export function reportRepairs(
+  { family, log, metrics }: RepairReportOptions,
+  xtables: Pick<Xtables, 'table' | 'takeRepairs'>,
+): boolean {
+  const { missing, changed } = xtables.takeRepairs()
+  if (missing.length + changed.length === 0) return false
+  metrics.drift('chain-missing').inc(missing.length)
+  metrics.drift('chain-changed').inc(changed.length)
+  log.info('Kernel state differs and is repaired', {
+    ipFamily: logFamily(family),
+    table: xtables.table,
+    missing: shortened(missing),
+    changed: shortened(changed),
+  })
+  return true
+}
