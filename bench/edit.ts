@@ -59,7 +59,7 @@ const options: ModeOptions = {
 const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode,
-  tendNode: async () => true,
+  tendNode: async () => {},
   onInForce: () => {},
   links: real.links,
   clock: systemClock,

@@ -489,7 +489,7 @@ TEST_F(XtablesEncode, LoadingRequestsTheExtensionsOfARuleWithAnAbsentSet) {
   rule.set_dimensions = 2;
   RuleEncoder encoder(kIpv4, kernel, -1);
   encoder.Load(batch.rules().at(0), batch.texts());
-  EXPECT_EQ(kernel.names, (std::vector<std::string>{"conntrack", "set", "comment", "MARK"}));
+  EXPECT_EQ(kernel.names, (std::vector<std::string>{"comment", "conntrack", "set", "MARK"}));
   EXPECT_EQ(kernel.set_questions, 0);
 }
 
@@ -502,18 +502,25 @@ TEST_F(XtablesEncode, RevisionsAreReadOnceAndForTheRightFamily) {
   EXPECT_EQ(kernel.asked, (std::vector<std::pair<int, int>>{{IPPROTO_IPV6, 68}, {IPPROTO_IPV6, 69}}));
 }
 
-TEST_F(XtablesEncode, MatchesWithStateComeLateCommentsLast) {
+TEST_F(XtablesEncode, MatchesWithStateComeLateCommentsFirstButLastInJumps) {
   const uint32_t text = batch.Text("AB");
   RuleRecord& rule = batch.Rule(Target::kAccept);
   rule.protocol = IPPROTO_TCP;
   rule.matches = kRecent | kStatistic | kState | kMark | kAddressType | kDestinationPorts;
   rule.recent_list = rule.comment = text;
-  std::vector<std::string> names;
-  const auto matches = Matches();
-  for (size_t at = 0; at < matches.size(); at += Load<uint16_t>(matches.data() + at))
-    names.emplace_back(reinterpret_cast<const char*>(matches.data()) + at + 2);
-  EXPECT_EQ(names, (std::vector<std::string>{"tcp", "mark", "addrtype", "conntrack", "statistic", "recent",
-                                             "comment"}));
+  const auto names = [&] {
+    std::vector<std::string> found;
+    const auto matches = Matches();
+    for (size_t at = 0; at < matches.size(); at += Load<uint16_t>(matches.data() + at))
+      found.emplace_back(reinterpret_cast<const char*>(matches.data()) + at + 2);
+    return found;
+  };
+  EXPECT_EQ(names(), (std::vector<std::string>{"comment", "tcp", "mark", "addrtype", "conntrack", "statistic",
+                                               "recent"}));
+  rule.target = static_cast<uint8_t>(Target::kJump);
+  rule.target_chain = text;
+  EXPECT_EQ(names(), (std::vector<std::string>{"tcp", "mark", "addrtype", "conntrack", "statistic", "recent",
+                                               "comment"}));
 }
 
 struct RefusedCase {

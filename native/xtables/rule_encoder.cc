@@ -217,7 +217,11 @@ Status RuleEncoder::Scope::AddMatches() {
       {kSourceDestination, Extension::kBpf,
        [](Scope& s, uint8_t r) { AddSourceDestination(*s.encoder.shape_, r, s.entry); }},
   };
-  Status status = AddPortMatch();
+  // As hasLateComment of src/kernel/xtables/xtables.ts: `iptables -C` compares the order of the matches.
+  const auto target = static_cast<Target>(rule.target);
+  const bool is_jump = target == Target::kJump || target == Target::kGoto;
+  Status status = is_jump ? Ok() : AddCommentMatch();
+  if (status.ok()) status = AddPortMatch();
   for (const Part& part : kCheap) {
     if (!status.ok()) return status;
     if ((rule.matches & part.match) != 0)
@@ -227,7 +231,7 @@ Status RuleEncoder::Scope::AddMatches() {
   if (status.ok() && (rule.matches & kStatistic) != 0)
     status = With(Extension::kStatistic, [&](uint8_t revision) { AddStatistic(rule, revision, entry); });
   if (status.ok() && (rule.matches & kRecent) != 0) status = AddRecentMatch();
-  if (status.ok()) status = AddCommentMatch();
+  if (status.ok() && is_jump) status = AddCommentMatch();
   return status;
 }
 

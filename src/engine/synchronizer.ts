@@ -14,10 +14,10 @@ import type { Pipeline } from './pipeline.js'
 export interface SynchronizerOptions {
   readonly mode: Mode
   /**
-   * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel. False: it
-   * is called again after a sync period. Never throws KernelError.
+   * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel, and again
+   * every sync period. Never throws KernelError.
    */
-  readonly tendNode: () => Promise<boolean>
+  readonly tendNode: () => Promise<void>
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
@@ -54,7 +54,7 @@ export class Synchronizer {
   #isInForce = false
   /** Numbers of events that wait for a run, of either family. */
   #pending = { services: 0, slices: 0 }
-  /** Earliest time of the next `tendNode`; Infinity: one is in progress, or the last one was enough. */
+  /** Earliest time of the next `tendNode`; Infinity: one is in progress. */
   #tendDueMs = -Infinity
   #tending: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
@@ -175,10 +175,10 @@ export class Synchronizer {
     return againInMs
   }
 
-  /** Tries again after a sync period if something is left. */
   async #tendNode(): Promise<void> {
     const { clock, mode, tendNode } = this.#options
-    if (!(await tendNode())) this.#tendDueMs = clock.now() + mode.syncPeriodMs
+    await tendNode()
+    this.#tendDueMs = clock.now() + mode.syncPeriodMs
   }
 
   async #followMode(): Promise<void> {

@@ -14,7 +14,8 @@ export {
   kubeletSigns,
   otherFlavour,
 } from './iptables-flavour.js'
-export { OtherFlavour } from './other-flavour.js'
+export { NftConflicts } from './nft-conflicts.js'
+export { openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 export { inOrder } from './in-order.js'
 export {

@@ -19,23 +19,28 @@ export interface OtherFlavourOptions {
   readonly inUse: XtFlavour
   readonly families: readonly IpFamily[]
   readonly log: Log
+  /** Gets the conflicts. */
+  readonly conflicts: StateReporter
+}
+
+/** The reports of `OtherFlavour` and `NftConflicts`. */
+export function openConflicts(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'Rules of other programs conflict with Viaduct',
+    recovery: 'Rules of other programs no longer conflict with Viaduct',
+  })
 }
 
 /** Looks for conflicts with the other flavour. Reports each once, and its end. */
 export class OtherFlavour {
   readonly #options: OtherFlavourOptions
   readonly #other: XtFlavour
-  readonly #reporter: StateReporter
 
   constructor(options: OtherFlavourOptions) {
     this.#options = options
     this.#other = otherFlavour(options.inUse)
-    this.#reporter = new StateReporter({
-      log: options.log,
-      level: 'warn',
-      problemLine: 'Rules of other programs conflict with Viaduct',
-      recovery: 'Rules of other programs no longer conflict with Viaduct',
-    })
   }
 
   /**
@@ -54,7 +59,7 @@ export class OtherFlavour {
     const answer = await orRefusal(question)
     if (answer instanceof KernelError)
       this.#options.log.debug('The other flavour of iptables cannot be read', { err: answer })
-    else this.#reporter.report(key, answer === undefined ? undefined : { text: answer })
+    else this.#options.conflicts.report(key, answer === undefined ? undefined : { text: answer })
   }
 
   /** In filter FORWARD, where Viaduct accepts connections to Services. Only of a table that exists. */
@@ -64,7 +69,7 @@ export class OtherFlavour {
     const barrier = await kernel.findBarrier({ family, table: 'filter', hook: 'FORWARD' }, this.#other)
     if (barrier === undefined) return undefined
     return (
-      `${familyName(family)} filter FORWARD in ${placeName(this.#other)} ${describeCause(barrier)}, ` +
+      `${familyName(family)} filter FORWARD in ${placeName(this.#other)} ${describeBarrier(barrier)}, ` +
       `also what Viaduct accepts in ${placeName(inUse)}; ${describeRemedy(family, this.#other)}`
     )
   }
@@ -77,7 +82,7 @@ export class OtherFlavour {
   }
 }
 
-function describeCause({ rule, isPolicy }: XtBarrier): string {
+export function describeBarrier({ rule, isPolicy }: XtBarrier): string {
   return isPolicy
     ? 'drops by its policy what no rule there accepts'
     : `drops or rejects by its rule ${rule + 1} what no earlier rule there accepts`

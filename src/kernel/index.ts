@@ -21,6 +21,8 @@ export { packFields, type NfField, type NfFieldValue } from './nftables/fields.j
 export type * from './look/kernel-look.js'
 export type * from './ipset/ipset.js'
 export type * from './xtables/xtables.js'
+export type { NfForwardBarrier } from './xtables/nft/barrier.js'
+export { baseChain } from './xtables/nft/base-chains.js'
 export { xtHooks, XtState } from './xtables/xtables.js'
 export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs/cursors.js'
 export { IpsetEntryCursor } from './ipset/cursor.js'

@@ -23,7 +23,7 @@ import { RealXtables } from './xtables/real-xtables.js'
 import { CallCounts, toKernelError } from './request-queue.js'
 import type { Routes } from './route/routes.js'
 import type { Sysctl } from './system/sysctl.js'
-import { findNftBarrier } from './xtables/nft/barrier.js'
+import { findForwardBarriers, findNftBarrier, type NfForwardBarrier } from './xtables/nft/barrier.js'
 import { NftXtables } from './xtables/nft/nft-xtables.js'
 import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables/xtables.js'
 
@@ -46,6 +46,8 @@ export interface Kernel {
    * chain. Throws KernelError. NB: a request for a legacy table that does not exist would create it.
    */
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
+  /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
+  forwardBarriers(): Promise<readonly NfForwardBarrier[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
@@ -125,6 +127,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       flavour === 'nft'
         ? await findNftBarrier(nftables, place)
         : await legacyTable(place.family, place.table).barrier(place.hook),
+    forwardBarriers: async () => await findForwardBarriers(nftables),
     activeTables: async (family, flavour = 'legacy') =>
       flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
     look: (families) => {

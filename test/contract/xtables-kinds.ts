@@ -48,8 +48,8 @@ const matches: readonly (readonly [text: string, rule: Omit<XtRule, 'target'>])[
     { comment: String.raw`shop/web:http said "ünder\way"` },
   ],
   [
-    '-p tcp -m tcp --dport 80 -m mark --mark 0x1/0x1 -m addrtype --dst-type LOCAL -m conntrack --ctstate NEW' +
-      ' -m statistic --mode random --probability 0.25000000000 -m comment --comment all',
+    '-p tcp -m comment --comment all -m tcp --dport 80 -m mark --mark 0x1/0x1 -m addrtype --dst-type LOCAL' +
+      ' -m conntrack --ctstate NEW -m statistic --mode random --probability 0.25000000000',
     {
       protocol: 'tcp',
       destinationPorts: [80, 80],
@@ -111,6 +111,11 @@ const targets: readonly (readonly [text: string, table: XtTableName, rule: XtRul
   ['-j DROP', 'filter', { target: { kind: 'drop' } }],
   ['-j RETURN', 'raw', { target: { kind: 'return' } }],
   ['-j VIADUCT-TARGET', 'nat', { target: { kind: 'jump', chain: 'VIADUCT-TARGET' } }],
+  [
+    '-m conntrack --ctstate NEW -m comment --comment portals -j VIADUCT-TARGET',
+    'nat',
+    { state: { bits: XtState.new }, comment: 'portals', target: { kind: 'jump', chain: 'VIADUCT-TARGET' } },
+  ],
   ['-g VIADUCT-TARGET', 'nat', { target: { kind: 'goto', chain: 'VIADUCT-TARGET' } }],
   ['-j MARK --set-xmark 0x4000/0x4000', 'nat', { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }],
   ['-j MARK --set-xmark 0x4000/0x0', 'mangle', { target: { kind: 'mark', value: 0x4000, mask: 0 } }],

@@ -3,7 +3,11 @@
 import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
-import { findNftBarrier } from '../../src/kernel/xtables/nft/barrier.js'
+import {
+  findForwardBarriers,
+  findNftBarrier,
+  type NfForwardBarrier,
+} from '../../src/kernel/xtables/nft/barrier.js'
 import type {
   XtBarrier,
   XtFlavour,
@@ -65,6 +69,7 @@ export interface ModelKernel {
   xtables(family: IpFamily, table: XtTableName, flavour?: 'legacy'): ModelXtables
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
+  forwardBarriers(): Promise<readonly NfForwardBarrier[]>
   look(families: readonly IpFamily[]): ModelKernelLook
   /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
@@ -137,6 +142,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       flavour === 'nft'
         ? await findNftBarrier(nftables, place)
         : await table(place.family, place.table).barrier(place.hook),
+    forwardBarriers: async () => await findForwardBarriers(nftables),
     time,
     look: (families) => {
       const key = families.join()

@@ -11,6 +11,7 @@ import type {
   NfChainState,
   NfCounterState,
   NfFailure,
+  NfForwardChain,
   NfOp,
   NfOutcome,
   NfRuleState,
@@ -22,7 +23,7 @@ import type {
   Nftables,
   NftWatch,
 } from '../../src/kernel/nftables/nftables.js'
-import { type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
+import { type ModelNfChain, type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
 import { type ModelRefusal, ModelNftTransaction } from './nft-transaction.js'
 
 export interface NftFaultPlan {
@@ -99,6 +100,15 @@ export class ModelNftables implements Nftables {
     const { chain } = scope
     if (chain !== undefined) return tables.flatMap(({ chains }) => chains.get(chain)?.rules ?? [])
     return tables.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))
+  }
+
+  async forwardChains(): Promise<readonly NfForwardChain[]> {
+    this.#enter('dump nf_tables chains')
+    return (['ipv4', 'ipv6'] as const).flatMap((family) =>
+      this.#tablesOf({ family }).flatMap(({ state, chains }) =>
+        state.flags?.includes('dormant') === true ? [] : [...chains.values()].flatMap(forwardChain),
+      ),
+    )
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
@@ -239,4 +249,13 @@ class ModelNftWatch implements NftWatch {
     this.#end()
     this.#wake?.()
   }
+}
+
+function forwardChain({
+  chain: { family, table, chain, hook },
+  rules,
+}: ModelNfChain): readonly NfForwardChain[] {
+  if (hook?.hook !== 'forward') return []
+  const { policy = 'accept' } = hook
+  return [{ family, table, chain, policy, rules: rules.map(({ expressions }) => expressions) }]
 }

@@ -80,6 +80,10 @@ export function tableAttributes({ table, flags = [], comment }: NfTable): TableA
   return { name: table, flags: flagsOf(flags, tableFlags), ...commentUserdata(comment) }
 }
 
+export function isDormant({ flags = 0 }: TableAttributes): boolean {
+  return (flags & tableFlags.dormant) !== 0
+}
+
 export function readTable(family: IpFamily, read: TableAttributes): NfTableState {
   const names: readonly NfTableFlag[] = ['dormant', 'owner', 'persist']
   const flags = names.filter((name) => ((read.flags ?? 0) & tableFlags[name]) !== 0)
@@ -120,7 +124,8 @@ export function readChain(family: IpFamily, read: ChainAttributes): NfChainState
   }
 }
 
-function readHook({ hook, policy, type }: ChainAttributes): NfHook | undefined {
+/** The hook of a base chain; undefined: the chain has none, or one of other families. */
+export function readHook({ hook, policy, type }: ChainAttributes): NfHook | undefined {
   const name = hook === undefined ? undefined : hookNames[hook.number]
   if (hook === undefined || name === undefined) return undefined
   return {

@@ -175,6 +175,17 @@ export interface NfCounterState extends NfCounterKey {
   readonly bytes: number
 }
 
+/** A base chain of hook forward, of any program. */
+export interface NfForwardChain {
+  /** inet: the chain sees packets of both families. */
+  readonly family: IpFamily | 'inet'
+  readonly table: string
+  readonly chain: string
+  readonly policy: 'accept' | 'drop'
+  /** In order. */
+  readonly rules: readonly (readonly NfExpression[])[]
+}
+
 /** `table` absent: all tables of the family. */
 export type NfScope = { readonly family: IpFamily; readonly table?: string }
 
@@ -188,6 +199,8 @@ export interface Nftables {
   chains(scope: NfScope): Promise<readonly NfChainState[]>
   /** In order. NB: for a whole table the kernel's time grows with the square of its size; for one chain it does not. */
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
+  /** The base chains of hook forward that packets enter, in all tables of `ip`, `ip6` and `inet`. Tables that are dormant have none. */
+  forwardChains(): Promise<readonly NfForwardChain[]>
   /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>

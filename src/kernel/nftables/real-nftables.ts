@@ -3,7 +3,7 @@ import type { Addon, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 import { EventWatch, Watches } from '../watches.js'
-import { readChain, readRule, readTable } from './attributes.js'
+import { isDormant, readChain, readHook, readRule, readTable } from './attributes.js'
 import { decodeChanges } from './changes.js'
 import type { Codec } from './codec.js'
 import { decodeOutcome } from './decode-outcome.js'
@@ -14,6 +14,7 @@ import type {
   NfApplyOptions,
   NfChainState,
   NfCounterState,
+  NfForwardChain,
   NfOutcome,
   NfRuleState,
   NfScope,
@@ -30,8 +31,12 @@ import { StreamReader, StreamWriter } from './stream.js'
 /** Listed in native/nftables/nft_tables.h. */
 const listed = { tables: 0, chains: 1, rules: 2, sets: 3, counters: 4 } as const
 
+/** NFPROTO_INET of linux/netfilter.h, beside the numbers of `IpFamily`. */
+const familyNumbers = { ...addressFamily, inet: 1 } as const
+type ListFamily = keyof typeof familyNumbers
+
 interface ListRequest {
-  readonly family: IpFamily
+  readonly family: ListFamily
   readonly table?: string
   readonly chain?: string
 }
@@ -69,9 +74,26 @@ export class RealNftables implements Nftables {
     return read.map((chain) => readChain(scope.family, chain))
   }
 
-  async rules(scope: ListRequest): Promise<readonly NfRuleState[]> {
+  async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
     const read = await this.#list('rules', ruleRecord, scope)
     return read.map((rule) => readRule(scope.family, rule))
+  }
+
+  async forwardChains(): Promise<readonly NfForwardChain[]> {
+    const found: NfForwardChain[] = []
+    for (const family of ['ipv4', 'ipv6', 'inet'] as const) {
+      const tables = await this.#list('tables', tableRecord, { family })
+      const dormant = new Set(tables.filter(isDormant).map(({ name }) => name))
+      for (const read of await this.#list('chains', chainRecord, { family })) {
+        const { table, name: chain } = read
+        const hook = readHook(read)
+        if (hook?.hook !== 'forward' || dormant.has(table)) continue
+        const rules = await this.#list('rules', ruleRecord, { family, table, chain })
+        const { policy = 'accept' } = hook
+        found.push({ family, table, chain, policy, rules: rules.map(({ expressions = [] }) => expressions) })
+      }
+    }
+    return found
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
@@ -133,10 +155,11 @@ export class RealNftables implements Nftables {
   ): Promise<readonly T[]> {
     const request = new StreamWriter()
     request.u32(listed[kind])
-    request.u32(addressFamily[family])
+    request.u32(familyNumbers[family])
     request.text(table)
     request.text(chain)
-    const answer = await this.#queue.run((socket) => socket.list(request.finish()), { family })
+    const subject = family === 'inet' ? {} : { family }
+    const answer = await this.#queue.run((socket) => socket.list(request.finish()), subject)
     const stream = new StreamReader(answer)
     const objects: T[] = []
     while (!stream.isAtEnd) objects.push(codec.read(stream))

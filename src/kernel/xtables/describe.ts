@@ -1,6 +1,6 @@
 // Rules of x_tables in the notation of iptables-save.
 import { formatEndpoint, type IpFamily } from '../../address.js'
-import { XtState, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
+import { hasLateComment, XtState, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
 
 /** In the order of iptables-save. */
 const stateNames = [
@@ -52,7 +52,7 @@ function quoted(text: string): string {
 }
 
 function* headerWords(rule: XtRule): Generator<string> {
-  const { source, destination, inInterface, outInterface, protocol, sourcePorts, destinationPorts } = rule
+  const { source, destination, inInterface, outInterface, protocol } = rule
   // iptables-save does not print a prefix of length 0.
   if (source !== undefined && (source.prefixLength > 0 || source.isInverted === true))
     yield `${not(source.isInverted)}-s ${source.address}/${source.prefixLength}`
@@ -61,6 +61,9 @@ function* headerWords(rule: XtRule): Generator<string> {
   if (inInterface !== undefined) yield `${not(inInterface.isInverted)}-i ${inInterface.name}`
   if (outInterface !== undefined) yield `${not(outInterface.isInverted)}-o ${outInterface.name}`
   if (protocol !== undefined) yield `-p ${protocol}`
+}
+
+function* portWords({ protocol, sourcePorts, destinationPorts }: XtRule): Generator<string> {
   if (sourcePorts !== undefined || destinationPorts !== undefined) yield `-m ${protocol}`
   if (sourcePorts !== undefined) yield `--sport ${portsText(sourcePorts)}`
   if (destinationPorts !== undefined) yield `--dport ${portsText(destinationPorts)}`
@@ -68,7 +71,11 @@ function* headerWords(rule: XtRule): Generator<string> {
 
 /** In the order of native/xtables/rule_encoder.cc: cheap matches first. */
 function* matchWords(rule: XtRule, family: IpFamily): Generator<string> {
-  const { mark, addressType, state, set, probability, recent, comment } = rule
+  const { mark, addressType, state, set, probability, recent } = rule
+  const comment = rule.comment === undefined ? [] : [`-m comment --comment ${quoted(rule.comment)}`]
+  const isLate = hasLateComment(rule.target)
+  if (!isLate) yield* comment
+  yield* portWords(rule)
   if (mark !== undefined) yield `-m mark ${not(mark.isInverted)}--mark ${markText(mark.value, mark.mask)}`
   if (addressType !== undefined) {
     const side = addressType.of === 'source' ? 'src' : 'dst'
@@ -89,7 +96,7 @@ function* matchWords(rule: XtRule, family: IpFamily): Generator<string> {
     const words = action === 'set' ? '--set' : check
     yield `-m recent ${words} --name ${recent.list} --mask ${wholeMask[family]} --rsource`
   }
-  if (comment !== undefined) yield `-m comment --comment ${quoted(comment)}`
+  if (isLate) yield* comment
 }
 
 function targetWords(target: XtTarget, family: IpFamily): string {

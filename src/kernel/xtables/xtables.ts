@@ -101,6 +101,14 @@ export interface XtRule {
   readonly target: XtTarget
 }
 
+/**
+ * Whether the comment is the last match of a rule. Else it is the first one. kubelet and kube-proxy order the matches so, and
+ * `iptables -C`, by which they look for their rules, compares the order.
+ */
+export function hasLateComment({ kind }: XtTarget): boolean {
+  return kind === 'jump' || kind === 'goto'
+}
+
 /** Operations. All operations of one batch become visible to packets at once. */
 export interface XtOps {
   /** The chain becomes Viaduct's, with exactly these rules. Unchanged rules keep their counters. At most 28 characters. */

@@ -23,7 +23,7 @@ export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
   const [, , families] = await inOrder([
     conntrack,
     requireNftCompat(kernel.nftables),
-    familiesWithNftables({ kernel, log }),
+    familiesWithNftables({ user: 'iptables mode in the flavour nft', kernel, log }),
   ])
   await serveLocalhostAtInit(options)
   return nftFlavour(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })

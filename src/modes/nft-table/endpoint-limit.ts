@@ -29,7 +29,7 @@ export class EndpointLimit {
 
   #problemOf(key: ServicePortKey, count: number): Problem {
     return {
-      text: `Service port ${key}: it has ${count} endpoints, and nftables mode uses the first ${maxEndpoints}`,
+      text: `Service port ${key}: it has ${count} endpoints, and Viaduct uses the first ${maxEndpoints}`,
       fields: { service: key, ipFamily: logFamily(this.#family) },
     }
   }

@@ -21,32 +21,40 @@ import { compileStructure } from './compile/structure.js'
 
 /** Nothing is made: the name only differs from the tables that exist. */
 const probeTable = 'viaduct-probe'
-/** Operation of the error that names a missing feature. */
-const probeOperation = 'probe nf_tables'
+/** The operation of an error that names a missing feature begins so, and ends with the mode that needs it. */
+const probeOperation = 'probe nf_tables for '
 
 const counts = new Set([1, 2])
 const everything: FrontendUse = { counts, shortCircuitCounts: counts, affinitySeconds: new Set([10_800]) }
 
+/** A mode that has a table in nf_tables, as advice names it. */
+export type NftTableUser = 'nftables mode' | 'iptables mode in the flavour nft'
+
 export interface ProbeOptions {
+  readonly user: NftTableUser
   readonly kernel: { readonly nftables: Nftables; readonly sysctl: Sysctl }
   readonly log: Log
 }
 
 /** The families whose tables the kernel can have. Throws KernelError without those of IPv4, as `probeFamily`. */
-export async function familiesWithNftables({ kernel, log }: ProbeOptions): Promise<readonly IpFamily[]> {
+export async function familiesWithNftables({
+  user,
+  kernel,
+  log,
+}: ProbeOptions): Promise<readonly IpFamily[]> {
   return await findFamilies({
     sysctl: kernel.sysctl,
     log,
-    find: async (family) => await probeFamily(kernel.nftables, family),
-    isLack: isWithoutFeature,
+    find: async (family) => await probeFamily(kernel.nftables, family, user),
+    isLack: (error) => userOf(error) !== undefined,
   })
 }
 
 /**
  * Sends the kernel all sets, chains and rules of the mode, with an element in each set. The kernel checks them and makes nothing, but
- * loads the modules that they need. Throws KernelError, which names the feature if the kernel lacks one (`isWithoutFeature`).
+ * loads the modules that they need. Throws KernelError, which names the feature if the kernel lacks one (`describeLack`).
  */
-export async function probeFamily(nftables: Nftables, family: IpFamily): Promise<void> {
+async function probeFamily(nftables: Nftables, family: IpFamily, user: NftTableUser): Promise<void> {
   const transaction = probeTransaction(family)
   const failures = await dryRun(nftables, transaction)
   const [first] = failures
@@ -57,7 +65,7 @@ export async function probeFamily(nftables: Nftables, family: IpFamily): Promise
   throw new KernelError({
     errno: error.errno,
     subsystem: 'nftables',
-    operation: probeOperation,
+    operation: `${probeOperation}${user}`,
     family,
     object: featureOf(transaction, { first: first.operation, refused }),
     ...(error.extack === undefined ? {} : { extack: error.extack }),
@@ -70,9 +78,17 @@ async function dryRun(nftables: Nftables, transaction: NfTransaction): Promise<r
   return outcome instanceof KernelError ? [{ error: outcome }] : outcome.failures
 }
 
-/** The kernel has no nf_tables, or lacks a feature that the mode needs. */
-export function isWithoutFeature(error: KernelError): boolean {
-  return error.subsystem === 'nftables' && error.operation === probeOperation
+/** One sentence if the kernel has no nf_tables, or lacks a feature that a mode needs. undefined: the error has another reason. */
+export function describeLack(error: KernelError): string | undefined {
+  const user = userOf(error)
+  if (user === undefined) return undefined
+  return `this kernel's nf_tables lacks what ${user} needs (${error.object}): load its module, or run a kernel that has it`
+}
+
+/** The mode that needs the missing feature. undefined: the error has another reason. */
+function userOf({ subsystem, operation }: KernelError): string | undefined {
+  const isOfProbe = subsystem === 'nftables' && operation.startsWith(probeOperation)
+  return isOfProbe ? operation.slice(probeOperation.length) : undefined
 }
 
 /** The process may not use nf_tables, or the socket is closed: the error says nothing about the kernel. */

@@ -11,7 +11,10 @@ const restFactor = 1
 /** Makes the kernel ready. Throws KernelError if its nf_tables lacks a feature, or if the process may not use it. */
 export async function openNftablesMode(options: OpenModeOptions): Promise<Mode> {
   const { kernel, log, conntrack } = options
-  const [, families] = await inOrder([conntrack, familiesWithNftables({ kernel, log })])
+  const [, families] = await inOrder([
+    conntrack,
+    familiesWithNftables({ user: 'nftables mode', kernel, log }),
+  ])
   return nftablesMode(options, families)
 }
 

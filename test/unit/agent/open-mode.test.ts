@@ -447,6 +447,14 @@ describe('the mode that runs', () => {
       words: /^this kernel's nf_tables lacks what nftables mode needs \(expression numgen\)/,
     },
     {
+      // Before, the sentence named nftables mode, which did not run.
+      name: 'iptables of the flavour nft alone without an expression',
+      kernel: () => kernelWithout('numgen'),
+      input: { mode: 'iptables', iptablesFlavour: 'nft', modeFallback: false },
+      words:
+        /^this kernel's nf_tables lacks what iptables mode in the flavour nft needs \(expression numgen\)/,
+    },
+    {
       name: 'a process without permission for nf_tables, without a fallback',
       kernel: () => {
         const kernel = kernelWithout()

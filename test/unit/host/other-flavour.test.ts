@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { OtherFlavour } from '../../../src/host/index.js'
+import { openConflicts, OtherFlavour } from '../../../src/host/index.js'
 import type { NfExpression, NfOp, XtFlavour, XtRule } from '../../../src/kernel/index.js'
 import { type ModelKernel, ModelNftables, openModelKernel } from '../../model/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -20,7 +20,13 @@ interface Lab {
 function lab(inUse: XtFlavour): Lab {
   const kernel = openModelKernel()
   const log = new MemoryLog()
-  const other = new OtherFlavour({ kernel, inUse, families: ['ipv4', 'ipv6'], log })
+  const other = new OtherFlavour({
+    kernel,
+    inUse,
+    families: ['ipv4', 'ipv6'],
+    log,
+    conflicts: openConflicts(log),
+  })
   const look = async (isClean = true): Promise<readonly string[]> => {
     const before = log.lines.length
     await other.look({ isClean })

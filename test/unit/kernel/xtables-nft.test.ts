@@ -65,6 +65,7 @@ const match = (name: string, revision: number, info: Uint8Array): NfExpression =
   revision,
   info,
 })
+const comment = match('comment', 0, matches.comment.encode({ comment: 'a' }))
 
 /** Rules as versions of iptables-nft write them, with target ACCEPT. undefined: not a rule that Viaduct writes. */
 const encodings: readonly (readonly [
@@ -123,12 +124,14 @@ const encodings: readonly (readonly [
   ],
   ['native mark of all bits (1.8.8)', 'ipv4', [meta('mark'), cmp('01000000', '!=')], '-m mark ! --mark 0x1'],
   ['interface of 16 bytes (nft)', 'ipv4', [meta('iifname'), cmp('65746830'.padEnd(32, '0'))], '-i eth0'],
+  ['a match before the address', 'ipv4', [comment, ...tcp], '-p tcp -m comment --comment a'],
   [
-    'a match before the address',
+    'a comment before a native mark (1.8.8)',
     'ipv4',
-    [match('comment', 0, matches.comment.encode({ comment: 'a' })), ...tcp],
-    '-p tcp -m comment --comment a',
+    [comment, meta('mark'), cmp('01000000')],
+    '-m comment --comment a -m mark --mark 0x1',
   ],
+  ['a comment after another match', 'ipv4', [meta('mark'), cmp('01000000'), comment], undefined],
   ['a mask with holes', 'ipv4', [payload('network', 16, 4), mask('ff00ff00'), cmp('0a000100')], undefined],
   [
     'bits outside of the mask',

@@ -4,9 +4,19 @@ import { readAddress, type IpFamily } from '../../../address.js'
 import type { Protocol } from '../../ipvs/ipvs.js'
 import { protocolNumber } from '../../ipvs/encode.js'
 import type { NfExpression, NfExpressionOf, NfVerdict } from '../../nftables/expressions.js'
-import type { XtRule, XtTarget } from '../xtables.js'
+import { hasLateComment, type XtRule, type XtTarget } from '../xtables.js'
 import { addressOffsets, prefixMask } from './encode.js'
 import { decodeMatch, decodeTarget, type DecodeContext, type XtRuleParts } from './decode-info.js'
+
+/** Parts of a rule that are no matches of x_tables. */
+const besideMatches: ReadonlySet<string> = new Set<keyof XtRule>([
+  'protocol',
+  'inInterface',
+  'outInterface',
+  'source',
+  'destination',
+  'target',
+])
 
 /** A field of the packet in a register. */
 interface Loaded {
@@ -14,7 +24,10 @@ interface Loaded {
   readonly mask?: Uint8Array
 }
 
-/** The rule; undefined: it is not one that Viaduct writes, in any encoding. The order of matches makes no difference. */
+/**
+ * The rule; undefined: it is not one that Viaduct writes, in any encoding. Of the order of the matches only the place of the comment
+ * counts (`hasLateComment`): `iptables -C` would not find a rule with its comment in another place.
+ */
 export function decodeXtRule(
   expressions: readonly NfExpression[],
   context: DecodeContext,
@@ -47,9 +60,13 @@ class RuleReader {
   finish(): XtRule | undefined {
     const { target, ...parts } = this.#parts
     const hasPorts = parts.sourcePorts !== undefined || parts.destinationPorts !== undefined
-    return target === undefined || (hasPorts && parts.protocol === undefined)
-      ? undefined
-      : { ...parts, target }
+    if (target === undefined || (hasPorts && parts.protocol === undefined)) return undefined
+    return this.#hasCommentInPlace(target) ? { ...parts, target } : undefined
+  }
+
+  #hasCommentInPlace(target: XtTarget): boolean {
+    const names = Object.keys(this.#parts).filter((name) => !besideMatches.has(name))
+    return !names.includes('comment') || names.at(hasLateComment(target) ? -1 : 0) === 'comment'
   }
 
   /** False: not an expression of a rule that Viaduct writes. */

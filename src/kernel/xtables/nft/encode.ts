@@ -5,7 +5,14 @@ import { protocolNumber } from '../../ipvs/encode.js'
 import type { NfExpression, NfVerdict } from '../../nftables/expressions.js'
 import type { NfRule } from '../../nftables/nftables.js'
 import { hostPrefixLength } from '../../records.js'
-import type { XtInterface, XtNetwork, XtRule, XtSet, XtTarget } from '../xtables.js'
+import {
+  hasLateComment,
+  type XtInterface,
+  type XtNetwork,
+  type XtRule,
+  type XtSet,
+  type XtTarget,
+} from '../xtables.js'
 import { type InfoLayout, matches, targets } from './info.js'
 
 /** Facts outside a rule that encoding needs. */
@@ -112,7 +119,10 @@ function flag(isSet: boolean | undefined): number {
 }
 
 function* matchesOf(rule: XtRule, { family, indexOf }: EncodeContext): Generator<NfExpression> {
-  const { mark, addressType, state, set, probability, recent, comment } = rule
+  const { mark, addressType, state, set, probability, recent } = rule
+  const comment = rule.comment === undefined ? [] : [match(matches.comment, { comment: rule.comment })]
+  const isLate = hasLateComment(rule.target)
+  if (!isLate) yield* comment
   if (rule.sourcePorts !== undefined || rule.destinationPorts !== undefined) yield portsOf(rule)
   if (mark !== undefined) yield match(matches.mark, { ...mark, isInverted: flag(mark.isInverted) })
   if (addressType !== undefined) {
@@ -133,7 +143,7 @@ function* matchesOf(rule: XtRule, { family, indexOf }: EncodeContext): Generator
     const bits = recentAction[action] | (seconds === undefined ? 0 : recentAction.reap)
     yield match(matches.recent, { list, action: bits, ...(seconds === undefined ? {} : { seconds }) })
   }
-  if (comment !== undefined) yield match(matches.comment, { comment })
+  if (isLate) yield* comment
 }
 
 function portsOf({ protocol, sourcePorts, destinationPorts }: XtRule): NfExpression {

@@ -26,7 +26,7 @@ describe('the description of a route in iptables mode', () => {
       '-A KUBE-SVC-CDGGSHYLG3RE2FKL -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.1.0.1:8080',
       '-A KUBE-SVC-CDGGSHYLG3RE2FKL -p tcp -j DNAT --to-destination 10.1.0.2:8080',
       '*filter',
-      '-A KUBE-NODEPORTS -p tcp -m tcp --dport 30100 -m comment --comment "default/web health check node port" -j ACCEPT',
+      '-A KUBE-NODEPORTS -p tcp -m comment --comment "default/web health check node port" -m tcp --dport 30100 -j ACCEPT',
     ])
   })
 

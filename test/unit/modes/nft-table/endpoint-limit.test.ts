@@ -26,7 +26,7 @@ it('a service port with too many endpoints is reported once, and its recovery; a
   limit.note(key, undefined)
   limit.note(key, decided(1))
   const text =
-    'Service port shop/web:http/TCP: it has 65536 endpoints, and nftables mode uses the first 65535'
+    'Service port shop/web:http/TCP: it has 65536 endpoints, and Viaduct uses the first 65535'
   assert.deepEqual(
     log.lines.map(({ level, message }) => `${level} ${message}`),
     [

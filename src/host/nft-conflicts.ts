@@ -1,0 +1,131 @@
+// Chains and tables of nf_tables that other programs have, and that keep packets from Viaduct's rules or drop what these accept.
+import type { IpFamily } from '../address.js'
+import { KernelError, orRefusal } from '../errors.js'
+import {
+  baseChain,
+  type Kernel,
+  type NfChainState,
+  type NfForwardBarrier,
+  type NfHook,
+  type XtFlavour,
+  xtHooks,
+  type XtTableName,
+} from '../kernel/index.js'
+import type { Log, StateReporter } from '../log.js'
+import { familyName } from './iptables-flavour.js'
+import { describeBarrier } from './other-flavour.js'
+
+export interface NftConflictsOptions {
+  readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers'>
+  /** The flavour of x_tables in which the mode has its rules; undefined: it has none. */
+  readonly inUse: XtFlavour | undefined
+  /** The tables of x_tables that the mode writes. */
+  readonly tables: readonly XtTableName[]
+  readonly families: readonly IpFamily[]
+  readonly log: Log
+  /** Gets the conflicts. */
+  readonly conflicts: StateReporter
+}
+
+const nftNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
+
+/** Looks for conflicts with objects of nf_tables. Reports each once, and its end. */
+export class NftConflicts {
+  readonly #options: NftConflictsOptions
+  /** Keys of the barriers that are reported. */
+  #barriers: readonly string[] = []
+
+  constructor(options: NftConflictsOptions) {
+    this.#options = options
+  }
+
+  /** Looks once. Never throws KernelError: what cannot be read keeps its state. */
+  async look(): Promise<void> {
+    const { inUse, families, log } = this.#options
+    const refusal = await orRefusal(async () => {
+      if (inUse === 'nft') for (const family of families) await this.#lookAtTables(family)
+      this.#reportBarriers(await this.#options.kernel.forwardBarriers())
+    })
+    if (refusal instanceof KernelError) log.debug('The tables of nf_tables cannot be read', { err: refusal })
+  }
+
+  async #lookAtTables(family: IpFamily): Promise<void> {
+    const { kernel, tables, conflicts } = this.#options
+    const states = await kernel.nftables.tables(family)
+    for (const table of tables) {
+      const state = states.find((each) => each.table === table)
+      const isDormant = state?.flags?.includes('dormant') === true
+      conflicts.report(`dormant ${family} ${table}`, isDormant ? dormancy(family, table) : undefined)
+      const chains = state === undefined ? [] : await kernel.nftables.chains({ family, table })
+      for (const hook of xtHooks[table]) {
+        const chain = chains.find((each) => each.chain === hook)
+        const wanted = baseChain(table, hook)
+        const isRight = chain === undefined || isSameHook(chain.hook, wanted)
+        conflicts.report(`chain ${family} ${table} ${hook}`, isRight ? undefined : wrongHook(chain, wanted))
+      }
+    }
+  }
+
+  /** Viaduct accepts connections to Services in FORWARD of the flavour in use. `OtherFlavour` reports that of the other one. */
+  #reportBarriers(barriers: readonly NfForwardBarrier[]): void {
+    const { inUse, families, conflicts } = this.#options
+    const concerned = barriers.filter(
+      ({ family, table }) =>
+        (family === 'inet' || families.includes(family)) &&
+        (inUse === undefined || family === 'inet' || table !== 'filter'),
+    )
+    const found = new Map(concerned.map((barrier) => [`forward ${placeOf(barrier)}`, barrier]))
+    for (const key of this.#barriers) if (!found.has(key)) conflicts.report(key, undefined)
+    for (const [key, barrier] of found) conflicts.report(key, forwardBarrier(barrier))
+    this.#barriers = [...found.keys()]
+  }
+}
+
+type Problem = Parameters<StateReporter['report']>[1]
+
+function dormancy(family: IpFamily, table: XtTableName): Problem {
+  return {
+    text:
+      `${familyName(family)} table ${table} of nf_tables is dormant, so that no packet enters Viaduct's chains in it; ` +
+      `"nft add table ${nftNames[family]} ${table}" wakes it`,
+  }
+}
+
+function isSameHook(found: NfHook | undefined, wanted: NfHook): boolean {
+  return found?.hook === wanted.hook && found.priority === wanted.priority && found.type === wanted.type
+}
+
+function wrongHook({ family, table, chain, hook }: NfChainState, wanted: NfHook): Problem {
+  const found = hook === undefined ? 'is no base chain' : `has ${describeHook(hook)}`
+  const place = `${nftNames[family]} ${table} ${chain}`
+  return {
+    text:
+      `${familyName(family)} ${table} ${chain} in nf_tables ${found} instead of ${describeHook(wanted)}, so that iptables may refuse ` +
+      `the table; delete the chain ("nft 'flush chain ${place}; delete chain ${place}'"), and Viaduct makes it again`,
+  }
+}
+
+function describeHook({ type, hook, priority }: NfHook): string {
+  return `type ${type}, hook ${hook}, priority ${priority}`
+}
+
+function placeOf({ family, table, chain }: NfForwardBarrier): string {
+  return `${nftNames[family]} ${table} ${chain}`
+}
+
+function forwardBarrier(barrier: NfForwardBarrier): Problem {
+  return {
+    text:
+      `chain ${barrier.chain} of table ${nftNames[barrier.family]} ${barrier.table} in nf_tables, at hook forward, ` +
+      `${describeBarrier(barrier)}, also what Viaduct accepts; accept the traffic of Services there ` +
+      `("${acceptingCommand(barrier)}")`,
+  }
+}
+
+/** A rule of nft would make iptables refuse its table. */
+function acceptingCommand(barrier: NfForwardBarrier): string {
+  const { family, table, chain } = barrier
+  if (family === 'inet' || table !== 'filter')
+    return `nft insert rule ${placeOf(barrier)} ct status dnat accept`
+  return `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-nft -I ${chain} -m conntrack --ctstate DNAT -j ACCEPT`
+}
