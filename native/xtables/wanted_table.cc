@@ -64,6 +64,7 @@ Status WantedTable::Change(const Batch& batch, RuleEncoder& encoder) {
     }
     const uint32_t number = Intern(name);
     WantedChain& chain = chains_[number];
+    if (!chain.is_new) new_.push_back(number);
     chain.is_new = true;
     if (static_cast<Op>(op.op) == Op::kSetChain) {
       chain.state = State::kWanted;
@@ -142,12 +143,12 @@ std::vector<Refusal> WantedTable::FindUnencodable(RuleEncoder& encoder) {
 }
 
 void WantedTable::Settle() {
+  for (const uint32_t number : std::exchange(new_, {})) chains_[number].is_new = false;
   for (const uint32_t number : std::exchange(unwanted_, {})) {
     if (chains_[number].state != State::kUnwanted) continue;
     chains_[number].state = State::kNamed;
     Release(number);
   }
-  for (WantedChain& chain : chains_) chain.is_new = false;
   for (WantedHook& hook : hooks_) {
     hook.is_new = false;
     for (const Segment& gone : std::exchange(hook.former, {})) Forget(gone);
