@@ -10,7 +10,13 @@ import {
 import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
-import { equalServicePorts, objectName, readServicePorts, servicePortKey } from './service-port.js'
+import {
+  equalServicePorts,
+  objectName,
+  readServicePorts,
+  servicePortKey,
+  servicePortName,
+} from './service-port.js'
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
@@ -76,6 +82,12 @@ export class Tracker {
   /** undefined: the service port does not exist. */
   servicePort(key: ServicePortKey): ServicePort | undefined {
     return this.#ports.get(key)
+  }
+
+  /** `namespace/name:port`, as kube-proxy writes it; undefined: the service port does not exist. */
+  portName(key: ServicePortKey): string | undefined {
+    const port = this.#ports.get(key)
+    return port && servicePortName(port)
   }
 
   /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */

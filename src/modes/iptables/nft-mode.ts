@@ -2,8 +2,7 @@
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findsInvalid, inOrder, requireNftCompat } from '../../host/index.js'
-import { familiesWithNftables, NftModeWatch, NftPipeline, QuietGap, quietGapMs } from '../nft-table/index.js'
-import { openWarnings } from '../shared/index.js'
+import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../nft-table/index.js'
 import { IptablesFixedRules } from './fixed-rules.js'
 import { tableSettings } from './node-settings.js'
 import { serveLocalhost, serveLocalhostAtInit } from './serve-localhost.js'
@@ -31,12 +30,10 @@ export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
 
 /** The mode on a kernel that is ready. */
 export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: KernelFacts): Mode {
-  const { config, kernel, log, clock } = options
-  const warnings = openWarnings(options)
+  const { config, kernel, clock } = options
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
   const quietGap = new QuietGap(clock)
-  const pipelines: NftPipeline[] = []
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+  const pipelines = openNftPipelines(options, (family) => {
     const bound = options.metrics[family]
     // The table is written in place of rules: a failure counts as one of kube-proxy's iptables-restore.
     const metrics = { ...bound, nftablesSyncFailures: bound.iptablesRestoreFailures }
@@ -48,30 +45,20 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
       tables: { nat: kernel.xtables(family, 'nat', 'nft'), filter: kernel.xtables(family, 'filter', 'nft') },
       serveLocalhost: async () => await serveLocalhost(options),
     })
-    const pipeline: NftPipeline = new NftPipeline({
-      ...options,
-      ...kernel,
+    return {
+      config,
       settingsOf: (state) => tableSettings(family, config, state),
-      family,
       syncPeriodMs,
-      warnings,
       metrics,
       fixedRules,
       quietGap,
-      listeners: options.openHealthChecks(family, isHealthy),
-      onApplied: (generation) => {
-        for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
-      },
-    })
-    pipelines.push(pipeline)
-    return pipeline
-  }
+    }
+  })
   return {
     name: 'iptables',
     flavour: 'nft',
     families,
-    openPipeline,
-    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    ...pipelines,
     syncPeriodMs,
     minSyncPeriodMs: Math.max(minSyncPeriodMs, quietGapMs),
     restFactor,

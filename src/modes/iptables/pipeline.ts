@@ -1,21 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { Conntrack, LinkEvent, Links, Routes } from '../../kernel/index.js'
+import type { LinkEvent } from '../../kernel/index.js'
 import { IptablesLedger } from './ledger.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
-import { type ServicePortKey, servicePortName } from '../../model/index.js'
+import type { PacketTotals } from '../../metrics/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
 import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
-import type { NodeChange, NodeFacts } from '../../node/index.js'
+import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   type FamilyHealth,
-  type HealthCheckListeners,
   Intake,
   KernelQuestions,
   Pass,
@@ -28,8 +24,14 @@ import {
   type ChainNames,
 } from '../../engine/index.js'
 import { ClusterSize } from './cluster-size.js'
-import type { Clock } from '../../clock.js'
-import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import {
+  AfterSync,
+  claimDirty,
+  FullSync,
+  NodeAddresses,
+  readAgainMs,
+  type RulePipelineOptions,
+} from '../shared/index.js'
 import { hasFormerOwner } from './former-owner.js'
 import { endPass } from './report.js'
 import { iptablesSettings } from './node-settings.js'
@@ -37,29 +39,13 @@ import { type IptablesXtables, IptablesTables } from './tables.js'
 import { PacketCounts } from './packet-counts.js'
 import { LookTimes } from './look-times.js'
 
-export interface IptablesPipelineOptions {
-  readonly family: IpFamily
-  readonly config: TrafficConfig
+/** Without a difference, full comparisons become less frequent than `syncPeriodMs` (`LookTimes`). */
+export interface IptablesPipelineOptions extends RulePipelineOptions {
   /** Packets that conntrack finds invalid are dropped: nf_conntrack_tcp_be_liberal was 0 or absent at the start. */
   readonly dropsInvalid: boolean
-  /** Time from a write to the next full comparison; without a difference they become less frequent (`LookTimes`). */
-  readonly syncPeriodMs: number
   readonly tables: IptablesXtables
-  readonly conntrack: Conntrack
-  readonly links: Links
-  readonly routes: Routes
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the objects that cannot be programmed now, of both families. */
-  readonly problems: StateReporter
-  /** Gets the requests of Services that the mode does not provide, of both families. */
-  readonly warnings: StateReporter
   /** Makes the kernel route packets from loopback addresses to endpoints (route_localnet). It reports its own problems. */
   readonly serveLocalhost: () => Promise<void>
-  readonly listeners: HealthCheckListeners
   readonly formerChains: ChainNames
 }
 
@@ -70,9 +56,6 @@ interface State {
 
 /** The look at the tables of a pass; `different`: it found that another program changed one; `none`: no look was due. */
 type Look = 'none' | 'cheap' | 'full' | 'different'
-
-/** Time until a kernel that could not be read is asked again. */
-const retryMs = 1000
 
 /**
  * The path of one family from events to the tables nat and filter. The first sync has no order of importance: a table is replaced
@@ -94,8 +77,6 @@ export class IptablesPipeline implements Pipeline {
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
-  /** The time to repeat `#settle`, which retries listeners and flows that failed. */
-  #settleDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
@@ -184,12 +165,12 @@ export class IptablesPipeline implements Pipeline {
     // may not be claimed in this one.
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
-    const { clock, metrics } = this.#options
+    const { metrics, syncPeriodMs } = this.#options
     const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
     const state = await this.#prepare(known)
     if (state === undefined) {
       backlog.waitOn()
-      return retryMs
+      return readAgainMs
     }
     const { ledger, tables } = state
     // Before any operation of this pass goes to the tables: a rule that is missing now was removed by another program.
@@ -219,7 +200,7 @@ export class IptablesPipeline implements Pipeline {
       this.#history.add(endPass(pass, { metrics, routes, isFull, written, sizes }))
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
-    } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
+    } else if (!tables.isBehind && this.#afterSync.isOlderThan(syncPeriodMs)) {
       await this.#settle(ledger)
     }
     if (tables.isBehind) backlog.waitOn()
@@ -249,11 +230,9 @@ export class IptablesPipeline implements Pipeline {
     await this.#addresses.read()
     if (this.#state === undefined) {
       const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(tables)) })
-      const portNameOf = (of: ServicePortKey): string | undefined => {
-        const port = this.#intake.tracker.servicePort(of)
-        return port && servicePortName(port)
-      }
-      this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+      const { tracker } = this.#intake
+      const options = { ...this.#options, ledger, portNameOf: tracker.portName.bind(tracker) }
+      this.#state = { ledger, tables: new IptablesTables(options) }
     }
     return this.#state
   }
@@ -320,8 +299,6 @@ export class IptablesPipeline implements Pipeline {
 
   /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
-    const { clock, syncPeriodMs } = this.#options
-    this.#settleDueMs = clock.now() + syncPeriodMs
     await this.#afterSync.run({
       conflicts: ledger.takeConflicts(),
       isComplete: this.#hasTakenOver,

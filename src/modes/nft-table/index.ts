@@ -12,7 +12,7 @@ export { compileStructure, type Structure, type StructureChain } from './compile
 export { describeDesired } from './describe.js'
 export type { FixedRules } from './fixed-rules.js'
 export type { NodeState } from './node-state.js'
-export { NftPipeline, type NftPipelineOptions } from './pipeline.js'
+export { openNftPipelines } from './open-pipelines.js'
 export { describeLack, familiesWithNftables } from './probes.js'
 export { QuietGap, quietGapMs } from './quiet-gap.js'
 export { type NftSizes, NftTables, type NftTablesOptions, type NftWriteOptions } from './tables/tables.js'

@@ -1,9 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpFamily } from '../../address.js'
-import type { Clock } from '../../clock.js'
 import {
   type FamilyHealth,
-  type HealthCheckListeners,
   Intake,
   KernelQuestions,
   Pass,
@@ -15,14 +12,20 @@ import {
   worldSize,
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
-import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Routes } from '../../kernel/index.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
-import { ServiceCidrs, servicePortName } from '../../model/index.js'
-import type { NodeChange, NodeFacts } from '../../node/index.js'
+import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
+import type { PacketTotals } from '../../metrics/index.js'
+import { ServiceCidrs } from '../../model/index.js'
+import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
-import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import {
+  AfterSync,
+  claimDirty,
+  FullSync,
+  NodeAddresses,
+  readAgainMs,
+  type RulePipelineOptions,
+} from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
@@ -35,27 +38,10 @@ import { Rival } from './rival.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
 
-export interface NftPipelineOptions {
-  readonly family: IpFamily
-  readonly config: TrafficConfig
+export interface NftPipelineOptions extends RulePipelineOptions {
   /** The settings of the table. `machine`: the machine's own addresses of this family. */
   readonly settingsOf: (facts: NodeState) => NftModeSettings
-  /** Time between two full comparisons. */
-  readonly syncPeriodMs: number
   readonly nftables: Nftables
-  readonly conntrack: Conntrack
-  readonly links: Links
-  readonly routes: Routes
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the objects that cannot be programmed now, of both families. */
-  readonly problems: StateReporter
-  /** Gets the requests of Services that the mode does not provide, of both families. */
-  readonly warnings: StateReporter
-  readonly listeners: HealthCheckListeners
   /** Gets the generation of each transaction, for the pipeline of the other family. */
   readonly onApplied: (generation: number) => void
   /** Rules outside of the table that the mode needs as well. Absent: none. */
@@ -75,9 +61,6 @@ interface Work {
   /** All objects are known for the first time: what a former owner left goes. */
   readonly isTakeover: boolean
 }
-
-/** Time until a kernel that could not be read is asked again. */
-const retryMs = 1000
 
 /** The path of one family from events to its table. */
 export class NftPipeline implements Pipeline, WatchedTable {
@@ -101,8 +84,6 @@ export class NftPipeline implements Pipeline, WatchedTable {
   #isInForce = false
   readonly #fullSync = new FullSync()
   #isStopping = false
-  /** The time to retry listeners and flows that failed. */
-  #settleDueMs = 0
   /** The run in progress has called `#write`. */
   #hasWritten = false
   /** Absent without fixed rules: those of the table count no packets. */
@@ -125,13 +106,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival(options)
-    this.#tables = new NftTables({
-      ...options,
-      portNameOf: (route) => {
-        const port = this.#intake.tracker.servicePort(route)
-        return port && servicePortName(port)
-      },
-    })
+    const { tracker } = this.#intake
+    this.#tables = new NftTables({ ...options, portNameOf: tracker.portName.bind(tracker) })
     const { fixedRules } = options
     if (fixedRules !== undefined) this.countPackets = async () => await fixedRules.countPackets()
   }
@@ -216,7 +192,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     // may not be claimed in this one.
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
-    const { clock, metrics, fixedRules } = this.#options
+    const { metrics, fixedRules, syncPeriodMs } = this.#options
     const tables = this.#tables
     const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
     // Before any write: an object that is missing now was removed by another program.
@@ -225,7 +201,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     // Immediately before the settings: an event during the look makes the last addresses invalid.
     if (!(await this.#readKernel(known))) {
       backlog.waitOn()
-      return retryMs
+      return readAgainMs
     }
     const areCidrsNew = this.#takeServiceCidrs()
     const isRenewed = this.#renewSettings() || areCidrsNew
@@ -240,7 +216,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const isWriteDue = tables.isWriteDue || fixedRules?.isWriteDue === true
     if (routes > 0 || isRenewed || isTakeover || isWriteDue) {
       await this.#write(pass, { look, routes, isRenewed, isTakeover })
-    } else if (!this.#isBehind && clock.now() >= this.#settleDueMs) await this.#settle()
+    } else if (!this.#isBehind && this.#afterSync.isOlderThan(syncPeriodMs)) await this.#settle()
     if (this.#isBehind) backlog.waitOn()
     else backlog.settle()
     return Math.min(
@@ -356,8 +332,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   /** The work that follows once everything is in the kernel. */
   async #settle(): Promise<void> {
-    const { clock, syncPeriodMs, fixedRules } = this.#options
-    this.#settleDueMs = clock.now() + syncPeriodMs
+    const { fixedRules } = this.#options
     await this.#afterSync.run({
       conflicts: [...this.#tables.takeConflicts(), ...(fixedRules?.takeConflicts() ?? [])],
       isComplete: this.#hasTakenOver,

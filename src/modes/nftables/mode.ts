@@ -1,8 +1,7 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { openWarnings } from '../shared/index.js'
-import { familiesWithNftables, NftModeWatch, NftPipeline } from '../nft-table/index.js'
+import { familiesWithNftables, openNftPipelines } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
 /** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
@@ -20,33 +19,17 @@ export async function openNftablesMode(options: OpenModeOptions): Promise<Mode> 
 
 /** The mode on a kernel that is ready. */
 export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]): Mode {
-  const { config, kernel, log, metrics } = options
-  const warnings = openWarnings(options)
+  const { config, metrics } = options
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
-  const pipelines: NftPipeline[] = []
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline: NftPipeline = new NftPipeline({
-      ...options,
-      ...kernel,
-      config: withoutLocalhost(config),
-      settingsOf: (facts) => nftSettings(family, config, facts),
-      family,
-      syncPeriodMs,
-      warnings,
-      metrics: metrics[family],
-      listeners: options.openHealthChecks(family, isHealthy),
-      onApplied: (generation) => {
-        for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
-      },
-    })
-    pipelines.push(pipeline)
-    return pipeline
-  }
   return {
     name: 'nftables',
     families,
-    openPipeline,
-    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    ...openNftPipelines(options, (family) => ({
+      config: withoutLocalhost(config),
+      settingsOf: (state) => nftSettings(family, config, state),
+      syncPeriodMs,
+      metrics: metrics[family],
+    })),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor,

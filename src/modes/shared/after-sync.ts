@@ -40,6 +40,7 @@ export class AfterSync {
   readonly #gaps = new LocalPolicyGaps()
   /** Changes that the cleaner of flows does not have yet. */
   #changes = new Map<ServicePortKey, Route | undefined>()
+  #lastRunMs = -Infinity
 
   constructor(options: AfterSyncOptions) {
     this.#options = options
@@ -58,8 +59,14 @@ export class AfterSync {
     this.#cleaner.recheck()
   }
 
+  /** The last run is so long ago. A run retries listeners and flows that failed. */
+  isOlderThan(ms: number): boolean {
+    return this.#options.clock.now() - this.#lastRunMs >= ms
+  }
+
   /** Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. */
   async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
+    this.#lastRunMs = this.#options.clock.now()
     const { family, config, metrics, node, tracker, warnings } = this.#options
     for (const conflict of conflicts) reportConflict(warnings, { family, ...conflict })
     for (const policy of ['internal', 'external'] as const)
