@@ -34,13 +34,17 @@ struct ChangeType {
   uint16_t name_attribute;  ///< 0: no name. The attribute of the table's name is 1 in all messages.
 };
 
-std::optional<ChangeType> TypeOfMessage(uint16_t message) {
-  switch (message) {
+std::optional<ChangeType> TypeOfMessage(const nlmsghdr& header) {
+  switch (header.nlmsg_type & 0xff) {
     case NFT_MSG_NEWTABLE:
     case NFT_MSG_DELTABLE:
     case kDestroyTable:
       return ChangeType{ChangeKind::kTable, 0};
-    case NFT_MSG_NEWCHAIN:
+    case NFT_MSG_NEWCHAIN: {
+      // The kernel repeats the flags of the request (nf_tables_chain_notify()).
+      const bool is_new = (header.nlmsg_flags & NLM_F_CREATE) != 0;
+      return ChangeType{is_new ? ChangeKind::kChain : ChangeKind::kChainUpdate, NFTA_CHAIN_NAME};
+    }
     case NFT_MSG_DELCHAIN:
     case kDestroyChain:
       return ChangeType{ChangeKind::kChain, NFTA_CHAIN_NAME};
@@ -133,7 +137,7 @@ void NftEvents::Read(const Message& message) {
     return;
   const auto attributes = message.payload.subspan(kHeaderSize);
   if ((type & 0xff) == NFT_MSG_NEWGEN) return ReadGeneration(attributes);
-  const auto change = TypeOfMessage(type & 0xff);
+  const auto change = TypeOfMessage(message.header);
   const uint8_t family = message.payload[0];
   if (!change || (family != AF_INET && family != AF_INET6)) return;
   changes_.emplace(change->kind, family, TextOf(attributes, 1),

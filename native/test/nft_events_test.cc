@@ -46,8 +46,8 @@ class NftEventsTest : public testing::Test {
     events.emplace(std::move(NftEvents::Open(own_port, kernel).value()));
     fd = kernel.last_socket();
   }
-  void Push(uint16_t message, const Bytes& payload) {
-    kernel.queue(fd).push_back({MakeMessage(TypeOf(message), 0, 0, payload)});
+  void Push(uint16_t message, const Bytes& payload, uint16_t flags = 0) {
+    kernel.queue(fd).push_back({MakeMessage(TypeOf(message), flags, 0, payload)});
   }
   Bytes Next() {
     auto next = events->Next(std::chrono::milliseconds(1));
@@ -86,6 +86,20 @@ TEST_F(NftEventsTest, DistinguishesKindsAndFamilies) {
     02 00 00 00
     02 00 00 00  0a 00 00 00  01 00 00 00  74 00 00 00  01 00 00 00  63 00 00 00   # rules, AF_INET6
     04 00 00 00  02 00 00 00  01 00 00 00  74 00 00 00  01 00 00 00  73 00 00 00
+  )"));
+}
+
+TEST_F(NftEventsTest, DistinguishesNewChainsFromUpdates) {
+  const Bytes chain = FromHex("02 00 00 05  06 00 01 00 74 00 00 00  06 00 03 00 63 00 00 00");
+  Push(NFT_MSG_NEWCHAIN, chain);
+  Push(NFT_MSG_NEWCHAIN, chain, NLM_F_CREATE);
+  Push(NFT_MSG_NEWGEN, kGeneration);
+  const Bytes next = Next();
+  ASSERT_GE(next.size(), 24U);
+  EXPECT_TRUE(HasBytes(std::span(next).subspan(20), R"(
+    02 00 00 00
+    01 00 00 00  02 00 00 00  01 00 00 00  74 00 00 00  01 00 00 00  63 00 00 00   # chain
+    06 00 00 00  02 00 00 00  01 00 00 00  74 00 00 00  01 00 00 00  63 00 00 00   # update of a chain
   )"));
 }
 

@@ -98,6 +98,28 @@ describe('iptables mode of the flavour nft on the kernel', { timeout: 120_000 },
     await keepsForeignRules()
   })
 
+  // Before, the agent saw a renamed chain only at the next change that named one of its chains.
+  it('makes a chain again that another program renames, and leaves the renamed one', async () => {
+    const whole = await save()
+    const jump = ['-m', 'comment', '--comment', 'kubernetes forwarding rules', '-j', 'OLD']
+    const renamed = [
+      { table: 'nat', chain: 'KUBE-MARK-MASQ', leftovers: [] },
+      { table: 'filter', chain: 'KUBE-FORWARD', leftovers: [['-D', 'FORWARD', ...jump]] },
+    ] as const
+    for (const { table, chain, leftovers } of renamed) {
+      const from = agent.lineCount
+      await lab.node.must('iptables-nft', '-t', table, '-E', chain, 'OLD')
+      await agent.line(
+        /"IPv4".*"Kernel state differs and is repaired"|"Kernel state differs and is repaired".*"IPv4"/u,
+        from,
+      )
+      await agent.line(/"Sync done".*"IPv4"|"IPv4".*"Sync done"/u, from)
+      for (const words of [...leftovers, ['-F', 'OLD'], ['-X', 'OLD']])
+        await lab.node.must('iptables-nft', '-t', table, ...words)
+      assert.deepEqual((await save()).toSorted(), whole.toSorted(), chain)
+    }
+  })
+
   it('leaves the rules of others after --cleanup', async () => {
     assert.equal((await agent.terminate()).code, 0)
     await lab.node.must(...agentCommand('--cleanup'))

@@ -124,6 +124,33 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.equal(await nft('-a list ruleset'), before)
     })
 
+    // Before, the kernel refused the whole transaction with EBUSY, and no chain went.
+    it('removes the other chains if an element of a map jumps to one, which stays empty', async () => {
+      const xtables = client.xtables(family, 'nat')
+      await xtables.apply([
+        set('KUBE-SVC-A', mark),
+        set('KUBE-SVC-B', mark),
+        hook('OUTPUT', to('KUBE-SVC-A')),
+      ])
+      const map = `${nftFamily} nat mine`
+      const element = `${map} '{ 80 : jump KUBE-SVC-A }'`
+      await nft(`add map ${map} '{ type inet_service : verdict; }'`)
+      await nft(`add element ${element}`)
+      const next = namespace.open().xtables(family, 'nat')
+      const ops = [set('KUBE-B', mark), hook('OUTPUT')]
+      const prune = ['KUBE-SVC-*']
+      const outcome = await next.apply(ops, { prune })
+      assert.deepEqual([outcome.isWritten, outcome.kept], [true, [{ chain: 'KUBE-SVC-A' }]])
+      const listed = await nft(`list table ${nftFamily} nat`)
+      assert.deepEqual(listed.match(/chain KUBE\S+/g), ['chain KUBE-SVC-A', 'chain KUBE-B'])
+      assert.match(listed, /chain KUBE-SVC-A \{\n\t\}/)
+      assert.deepEqual(await next.compare(), nothing)
+      assert.equal((await next.apply([])).isWritten, false)
+      await nft(`delete element ${element}`)
+      assert.deepEqual((await next.apply([])).kept, [])
+      assert.doesNotMatch(await nft(`list table ${nftFamily} nat`), /KUBE-SVC/)
+    })
+
     // ip6tables-nft 1.8.9 sets no counters, so nft sets them.
     it('rules that stay or move keep their counters', async () => {
       const table = `${nftFamily} nat`

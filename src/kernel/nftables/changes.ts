@@ -3,10 +3,14 @@ import { familyFromByte } from '../records.js'
 import { StreamReader } from './stream.js'
 
 /** In the order of ChangeKind in native/nftables/nft_events.h. */
-const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter'] as const
+const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter', 'chain-update'] as const
 
 /** One object that another writer created, changed or deleted. */
 export interface NftChangedObject {
+  /**
+   * chain-update: a chain that existed has another name, of which `name` is the new one, or other settings. Kernels before 5.15 report a
+   * new chain in the same way.
+   */
   readonly kind: (typeof changeKinds)[number]
   readonly family: IpFamily
   readonly table: string

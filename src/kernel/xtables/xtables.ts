@@ -150,8 +150,8 @@ export interface XtOutcome {
 /** A chain of Viaduct or of a former owner that should be removed while a chain of another program jumps to it. */
 export interface XtKeptChain {
   readonly chain: string
-  /** The chain that jumps to it. */
-  readonly by: string
+  /** The chain that jumps to it. Absent: an element of a map of nf_tables jumps to it. */
+  readonly by?: string
 }
 
 /** A rule that the kernel refuses. */

@@ -169,7 +169,9 @@ export class IptablesFixedRules implements FixedRules {
     if (change.kind === 'overrun') return true
     return change.objects.some(({ family, table, kind, name }) => {
       if (family !== this.#options.family || (table !== 'nat' && table !== 'filter')) return false
-      return kind === 'table' || name.startsWith('KUBE-') || xtHooks[table].some((hook) => hook === name)
+      // An update may be a chain of ours with another name, of which the event has only the new one.
+      if (kind === 'table' || kind === 'chain-update') return true
+      return name.startsWith('KUBE-') || xtHooks[table].some((hook) => hook === name)
     })
   }
 }

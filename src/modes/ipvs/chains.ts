@@ -210,9 +210,11 @@ const places: ReadonlySet<string> = new Set([
 /** Whether a change of nf_tables by another program may concern our rules of the family. */
 export function mayChangeRules(change: NftChange, family: IpFamily): boolean {
   if (change.kind === 'overrun') return true
-  return change.objects.some(
-    (object) => object.family === family && places.has(placeOf(object.table, object.name)),
-  )
+  return change.objects.some(({ kind, family: of, table, name }) => {
+    // An update may be a chain of ours with another name, of which the event has only the new one.
+    const mayBeRenamed = kind === 'chain-update' && places.has(placeOf(table, ''))
+    return of === family && (mayBeRenamed || places.has(placeOf(table, name)))
+  })
 }
 
 function placeOf(table: string, chain: string): string {

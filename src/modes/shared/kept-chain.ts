@@ -6,5 +6,6 @@ export function describeKept(
   { family, table }: Pick<Xtables, 'family' | 'table'>,
   { chain, by }: XtKeptChain,
 ): string {
-  return `${logFamily(family)} table ${table}: chain ${chain} stays, empty, as chain ${by} jumps to it`
+  const holder = by === undefined ? 'an element of a map' : `chain ${by}`
+  return `${logFamily(family)} table ${table}: chain ${chain} stays, empty, as ${holder} jumps to it`
 }

@@ -24,6 +24,8 @@ function isMatch(pattern: string, name: string): boolean {
 export class DesiredTable {
   readonly chains = new Map<string, readonly XtRule[]>()
   readonly hooks = new Map<XtHook, DesiredHook>()
+  /** Chains that the kernel did not delete: an element of a map of another program jumps to them. */
+  readonly held = new Set<string>()
   readonly #hookNames: readonly XtHook[]
   readonly #removed = new Set<string>()
   /** Chains and hooks that an operation has named since `settle`. */

@@ -42,7 +42,11 @@ export async function readTable(
     if (fate === 'goes' || (fate === 'if-unused' && (await read(chain)).length === 0)) gone.add(chain)
     else foreign.push(chain)
   }
-  const kept = gone.size === 0 ? [] : await findJumps(foreign, gone, read)
+  const targets = gone.size === 0 ? [] : await findJumps(foreign, gone, read)
+  const held = [...desired.held].filter(
+    (name) => gone.has(name) && !targets.some(({ chain }) => chain === name),
+  )
+  const kept = [...targets, ...held.map((chain) => ({ chain }))]
   for (const { chain } of kept) gone.delete(chain)
   const emptied = kept.filter(({ chain }) => !shared.has(chain))
   for (const { chain } of emptied) await read(chain)

@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../../address.js'
 import { KernelError } from '../../../errors.js'
 import type { Ipset } from '../../ipset/ipset.js'
-import type { NfFailure, Nftables } from '../../nftables/nftables.js'
+import type { NfFailure, Nftables, NfTransaction } from '../../nftables/nftables.js'
 import { closedError } from '../../request-queue.js'
 import { describeXtTable } from '../describe.js'
 import { encodeXtBatch, type XtPlace } from '../encode.js'
@@ -78,6 +78,7 @@ export class NftXtables implements Xtables {
     return this.#inTurn(async () => {
       this.#desired.record(ops)
       this.#desired.prune(prune)
+      this.#desired.held.clear()
       const sets = await this.#findSets()
       const [absent] = this.#withoutSet(sets)
       if (absent !== undefined) throw absent.error
@@ -191,6 +192,7 @@ export class NftXtables implements Xtables {
     if (isWritten) {
       const { state, failures } = await this.#nftables.apply(transaction, { generation })
       if (failures.some(({ error }) => error.code === 'ERESTART')) return undefined
+      if (this.#holds(transaction, failures)) return undefined
       if (state !== 'applied') throw this.#failureOf(plan, failures)
     }
     this.#desired.settle(kept)
@@ -198,6 +200,16 @@ export class NftXtables implements Xtables {
     this.#isApplied = true
     this.#seen = isWritten ? generation + 1 : generation
     return { isWritten, entries: 0, bytes: 0, repeats, lockWaitMs: 0, kept }
+  }
+
+  /** Notes the chains that cannot be deleted, since an element of a map jumps to them. True: the transaction failed for nothing else. */
+  #holds(transaction: NfTransaction, failures: readonly NfFailure[]): boolean {
+    const held = failures.flatMap(({ operation: index = -1, error }) => {
+      const op = transaction[index]
+      return op?.op === 'delete-chain' && error.code === 'EBUSY' ? [op.chain.chain] : []
+    })
+    for (const chain of held) this.#desired.held.add(chain)
+    return held.length > 0 && held.length === failures.length
   }
 
   async #isStill(generation: number): Promise<boolean> {

@@ -45,8 +45,9 @@ export class Suspects {
         if (family !== this.#table.family || table !== this.#table.table) continue
         isOurs = true
         if (kind === 'table') this.suspectAll()
-        if (kind === 'chain' || kind === 'set') this.#hasObjects = true
-        if (kind === 'chain' || kind === 'rules') this.#chains.add(name)
+        const isChain = kind === 'chain' || kind === 'chain-update'
+        if (isChain || kind === 'set') this.#hasObjects = true
+        if (isChain || kind === 'rules') this.#chains.add(name)
         if (kind === 'set' || kind === 'elements') this.#sets.add(name)
       }
       this.noteGeneration(change.generation)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { describeXtRule } from '../../../../src/kernel/index.js'
+import { describeXtRule, type NftChangedObject } from '../../../../src/kernel/index.js'
+import { mayChangeRules } from '../../../../src/modes/ipvs/chains.js'
 import { compileChains, type IpvsChainSettings } from '../../../../src/modes/ipvs/index.js'
 import { cidr } from '../../../support/routes.js'
 
@@ -123,4 +124,26 @@ describe('the fixed chains', () => {
       [],
     )
   })
+})
+
+describe('a change of nf_tables by another program', () => {
+  const cases: readonly (readonly [name: string, object: Partial<NftChangedObject>, concerns: boolean])[] = [
+    ['of the rules of one of our chains', { kind: 'rules', name: 'KUBE-SERVICES' }, true],
+    ['of a hook with our rules', { kind: 'rules', name: 'PREROUTING' }, true],
+    ['that makes a chain of its own', { kind: 'chain', name: 'CNI-DN-1' }, false],
+    ['that gives a chain another name, perhaps one of ours', { kind: 'chain-update', name: 'OLD' }, true],
+    [
+      'that gives a chain of its own table another name',
+      { kind: 'chain-update', table: 'mine', name: 'OLD' },
+      false,
+    ],
+    ['of the other family', { kind: 'rules', family: 'ipv6', name: 'KUBE-SERVICES' }, false],
+  ]
+  for (const [name, object, concerns] of cases) {
+    it(`${concerns ? 'may concern our rules' : 'does not concern our rules'}: ${name}`, () => {
+      const objects = [{ kind: 'rules', family: 'ipv4', table: 'nat', name: '', ...object } as const]
+      const change = { kind: 'transaction', generation: 7, pid: 42, program: 'nft', objects } as const
+      assert.equal(mayChangeRules(change, 'ipv4'), concerns)
+    })
+  }
 })
