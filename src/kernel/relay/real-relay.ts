@@ -110,12 +110,12 @@ export class RealRelay implements Relay {
 
   /** Waits for the next look, or for close(). Does not keep the process alive. */
   async #pause(): Promise<void> {
-    let cancel: () => void = () => {}
+    let cancel: (() => void) | undefined
     await new Promise<void>((resolve) => {
       this.#wake = resolve
       cancel = this.#clock.every(strainPeriodMs, resolve)
     })
-    cancel()
+    cancel?.()
   }
 
   async close(): Promise<void> {
