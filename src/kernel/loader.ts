@@ -85,6 +85,8 @@ const exportNames = {
   KernelLook: true,
   LookWatch: true,
   XtablesTable: true,
+  PortHolder: true,
+  ListenerSocket: true,
   notifyServiceManager: true,
   layout: true,
   nftGrammar: true,

@@ -6,6 +6,8 @@ import { describeXtTable } from './xtables/describe.js'
 import type { Ipset } from './ipset/ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
+import type { Ports } from './ports/ports.js'
+import { noPortStore, type PortStore, RealPorts } from './ports/real-ports.js'
 import type { Links } from './route/links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nftables/nft-chains.js'
@@ -37,6 +39,7 @@ export interface Kernel {
   readonly ipset: Ipset
   readonly nftChains: NftChains
   readonly nftables: Nftables
+  readonly ports: Ports
   /** The table of a family. Its desired content lives as long as the kernel is open. Default: the legacy table. */
   xtables(family: IpFamily, table: XtTableName, flavour?: XtFlavour): Xtables
   /** The tables that exist in a flavour, by default legacy. Opening another legacy table would create it. Throws KernelError. */
@@ -65,6 +68,8 @@ export interface KernelOptions {
   readonly sysctlRoot?: string
   /** Default `lookPace`. */
   readonly lookPace?: LookPace
+  /** Default: no service manager. */
+  readonly portStore?: PortStore
 }
 
 /**
@@ -90,6 +95,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipset = new RealIpset(addon, calls)
   const nftChains = new RealNftChains(addon, calls)
   const nftables = new RealNftables(addon, calls)
+  const ports = new RealPorts(addon, options.portStore ?? noPortStore, calls)
   const xtables = new Map<string, RealXtables>()
   let isHurried = false
   const legacyTable = (family: IpFamily, table: XtTableName): RealXtables => {
@@ -117,6 +123,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     ipset,
     nftChains,
     nftables,
+    ports,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     xtables: (family, table, flavour = 'legacy') =>
@@ -147,7 +154,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, ports, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

@@ -4,6 +4,7 @@ import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
 import { findNftBarrier } from '../../src/kernel/xtables/nft/barrier.js'
+import type { PortPlace } from '../../src/kernel/ports/ports.js'
 import type {
   XtBarrier,
   XtFlavour,
@@ -20,6 +21,7 @@ import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
 import { ModelNftNamespace } from './nft-objects.js'
 import { ModelNftables } from './nftables.js'
+import { ModelPorts, type ModelProgram } from './ports.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
 import { ModelXtNamespace, type ModelXtTable, type XtChains } from './xtables-table.js'
@@ -33,6 +35,8 @@ export type {
   ModelIpvs,
   ModelLinks,
   ModelNftChains,
+  ModelPorts,
+  ModelProgram,
   ModelRoutes,
   ModelSysctl,
 }
@@ -48,6 +52,8 @@ export interface ModelKernelOptions {
   readonly xtNamespace?: ModelXtNamespace
   /** As xtNamespace. */
   readonly nftNamespace?: ModelNftNamespace
+  /** Held ports that an earlier agent stored. Default: none. */
+  readonly storedPorts?: readonly PortPlace[]
 }
 
 export interface ModelKernel {
@@ -59,6 +65,7 @@ export interface ModelKernel {
   readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
+  readonly ports: ModelPorts
   readonly xtNamespace: ModelXtNamespace
   /** One client for each family and table. Flavour nft: the agent's own class, on the model of nf_tables. */
   xtables(family: IpFamily, table: XtTableName, flavour: XtFlavour): Xtables
@@ -100,6 +107,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftNamespace = options.nftNamespace ?? new ModelNftNamespace()
   const nftChains = new ModelNftChains(nftNamespace)
   const nftables = new ModelNftables(nftNamespace)
+  const ports = new ModelPorts(network, options.storedPorts)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
   const nftXtables = new Map<string, NftXtables>()
@@ -129,6 +137,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     ipset,
     nftChains,
     nftables,
+    ports,
     xtNamespace,
     xtables: table,
     activeTables: async (family, flavour = 'legacy') =>
@@ -147,7 +156,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, ports, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }
