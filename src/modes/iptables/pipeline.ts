@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { Conntrack, LinkEvent, Links, Routes } from '../../kernel/index.js'
+import type { EventRecorder } from '../../event.js'
+import type { Conntrack, LinkEvent, Links, Ports, Routes } from '../../kernel/index.js'
 import { IptablesLedger } from './ledger.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
@@ -48,6 +49,8 @@ export interface IptablesPipelineOptions {
   readonly conntrack: Conntrack
   readonly links: Links
   readonly routes: Routes
+  readonly ports: Ports
+  readonly events: EventRecorder
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock

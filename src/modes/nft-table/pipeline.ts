@@ -15,7 +15,8 @@ import {
   worldSize,
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
-import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Routes } from '../../kernel/index.js'
+import type { EventRecorder } from '../../event.js'
+import type { Conntrack, LinkEvent, Links, NftChange, Nftables, Ports, Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { ServiceCidrs, servicePortName } from '../../model/index.js'
@@ -46,6 +47,8 @@ export interface NftPipelineOptions {
   readonly conntrack: Conntrack
   readonly links: Links
   readonly routes: Routes
+  readonly ports: Ports
+  readonly events: EventRecorder
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
