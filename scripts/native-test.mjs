@@ -13,6 +13,7 @@ const fuzzers = [
   'ipset_message',
   'ipvs_message',
   'ipvs_option',
+  'listener_message',
   'message',
   'nft_message',
   'nft_object',
@@ -21,7 +22,7 @@ const fuzzers = [
   'xtables_image',
 ]
 /** Tests that run in their own network namespaces. */
-const kernelTests = ['route_kernel_test', 'xtables_kernel_test']
+const kernelTests = ['ports_kernel_test', 'route_kernel_test', 'xtables_kernel_test']
 
 async function test() {
   if (process.getuid() !== 0)

@@ -5,7 +5,7 @@ import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
-import { followLogSignals, prepareV8, ServiceManager } from './process/index.js'
+import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } from './process/index.js'
 
 async function main(): Promise<number> {
   prepareV8(systemClock)
@@ -27,7 +27,10 @@ async function main(): Promise<number> {
   followLogSignals(log)
   if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts })
   for (const warning of inputWarnings(config)) log.warn(warning)
-  const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
+  const { VIADUCT_ADDON: addonPath, NOTIFY_SOCKET: managerSocket } = process.env
+  const inherited = inheritedPortSockets(process.env, process.pid)
+  const portStore = { socket: managerSocket === '' ? undefined : managerSocket, inherited }
+  const kernel = openKernel({ addonPath, portStore })
   const manager = new ServiceManager({
     environment: process.env,
     pid: process.pid,

@@ -52,7 +52,7 @@ export function errnoName(errno: number): ErrnoName {
 export interface KernelErrorFields {
   readonly errno: number
   readonly subsystem:
-    'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'ipset' | 'relay' | 'addon'
+    'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'ipset' | 'ports' | 'relay' | 'addon'
   readonly operation: string
   readonly family?: 'ipv4' | 'ipv6' | 'none'
   readonly object?: string

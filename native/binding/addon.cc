@@ -7,10 +7,12 @@
 #include "binding/ipvs_socket_wrap.h"
 #include "binding/kernel_look_wrap.h"
 #include "binding/layout.h"
+#include "binding/listener_socket_wrap.h"
 #include "binding/look_watch_wrap.h"
 #include "binding/nft_events_wrap.h"
 #include "binding/nft_socket_wrap.h"
 #include "binding/nft_tables_wrap.h"
+#include "binding/port_holder_wrap.h"
 #include "binding/relay_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
@@ -55,6 +57,8 @@ class Addon : public Napi::Addon<Addon> {
          InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
          InstanceValue("Relay", RelayWrap::Define(env), napi_enumerable),
          InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
+         InstanceValue("PortHolder", PortHolderWrap::Define(env), napi_enumerable),
+         InstanceValue("ListenerSocket", ListenerSocketWrap::Define(env), napi_enumerable),
          InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
          InstanceValue("layout", MakeLayout(env), napi_enumerable),
          InstanceValue("nftGrammar", Napi::String::New(env, nftables::DescribeGrammar()), napi_enumerable)});

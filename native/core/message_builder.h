@@ -65,7 +65,7 @@ class MessageBuilder {
   void EndNest(size_t start);
 
   std::span<uint8_t> buffer_;
-  alignas(8) uint8_t discarded_header_[16] = {};  ///< target of the caller's family header after an overflow
+  alignas(8) uint8_t discarded_header_[64] = {};  ///< target of the caller's family header after an overflow
   size_t used_ = 0;                               ///< end of the written bytes, the open message included
   size_t sealed_ = 0;                             ///< end of the last finished message
   bool overflow_ = false;

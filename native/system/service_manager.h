@@ -11,4 +11,8 @@ namespace viaduct::system {
 /// full.
 Status NotifyServiceManager(std::string_view socket, std::string_view state);
 
+/// The same with a descriptor, of which the service manager gets a copy. Waits up to a second while the
+/// socket is full. `fd` -1: none.
+Status SendToServiceManager(std::string_view socket, std::string_view state, int fd);
+
 }  // namespace viaduct::system

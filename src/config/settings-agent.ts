@@ -102,6 +102,11 @@ const iptablesFlavour = viaductSetting('iptablesFlavour', t.text, 'auto', {
   resolve: oneOf<IptablesFlavour>('auto', 'nft', 'legacy'),
 })
 
+const nodePortHolding = viaductSetting('nodePortHolding', t.boolean, false, {
+  flag: 'hold-node-ports',
+  help: 'bind each node port, and the ports of external IPs that this machine has, so that no other program gets them',
+})
+
 const client = [
   setting('client.clientConnection.kubeconfig', t.text, '', {
     field: 'clientConnection.kubeconfig',
@@ -340,6 +345,7 @@ export const agentSettings = [
   modeFallback,
   iptablesFlavour,
   vipBinding,
+  nodePortHolding,
   setting(
     'featureGates',
     t.switches,

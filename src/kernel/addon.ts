@@ -215,6 +215,21 @@ export interface RawRelay {
   close(): Promise<void>
 }
 
+/** Holds ports until its end. */
+export interface RawPortHolder {
+  /** PortRecords. `storeErrno`: why the service manager lacks the last changes; 0: it has them, or there is none. */
+  apply(ports: Uint8Array): Promise<RawOutcome & { readonly storeErrno: number }>
+  /** PortRecords. */
+  list(): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
+export interface RawListenerSocket {
+  /** `ports`: PortRecords, of which only protocol and port count. ListenerRecords of the sockets on these ports. */
+  find(family: RawFamily, ports: Uint8Array): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
 /** Constructors open their sockets in the network namespace of the calling thread, and throw RawError. */
 export interface Addon {
   readonly IpvsSocket: new () => RawIpvsSocket
@@ -237,6 +252,9 @@ export interface Addon {
   /** Starts its threads. */
   readonly Relay: new () => RawRelay
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
+  /** InheritedRecords, and the value of NOTIFY_SOCKET if a service manager stores held ports. Opens nothing. */
+  readonly PortHolder: new (inherited: Uint8Array, storeSocket?: string) => RawPortHolder
+  readonly ListenerSocket: new () => RawListenerSocket
   /** Sends lines such as `READY=1` to the socket (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void
   /** Sizes, offsets and numbers of the records. */

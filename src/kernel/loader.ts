@@ -86,6 +86,8 @@ const exportNames = {
   LookWatch: true,
   Relay: true,
   XtablesTable: true,
+  PortHolder: true,
+  ListenerSocket: true,
   notifyServiceManager: true,
   layout: true,
   nftGrammar: true,

@@ -7,6 +7,8 @@ import { describeXtTable } from './xtables/describe.js'
 import type { Ipset } from './ipset/ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
+import type { Ports } from './ports/ports.js'
+import { noPortStore, type PortStore, RealPorts } from './ports/real-ports.js'
 import type { Links } from './route/links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nftables/nft-chains.js'
@@ -40,6 +42,7 @@ export interface Kernel {
   readonly ipset: Ipset
   readonly nftChains: NftChains
   readonly nftables: Nftables
+  readonly ports: Ports
   /** Its threads start with the first call. */
   readonly relay: Relay
   /** The table of a family. Its desired content lives as long as the kernel is open. Default: the legacy table. */
@@ -72,6 +75,8 @@ export interface KernelOptions {
   readonly sysctlRoot?: string
   /** Default `lookPace`. */
   readonly lookPace?: LookPace
+  /** Default: no service manager. */
+  readonly portStore?: PortStore
 }
 
 /**
@@ -97,6 +102,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipset = new RealIpset(addon, calls)
   const nftChains = new RealNftChains(addon, calls)
   const nftables = new RealNftables(addon, calls)
+  const ports = new RealPorts(addon, options.portStore ?? noPortStore, calls)
   const relay = new RealRelay(addon, calls, systemClock)
   const xtables = new Map<string, RealXtables>()
   let isHurried = false
@@ -125,6 +131,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     ipset,
     nftChains,
     nftables,
+    ports,
     relay,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
@@ -157,7 +164,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, relay, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, ports, relay, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

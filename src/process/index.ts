@@ -5,6 +5,7 @@
 // Read next: signals.ts; service-manager.ts; v8-options.ts.
 export { endInOrder } from './end.js'
 export { FirstEnd } from './first-end.js'
+export { inheritedPortSockets } from './inherited-sockets.js'
 export { setOomScore, type OomScoreOptions } from './oom-score.js'
 export { releaseMemory } from './release-memory.js'
 export { ServiceManager } from './service-manager.js'

@@ -13,6 +13,8 @@ import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { nftablesContract } from './nftables.contract.js'
+import { portsContract, type PortsSubject } from './ports.contract.js'
+import { takePort } from '../support/port-taker.js'
 import { openRealRelay } from './relay-subjects.js'
 import { relayContract } from './relay.contract.js'
 import { routesContract } from './routes.contract.js'
@@ -43,6 +45,19 @@ function realConntrack(): ConntrackSubject {
 }
 
 conntrackContract('kernel', realConntrack, nameFlow)
+
+function realPorts(): PortsSubject {
+  const { ports } = openRealKernel()
+  return {
+    ports,
+    take: async (taken) => {
+      const taker = await takePort(taken)
+      return taker && (async () => await taker.kill())
+    },
+  }
+}
+
+portsContract('kernel', realPorts)
 
 function realNftChains(): NftChainsSubject {
   const kernel = openRealKernel()

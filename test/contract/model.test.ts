@@ -11,6 +11,7 @@ import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { nftablesContract, type NftablesSubject } from './nftables.contract.js'
+import { portsContract, type PortsSubject } from './ports.contract.js'
 import { openModelRelay } from './relay-subjects.js'
 import { relayContract } from './relay.contract.js'
 import { routesContract } from './routes.contract.js'
@@ -41,6 +42,21 @@ function modelConntrack(): ConntrackSubject {
 }
 
 conntrackContract('model', modelConntrack, nameFlow)
+
+function modelPorts(): PortsSubject {
+  const { ports } = openModelKernel()
+  return {
+    ports,
+    take: async (taken) => {
+      if (!ports.take({ ...taken, uid: 0, process: { pid: 7, name: 'python3' } })) return undefined
+      return async () => {
+        ports.programs = []
+      }
+    },
+  }
+}
+
+portsContract('model', modelPorts)
 
 /** The nf_tables of a model kernel. Its legacy tables exist after `loadXtables`. */
 function modelNftChains(): NftChainsSubject {

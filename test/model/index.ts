@@ -3,6 +3,7 @@
 import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
+import type { PortPlace } from '../../src/kernel/ports/ports.js'
 import {
   findForwardBarriers,
   findNftBarrier,
@@ -24,6 +25,7 @@ import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
 import { ModelNftNamespace } from './nft-objects.js'
 import { ModelNftables } from './nftables.js'
+import { ModelPorts, type ModelProgram } from './ports.js'
 import { ModelRelay } from './relay.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
@@ -38,6 +40,8 @@ export type {
   ModelIpvs,
   ModelLinks,
   ModelNftChains,
+  ModelPorts,
+  ModelProgram,
   ModelRelay,
   ModelRoutes,
   ModelSysctl,
@@ -54,6 +58,8 @@ export interface ModelKernelOptions {
   readonly xtNamespace?: ModelXtNamespace
   /** As xtNamespace. */
   readonly nftNamespace?: ModelNftNamespace
+  /** Held ports that an earlier agent stored. Default: none. */
+  readonly storedPorts?: readonly PortPlace[]
 }
 
 export interface ModelKernel {
@@ -65,6 +71,7 @@ export interface ModelKernel {
   readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
+  readonly ports: ModelPorts
   readonly relay: ModelRelay
   readonly xtNamespace: ModelXtNamespace
   /** One client for each family and table. Flavour nft: the agent's own class, on the model of nf_tables. */
@@ -108,6 +115,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftNamespace = options.nftNamespace ?? new ModelNftNamespace()
   const nftChains = new ModelNftChains(nftNamespace)
   const nftables = new ModelNftables(nftNamespace)
+  const ports = new ModelPorts(network, options.storedPorts)
   const relay = new ModelRelay(network)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
@@ -138,6 +146,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     ipset,
     nftChains,
     nftables,
+    ports,
     relay,
     xtNamespace,
     xtables: table,
@@ -158,7 +167,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, relay, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, ports, relay, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

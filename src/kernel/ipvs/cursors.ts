@@ -1,6 +1,6 @@
 // Cursors over a packed IPVS dump: fields by index, without an object per record.
 import type { IpAddress, IpFamily } from '../../address.js'
-import { forwardings, protocolNumber, tunnelTypes } from './encode.js'
+import { forwardings, protocolOf, tunnelTypes } from './encode.js'
 import type {
   Protocol,
   RealServerKey,
@@ -27,8 +27,7 @@ export class VirtualServerCursor extends RecordTable {
   }
 
   protocol(index: number): Protocol {
-    const number = this.u8(index, virtual.protocol)
-    return number === protocolNumber.udp ? 'udp' : number === protocolNumber.sctp ? 'sctp' : 'tcp'
+    return protocolOf(this.u8(index, virtual.protocol))
   }
 
   address(index: number): IpAddress {

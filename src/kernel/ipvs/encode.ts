@@ -13,6 +13,12 @@ import { addressFamily, recordBuffer, type RecordBuffer, writeText } from '../re
 
 /** IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP. */
 export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<Protocol, number>
+
+/** The protocol of a number of a record. */
+export function protocolOf(number: number): Protocol {
+  return number === protocolNumber.udp ? 'udp' : number === protocolNumber.sctp ? 'sctp' : 'tcp'
+}
+
 /** By IP_VS_CONN_F_* of linux/ip_vs.h. */
 export const forwardings = [
   'masquerade',

@@ -1,5 +1,6 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
+import type { EventRecorder } from '../../event.js'
 import type {
   KernelLook,
   LinkEvent,
@@ -75,6 +76,7 @@ export interface IpvsPipelineOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  readonly events: EventRecorder
 }
 
 /** An address that an interface got or lost. */

@@ -3,6 +3,7 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Route } from '../../routing/index.js'
+import type { EventRecorder } from '../../event.js'
 import type { VirtualServerKey, XtFlavour } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpsetTable } from './tables/ipset-table.js'
@@ -27,7 +28,7 @@ export interface IpvsPoliciesOptions {
   readonly family: IpFamily
   readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask'> }
   readonly kernel: IpvsChainsOptions['kernel'] &
-    Pick<ModeKernel, 'ipset' | 'nftables' | 'conntrack' | 'links' | 'routes'>
+    Pick<ModeKernel, 'ipset' | 'nftables' | 'conntrack' | 'links' | 'routes' | 'ports'>
   readonly flavour: XtFlavour
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
@@ -40,6 +41,7 @@ export interface IpvsPoliciesOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  readonly events: EventRecorder
 }
 
 /** Settings of the node that routes depend on. */
@@ -84,7 +86,7 @@ export class IpvsPolicies {
     })
     this.#afterSync = new AfterSync({
       ...options,
-      conntrack: kernel.conntrack,
+      ...kernel,
       nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
     })
   }

@@ -1,14 +1,19 @@
 import type { IpAddress } from '../../address.js'
 import type { HealthCheckListeners } from '../../engine/index.js'
+import type { EventRecorder } from '../../event.js'
+import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import { healthCheckAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
 import { reportConflict } from './frontend-conflict.js'
+import { HeldPorts } from './held-ports.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
+import { PortReports } from './port-reports.js'
 import { ServiceHealthChecks } from './service-health-checks.js'
 import type { TrafficConfig } from './traffic-config.js'
+import { WatchedPorts } from './watched-ports.js'
 
 export interface AfterSyncOptions extends ConntrackCleanerOptions {
   readonly config: TrafficConfig
@@ -18,6 +23,11 @@ export interface AfterSyncOptions extends ConntrackCleanerOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** The ports of this machine, to hold node ports or to find other programs that have them. */
+  readonly ports: Ports
+  readonly links: Links
+  readonly routes: Routes
+  readonly events: EventRecorder
 }
 
 export interface SyncedState {
@@ -30,13 +40,14 @@ export interface SyncedState {
 }
 
 /**
- * The work of a family, in every mode, once everything is in the kernel: conflicts of frontends, stale flows, health checks, and the
- * metric of Services of policy Local without endpoints here.
+ * The work of a family, in every mode, once everything is in the kernel: conflicts of frontends, stale flows, health checks, ports of
+ * this machine, and the metric of Services of policy Local without endpoints here.
  */
 export class AfterSync {
   readonly #options: AfterSyncOptions
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
+  readonly #ports: HeldPorts | WatchedPorts
   readonly #gaps = new LocalPolicyGaps()
   /** Changes that the cleaner of flows does not have yet. */
   #changes = new Map<ServicePortKey, Route | undefined>()
@@ -46,11 +57,14 @@ export class AfterSync {
     this.#options = options
     this.#cleaner = new ConntrackCleaner(options)
     this.#healthChecks = new ServiceHealthChecks(options.family, options)
+    const portOptions = { ...options, reports: new PortReports(options) }
+    this.#ports = options.config.nodePortHolding ? new HeldPorts(portOptions) : new WatchedPorts(portOptions)
   }
 
   /** The service port was compiled again; undefined: it was removed. */
   note(key: ServicePortKey, decided: Route | undefined): void {
     this.#gaps.put(key, decided)
+    this.#ports.note(key, decided)
     if (decided === undefined || decided.protocol === 'UDP') this.#changes.set(key, decided)
   }
 
@@ -75,6 +89,7 @@ export class AfterSync {
     const checks = tracker.healthChecks(node.facts.name)
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
     await this.#healthChecks.sync(checks, addresses)
+    await this.#ports.run({ isComplete, machine })
   }
 
   async stop(): Promise<void> {

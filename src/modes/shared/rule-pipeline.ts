@@ -1,7 +1,8 @@
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { HealthCheckListeners } from '../../engine/index.js'
-import type { Conntrack, Links, Routes } from '../../kernel/index.js'
+import type { Conntrack, Links, Ports, Routes } from '../../kernel/index.js'
+import type { EventRecorder } from '../../event.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
@@ -16,6 +17,8 @@ export interface RulePipelineOptions {
   readonly conntrack: Conntrack
   readonly links: Links
   readonly routes: Routes
+  readonly ports: Ports
+  readonly events: EventRecorder
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock

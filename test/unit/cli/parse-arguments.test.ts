@@ -133,6 +133,8 @@ describe('parseArguments', () => {
       },
     ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
+    [['--manifests=m', '--hold-node-ports'], { nodePortHolding: true }],
+    [['--manifests=m', '--hold-node-ports=false'], { nodePortHolding: false }],
     [['--manifests=m', '--iptables-flavour=nft'], { iptablesFlavour: 'nft' }],
     [['--manifests=m', '--iptables-flavour', 'legacy'], { iptablesFlavour: 'legacy' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],

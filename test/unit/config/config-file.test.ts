@@ -177,6 +177,7 @@ describe('readConfig', () => {
       { modeFallback: false, vipBinding: 'addresses' },
     ],
     [`---\n${viaductHead}iptablesFlavour: legacy`, { iptablesFlavour: 'legacy' }],
+    [`---\n${viaductHead}nodePortHolding: true`, { nodePortHolding: true }],
     [
       `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,
       {

@@ -85,6 +85,7 @@ describe('resolveConfig', () => {
       },
       iptablesFlavour: 'auto',
       vipBinding: 'routes',
+      nodePortHolding: false,
       featureGates: { AllowServiceExternalIPs: true, withoutEffect: {}, unknown: [] },
       conntrack: {
         maxPerCore: 32_768,

@@ -99,6 +99,7 @@ manifests: /m
 modeFallback: true
 iptablesFlavour: auto
 vipBinding: routes
+nodePortHolding: false
 healthzServer: true
 metricsServer: true
 ipvs:
@@ -149,6 +150,7 @@ ipvs:
     ),
     iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
+    nodePortHolding: fc.boolean(),
     verbosity: fc.nat(10),
     loggingFormat: fc.constantFrom('json', 'text'),
     detectLocalMode: fc.constantFrom('', 'ClusterCIDR', 'NodeCIDR'),

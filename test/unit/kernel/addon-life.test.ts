@@ -65,10 +65,12 @@ describe('the addon', () => {
       'IpsetSocket',
       'IpvsSocket',
       'KernelLook',
+      'ListenerSocket',
       'LookWatch',
       'NftEvents',
       'NftSocket',
       'NftTables',
+      'PortHolder',
       'Relay',
       'RouteEvents',
       'RouteSocket',
@@ -113,6 +115,8 @@ describe('the addon', () => {
     ])
     assert.deepEqual(methods(addon.NftEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'deleteTable', 'listChains', 'loadXtables'])
+    assert.deepEqual(methods(addon.PortHolder), ['apply', 'close', 'list'])
+    assert.deepEqual(methods(addon.ListenerSocket), ['close', 'find'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',
       'barrier',

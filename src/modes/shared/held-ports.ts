@@ -1,0 +1,195 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import type { KernelError } from '../../errors.js'
+import { machineAddresses } from '../../host/index.js'
+import type { Links, Listener, PortOp, PortPlace, Ports, Routes } from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import { type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
+import type { Route } from '../../routing/index.js'
+import { type HeldPlace, HeldPlaces, type HoldAddresses, isSameClaim, type PortClaim } from './held-places.js'
+import { askPorts, type PortReports, releaseStored } from './port-reports.js'
+import type { TrafficConfig } from './traffic-config.js'
+
+export interface HeldPortsOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly ports: Ports
+  readonly links: Links
+  readonly routes: Routes
+  readonly reports: PortReports
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** Time until ports that could not be held are tried again. */
+const retryMs = 10_000
+
+/** What `run` needs to know. */
+export interface HoldState {
+  /** All objects are known. */
+  readonly isComplete: boolean
+  /** The machine's own addresses, if the setting of node-port addresses names some. */
+  readonly machine: readonly IpAddress[]
+}
+
+/**
+ * Holds the node ports of Services, and the ports of external IPs that this machine has, as long as the Services exist, so that no other
+ * program gets them. A port that another program has is reported and tried again.
+ */
+export class HeldPorts {
+  readonly #options: HeldPortsOptions
+  readonly #claims = new Map<ServicePortKey, PortClaim>()
+  readonly #changed = new Set<ServicePortKey>()
+  /** Service ports with external IPs. */
+  readonly #external = new Set<ServicePortKey>()
+  readonly #places: HeldPlaces
+  #addresses: HoldAddresses = { nodePorts: 'all', machine: new Set() }
+  /** Places to hold and to release. */
+  readonly #fresh = new Set<HeldPlace>()
+  #leaving: PortPlace[] = []
+  /** Places that could not be held, each with its last error. */
+  readonly #waiting = new Map<HeldPlace, KernelError>()
+  /** Those of them that another program has, each with the service port in its report. */
+  readonly #inUse = new Map<HeldPlace, ServicePortKey>()
+  /** Codes of reported errors that concern many ports alike. */
+  #codes: ReadonlySet<string> = new Set()
+  #retryDueMs = 0
+  #isStoreBehind = false
+  /** The ports that an earlier agent stored are compared with the desired ones. */
+  #isStoreKnown = false
+
+  constructor(options: HeldPortsOptions) {
+    this.#options = options
+    this.#places = new HeldPlaces(options.family)
+  }
+
+  /** The service port was compiled again; undefined: it was removed. */
+  note(key: ServicePortKey, decided: Route | undefined): void {
+    const former = this.#claims.get(key)
+    const next = decided !== undefined && hasPorts(decided) ? decided : undefined
+    if (former === undefined ? next === undefined : next !== undefined && isSameClaim(former, next)) return
+    this.#changed.add(key)
+    this.#external.delete(key)
+    if (next === undefined) this.#claims.delete(key)
+    else {
+      const { protocol, port, nodePort, externalIPs } = next
+      this.#claims.set(key, { protocol, port, nodePort, externalIPs })
+      if (externalIPs.length > 0) this.#external.add(key)
+    }
+  }
+
+  /** Makes the held ports equal to the desired ones, as far as the kernel lets it. */
+  async run({ isComplete, machine }: HoldState): Promise<void> {
+    const { clock } = this.#options
+    const isRetryDue = clock.now() >= this.#retryDueMs
+    if (isRetryDue) this.#retryDueMs = clock.now() + retryMs
+    await this.#readAddresses(machine, isRetryDue)
+    for (const key of this.#changed) this.#claim(key)
+    this.#changed.clear()
+    if (isRetryDue) for (const held of this.#waiting.keys()) this.#fresh.add(held)
+    const isStoreDue = isRetryDue && this.#isStoreBehind
+    if (this.#fresh.size > 0 || this.#leaving.length > 0 || isStoreDue) await this.#apply()
+    if (isComplete) this.#isStoreKnown ||= await releaseStored(this.#options, this.#places)
+  }
+
+  /** Lets service ports whose places depend on changed addresses claim again. */
+  async #readAddresses(machine: readonly IpAddress[], isRetryDue: boolean): Promise<void> {
+    const { family, config, node, reports } = this.#options
+    const nodePorts = nodePortAddressesOf({ family, config, node: node.facts }, machine)
+    if (!isDeepStrictEqual(nodePorts, this.#addresses.nodePorts)) {
+      this.#addresses = { ...this.#addresses, nodePorts }
+      for (const key of this.#claims.keys()) this.#changed.add(key)
+    }
+    if (this.#external.size === 0 || (this.#changed.size === 0 && !isRetryDue)) return
+    const read = async (): Promise<readonly IpAddress[]> => await machineAddresses(family, this.#options)
+    const own = new Set(await askPorts(reports, 'addresses of this machine', read))
+    if (isDeepStrictEqual(own, this.#addresses.machine)) return
+    this.#addresses = { ...this.#addresses, machine: own }
+    for (const key of this.#external) this.#changed.add(key)
+  }
+
+  #claim(key: ServicePortKey): void {
+    const { added, removed } = this.#places.claim(key, this.#claims.get(key), this.#addresses)
+    for (const held of added) this.#fresh.add(held)
+    for (const held of removed) {
+      const isHeld = !this.#fresh.delete(held) && !this.#waiting.delete(held)
+      if (isHeld) this.#leaving.push(held.place)
+      this.#endInUse(held, (reported) => this.#options.reports.forget(reported, held.place))
+    }
+  }
+
+  async #apply(): Promise<void> {
+    const { ports, reports } = this.#options
+    const [leaving, fresh] = [this.#leaving, [...this.#fresh]]
+    const ops: readonly PortOp[] = [
+      ...leaving.map((place) => ({ op: 'release', place }) as const),
+      ...fresh.map(({ place }) => ({ op: 'hold', place }) as const),
+    ]
+    const outcome = await askPorts(reports, 'held ports', () => ports.apply(ops))
+    if (outcome === undefined) return
+    this.#leaving = []
+    this.#fresh.clear()
+    const errors = new Map(outcome.failures.map(({ index, error }) => [index - leaving.length, error]))
+    for (const [index, held] of fresh.entries()) this.#confirm(held, errors.get(index))
+    reports.trouble('stored ports', outcome.storeError)
+    this.#isStoreBehind = outcome.storeError !== undefined
+    this.#reportCodes()
+    await this.#reportInUse(fresh.filter((held) => this.#waiting.get(held)?.code === 'EADDRINUSE'))
+  }
+
+  #confirm(held: HeldPlace, error: KernelError | undefined): void {
+    if (error === undefined) this.#waiting.delete(held)
+    else this.#waiting.set(held, error)
+    if (error?.code !== 'EADDRINUSE')
+      this.#endInUse(held, (reported) => this.#options.reports.free(reported, held.place))
+  }
+
+  #endInUse(held: HeldPlace, report: (reported: ServicePortKey) => void): void {
+    const reported = this.#inUse.get(held)
+    if (reported === undefined) return
+    this.#inUse.delete(held)
+    report(reported)
+  }
+
+  /** Names the programs that have these places. Another agent's held port is no problem: that agent ends, or holds it for both. */
+  async #reportInUse(taken: readonly HeldPlace[]): Promise<void> {
+    if (taken.length === 0) return
+    const { family, ports, reports } = this.#options
+    const asked = taken.flatMap(({ place: { protocol, port } }) =>
+      protocol === 'sctp' ? [] : [{ protocol, port }],
+    )
+    const listeners = await askPorts(reports, 'check of ports', () => ports.find(family, asked))
+    for (const held of taken) {
+      const found = listeners?.filter((listener) => isOn(listener, held.place)) ?? []
+      const other = found.find(({ isHeld, isOwn }) => !isHeld && !isOwn)
+      if (other === undefined && found.length > 0) continue
+      const [first] = held.claimants
+      if (first === undefined) continue
+      this.#endInUse(held, (reported) => reported !== first && reports.forget(reported, held.place))
+      this.#inUse.set(held, first)
+      reports.inUse(first, held.place, other)
+    }
+  }
+
+  /** One report for all ports that fail with the same code. An address that is new or going away needs none. */
+  #reportCodes(): void {
+    const { reports } = this.#options
+    const errors = new Map<string, KernelError>()
+    for (const error of this.#waiting.values())
+      if (error.code !== 'EADDRINUSE' && error.code !== 'EADDRNOTAVAIL') errors.set(error.code, error)
+    for (const code of new Set([...this.#codes, ...errors.keys()]))
+      reports.trouble(`ports with ${code}`, errors.get(code))
+    this.#codes = new Set(errors.keys())
+  }
+}
+
+function hasPorts({ nodePort, externalIPs }: Route): boolean {
+  return nodePort !== 0 || externalIPs.length > 0
+}
+
+function isOn(listener: Listener, { protocol, address, port }: PortPlace): boolean {
+  if (listener.protocol !== protocol || listener.port !== port) return false
+  return address === undefined || listener.address === undefined || listener.address === address
+}
