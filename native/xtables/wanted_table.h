@@ -124,7 +124,7 @@ class WantedTable {
   std::array<WantedHook, NF_INET_NUMHOOKS> hooks_ = {};
   std::unordered_map<Place, RawRules> raw_;
   std::vector<uint32_t> unwanted_;
-  std::vector<uint32_t> new_;  ///< numbers of the chains with is_new
+  std::vector<uint32_t> new_;                               ///< numbers of the chains with is_new
   std::shared_ptr<const std::vector<uint8_t>> kept_texts_;  ///< texts of the batch in Change(), if needed
   EncodedRules scratch_;
 };
