@@ -25,8 +25,7 @@ it('a service port with too many endpoints is reported once, and its recovery; a
   limit.note(key, decided(maxEndpoints + 2))
   limit.note(key, undefined)
   limit.note(key, decided(1))
-  const text =
-    'Service port shop/web:http/TCP: it has 65536 endpoints, and Viaduct uses the first 65535'
+  const text = 'Service port shop/web:http/TCP: it has 65536 endpoints, and Viaduct uses the first 65535'
   assert.deepEqual(
     log.lines.map(({ level, message }) => `${level} ${message}`),
     [
