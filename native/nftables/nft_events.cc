@@ -41,8 +41,9 @@ std::optional<ChangeType> TypeOfMessage(const nlmsghdr& header) {
     case kDestroyTable:
       return ChangeType{ChangeKind::kTable, 0};
     case NFT_MSG_NEWCHAIN: {
-      // The kernel repeats the flags of the request (nf_tables_chain_notify()).
-      const bool is_new = (header.nlmsg_flags & NLM_F_CREATE) != 0;
+      // The kernel repeats the flags of the request (nf_tables_chain_notify()). iptables -N sends only
+      // NLM_F_EXCL.
+      const bool is_new = (header.nlmsg_flags & (NLM_F_CREATE | NLM_F_EXCL)) != 0;
       return ChangeType{is_new ? ChangeKind::kChain : ChangeKind::kChainUpdate, NFTA_CHAIN_NAME};
     }
     case NFT_MSG_DELCHAIN:

@@ -17,7 +17,7 @@ namespace viaduct::nftables {
 
 /// The kind of a changed object (src/kernel/nftables/changes.ts changeKinds).
 /// kChainUpdate: a chain that existed has another name, of which the kernel reports only the new one, or
-/// other settings. Kernels before 5.15 report a new chain in the same way.
+/// other settings. Older kernels report a new chain in the same way.
 enum class ChangeKind : uint32_t { kTable, kChain, kRules, kSet, kElements, kCounter, kChainUpdate };
 
 /// Subscription to changes of the IPv4 and IPv6 tables in the network namespace in which it was opened,

@@ -93,6 +93,7 @@ TEST_F(NftEventsTest, DistinguishesNewChainsFromUpdates) {
   const Bytes chain = FromHex("02 00 00 05  06 00 01 00 74 00 00 00  06 00 03 00 63 00 00 00");
   Push(NFT_MSG_NEWCHAIN, chain);
   Push(NFT_MSG_NEWCHAIN, chain, NLM_F_CREATE);
+  Push(NFT_MSG_NEWCHAIN, chain, NLM_F_EXCL);
   Push(NFT_MSG_NEWGEN, kGeneration);
   const Bytes next = Next();
   ASSERT_GE(next.size(), 24U);

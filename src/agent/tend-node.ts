@@ -1,5 +1,5 @@
 import type { CleanUpOptions, Mode } from '../engine/index.js'
-import { NftConflicts, openConflicts, OtherFlavour } from '../host/index.js'
+import { NftConflicts, openConflicts, OtherFlavour, reportReturnedDevice } from '../host/index.js'
 import type { Log } from '../log.js'
 import { leavingOthers } from './modes.js'
 
@@ -22,5 +22,6 @@ export function tendingNode(
     isClean ||= await leave()
     await other?.look({ isClean })
     await nft.look()
+    if (isClean && name !== 'ipvs') await reportReturnedDevice(options.kernel.links, conflicts)
   }
 }

@@ -14,6 +14,7 @@ export {
   kubeletSigns,
   otherFlavour,
 } from './iptables-flavour.js'
+export { reportReturnedDevice } from './returned-device.js'
 export { NftConflicts } from './nft-conflicts.js'
 export { openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'

@@ -207,7 +207,7 @@ COMMIT`
 it('a kube-proxy that writes through iptables-nft or nft is recognized by the name of its program', async () => {
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const rival = new Rival({ family: 'ipv4', clock, log })
+  const rival = new Rival({ family: 'ipv4', mode: 'table', clock, log })
   const watch = kernel.nftables.watch()
   const see = async (): Promise<void> => rival.note((await watch.next()) ?? [])
   await run('iptables-nft -t nat -N KUBE-SVC-B')
@@ -215,7 +215,7 @@ it('a kube-proxy that writes through iptables-nft or nft is recognized by the na
   await clock.advance(30_000)
   await run('nft add table ip kube-proxy', 'nft add chain ip kube-proxy service-AAAABBBB-default/web/tcp/')
   await see()
-  assert.equal(rival.isActive, true)
+  assert.equal(rival.isActiveNow(), true)
   const [line] = log.find('warn', 'Another kube-proxy is running')
   assert.match(
     line?.message ?? '',
@@ -223,3 +223,47 @@ it('a kube-proxy that writes through iptables-nft or nft is recognized by the na
   )
   await watch.close()
 })
+
+it('a new chain and a renamed one are distinguished, of nft and of iptables-nft', async () => {
+  const watch = kernel.nftables.watch()
+  const kinds: string[] = []
+  for (const command of [
+    'nft add chain ip nat MINE-A',
+    'nft rename chain ip nat MINE-A MINE-B',
+    'iptables-nft -t nat -N MINE-C',
+    'iptables-nft -t nat -E MINE-C MINE-D',
+  ]) {
+    await run(command)
+    for (const change of (await watch.next()) ?? [])
+      if (change.kind === 'transaction')
+        kinds.push(...change.objects.map(({ kind, name }) => `${kind} ${name}`))
+  }
+  assert.deepEqual(kinds, ['chain MINE-A', 'chain-update MINE-B', 'chain MINE-C', 'chain-update MINE-D'])
+  await watch.close()
+})
+
+for (const mode of ['table', 'ipvs'] as const) {
+  it(`a kube-proxy in ipvs mode that restores its chains without a change is recognized: ${mode}`, async () => {
+    const rules =
+      '*nat\n:KUBE-NODE-PORT - [0:0]\n:KUBE-LOAD-BALANCER - [0:0]\n-A KUBE-LOAD-BALANCER -j RETURN\nCOMMIT\n'
+    const restore = ['sh', '-c', `printf '${rules}' | iptables-nft-restore --noflush`]
+    await mustRun(restore)
+    const clock = new ManualClock()
+    const log = new MemoryLog()
+    const rival = new Rival({ family: 'ipv4', mode, clock, log })
+    const watch = kernel.nftables.watch()
+    for (let sync = 0; sync < 2; sync++) {
+      assert.equal(rival.isActiveNow(), false)
+      await clock.advance(30_000)
+      await mustRun(restore)
+      rival.note((await watch.next()) ?? [])
+    }
+    assert.equal(rival.isActiveNow(), true)
+    const [line] = log.find('warn', 'Another kube-proxy is running')
+    assert.match(
+      line?.message ?? '',
+      /: iptables-nft-re \(pid \d+\) changes IPv4 nat KUBE-LOAD-BALANCER again: stop that kube-proxy/u,
+    )
+    await watch.close()
+  })
+}

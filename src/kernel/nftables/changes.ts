@@ -8,8 +8,8 @@ const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter', 'c
 /** One object that another writer created, changed or deleted. */
 export interface NftChangedObject {
   /**
-   * chain-update: a chain that existed has another name, of which `name` is the new one, or other settings. Kernels before 5.15 report a
-   * new chain in the same way.
+   * chain-update: a chain that existed has another name, of which `name` is the new one, or other settings. Older kernels report a new
+   * chain in the same way.
    */
   readonly kind: (typeof changeKinds)[number]
   readonly family: IpFamily

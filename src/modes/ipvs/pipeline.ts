@@ -33,6 +33,7 @@ import {
   worldSize,
   traceRoute,
 } from '../../engine/index.js'
+import { Rival } from '../nft-table/index.js'
 import { mayChangeRules } from './chains.js'
 import { CheapLook } from './cheap-look.js'
 import type { Clock } from '../../clock.js'
@@ -102,6 +103,7 @@ export class IpvsPipeline {
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly #cheapLook: CheapLook
+  readonly #rival: Rival
   #isInForce = false
   readonly #history = new PassHistory()
 
@@ -110,6 +112,7 @@ export class IpvsPipeline {
     const { ipvs, sysctl } = kernel
     this.#options = options
     this.#intake = new Intake(options)
+    this.#rival = new Rival({ ...options, mode: 'ipvs' })
     this.#tracker = this.#intake.tracker
     this.#vips = new VipTable(options.vipBinding)
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
@@ -186,6 +189,7 @@ export class IpvsPipeline {
 
   /** Takes changes of nf_tables by other programs. True: the next run compares the rules; the caller requests it. */
   noteChanges(changes: readonly NftChange[]): boolean {
+    this.#rival.note(changes)
     const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
     if (isConcerned) this.#cheapLook.noteUnlock()
     return isConcerned
@@ -215,6 +219,7 @@ export class IpvsPipeline {
    * the start. Resolves with the milliseconds until there is work without a new event; undefined: the objects were not listed.
    */
   async runOnce(): Promise<number | undefined> {
+    this.#rival.isActiveNow()
     await this.#lookAtKernel()
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
     // may not be claimed in this one.

@@ -105,7 +105,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       nodePortAddresses: async () => await this.#addresses.destinations(),
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
-    this.#rival = new Rival(options)
+    this.#rival = new Rival({ ...options, mode: 'table' })
     const { tracker } = this.#intake
     this.#tables = new NftTables({ ...options, portNameOf: tracker.portName.bind(tracker) })
     const { fixedRules } = options
@@ -322,7 +322,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   async #look(): Promise<Look> {
-    this.#lookTimes.setContested(this.#rival.isActive)
+    this.#lookTimes.setContested(this.#rival.isActiveNow())
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = await this.#tables.look(look)

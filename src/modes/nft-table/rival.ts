@@ -6,8 +6,16 @@ import type { NftChange, NftChangedObject } from '../../kernel/index.js'
 import { type Log, StateReporter } from '../../log.js'
 import { tableName } from './compile/schema.js'
 
-/** Chains of a Service or an endpoint that kube-proxy makes in nat and filter. Viaduct has none in nf_tables. */
+/** Chains of a Service or an endpoint that kube-proxy makes in iptables mode. Viaduct has none in nf_tables. */
 const serviceChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/u
+
+/** Chains that kube-proxy makes in ipvs mode. Viaduct has most of them in that mode. */
+const ipvsChain = /^KUBE-(?:NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER)$/u
+
+/** Names of iptables-restore in both families and of its flavour nft, at most 15 characters. kube-proxy writes rules through it. */
+const restoreProgram = /^ip6?tables-(?:re|nft-r)/u
+
+const signKinds: ReadonlySet<NftChangedObject['kind']> = new Set(['chain', 'chain-update', 'rules'])
 
 /** Changes within this time are of one sync of kube-proxy. Its periodic sync comes every 30 s. */
 const syncMs = 5000
@@ -17,13 +25,16 @@ const quietMs = 120_000
 
 export interface RivalOptions {
   readonly family: IpFamily
+  /** Whether Viaduct runs in ipvs mode, or in a mode with a table of its own. */
+  readonly mode: 'ipvs' | 'table'
   readonly clock: Pick<Clock, 'now'>
   readonly log: Log
 }
 
 /**
  * A kube-proxy of one family that writes rules after the agent has taken over. It shows itself by chains that only kube-proxy makes, in
- * two syncs. The first one alone may be the last work of a kube-proxy that stops.
+ * two syncs. The first one alone may be the last work of a kube-proxy that stops. In ipvs mode, iptables-restore of the chains that both
+ * make is a sign too.
  */
 export class Rival {
   readonly #options: RivalOptions
@@ -45,23 +56,27 @@ export class Rival {
   /** Takes in changes of other programs. */
   note(changes: readonly NftChange[]): void {
     for (const change of changes) {
-      const object = change.kind === 'transaction' ? this.#sign(change.objects) : undefined
-      if (change.kind === 'transaction' && object !== undefined) this.#noteSign(change, object)
+      if (change.kind !== 'transaction') continue
+      const object = change.objects.find((each) => this.#isSign(each, change.program))
+      if (object !== undefined) this.#noteSign(change, object)
     }
   }
 
   /** Whether a kube-proxy runs now. Reports its end. */
-  get isActive(): boolean {
-    const isActive = this.#isActive && this.#options.clock.now() - this.#lastMs < quietMs
-    if (this.#isActive && !isActive) {
+  isActiveNow(): boolean {
+    if (this.#isActive && this.#options.clock.now() - this.#lastMs >= quietMs) {
       this.#isActive = false
       this.#reporter.report('', undefined)
     }
-    return isActive
+    return this.#isActive
   }
 
-  #sign(objects: readonly NftChangedObject[]): NftChangedObject | undefined {
-    return objects.find((object) => object.family === this.#options.family && isOfKubeProxy(object))
+  /** In its own table, kube-proxy names chains `service-HASH-namespace/name/...`; Viaduct's names have no slash. */
+  #isSign({ family, kind, table, name }: NftChangedObject, program: string): boolean {
+    if (family !== this.#options.family || !signKinds.has(kind)) return false
+    if (table === tableName) return name.includes('/')
+    if (serviceChain.test(name)) return true
+    return ipvsChain.test(name) && (this.#options.mode === 'table' || restoreProgram.test(program))
   }
 
   #noteSign(
@@ -73,18 +88,17 @@ export class Rival {
     this.#lastMs = nowMs
     if (this.#isActive || nowMs - this.#firstMs < syncMs) return
     this.#isActive = true
-    const ipFamily = logFamily(this.#options.family)
+    const { family, mode } = this.#options
+    const ipFamily = logFamily(family)
+    const consequence =
+      mode === 'ipvs'
+        ? 'both change the same rules and virtual servers'
+        : 'Viaduct repairs its own rules at most once a minute'
     this.#reporter.report('', {
       text:
         `${writer.program} (pid ${writer.pid}) changes ${ipFamily} ${table} ${name} again: stop that kube-proxy; ` +
-        'until then Viaduct repairs its own rules at most once a minute',
+        `until then ${consequence}`,
       fields: { ipFamily, program: writer.program, pid: writer.pid },
     })
   }
-}
-
-/** In its own table, kube-proxy names chains `service-HASH-namespace/name/...`; Viaduct's names have no slash. */
-function isOfKubeProxy({ kind, table, name }: NftChangedObject): boolean {
-  if (kind !== 'chain' && kind !== 'rules') return false
-  return table === tableName ? name.includes('/') : serviceChain.test(name)
 }

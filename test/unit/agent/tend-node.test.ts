@@ -102,6 +102,32 @@ describe('the leftovers of other modes and flavours', () => {
     )
   })
 
+  // Before, a kube-proxy in ipvs mode beside another mode of Viaduct was reported by nothing.
+  for (const mode of cases.map((each) => each.mode).filter(({ name }) => name !== 'ipvs')) {
+    it(`the device of ipvs mode that comes back is reported once, and its end: ${mode.name} mode ${mode.flavour ?? ''}`, async () => {
+      const kernel = await kernelWithAll()
+      await kernel.links.addDummy('kube-ipvs0')
+      const log = new MemoryLog()
+      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })
+      await tend()
+      assert.deepEqual(log.find('warn', ''), [])
+      assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
+      const { index } = await kernel.links.addDummy('kube-ipvs0')
+      await tend()
+      await tend()
+      assert.deepEqual(
+        log.find('warn', '').map(({ message }) => message),
+        [
+          'Rules of other programs conflict with Viaduct: the device kube-ipvs0 has come back: stop the kube-proxy in ipvs mode that ' +
+            'makes it, and restart Viaduct, which removes it',
+        ],
+      )
+      await kernel.links.remove(index)
+      await tend()
+      assert.equal(log.find('info', 'Rules of other programs no longer conflict with Viaduct').length, 1)
+    })
+  }
+
   it('are tried again while they cannot be removed', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()

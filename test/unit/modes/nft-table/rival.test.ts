@@ -16,23 +16,40 @@ const ofService = change({ kind: 'chain', name: 'KUBE-SVC-AAAABBBBCCCCDDDD' })
 async function after(
   changes: readonly (readonly [seconds: number, change: NftChange])[],
   endSeconds: number,
+  mode: 'ipvs' | 'table' = 'table',
 ): Promise<{ readonly isActive: boolean; readonly lines: readonly string[]; readonly log: MemoryLog }> {
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const rival = new Rival({ family: 'ipv4', clock, log })
+  const rival = new Rival({ family: 'ipv4', mode, clock, log })
   for (const [seconds, each] of changes) {
     await clock.advance(seconds * 1000 - clock.now())
     rival.note([each])
-    assert.equal(typeof rival.isActive, 'boolean')
+    assert.equal(typeof rival.isActiveNow(), 'boolean')
   }
   await clock.advance(endSeconds * 1000 - clock.now())
-  const { isActive } = rival
+  const isActive = rival.isActiveNow()
   return { isActive, lines: log.lines.map(({ level, message }) => `${level} ${message}`), log }
 }
 
 describe('a kube-proxy that writes beside the agent', () => {
-  const shown: readonly (readonly [name: string, change: NftChange])[] = [
+  const shown: readonly (readonly [name: string, change: NftChange, mode?: 'ipvs'])[] = [
+    ['ipvs mode', change({ name: 'KUBE-NODE-PORT' })],
+    [
+      'ipvs mode, a chain of filter',
+      change({ kind: 'chain', table: 'filter', name: 'KUBE-IPVS-OUT-FILTER' }),
+    ],
+    ['ipvs mode, beside ours', change({ name: 'KUBE-LOAD-BALANCER' }), 'ipvs'],
+    [
+      'ipvs mode, beside ours, by iptables-nft-restore',
+      change({ name: 'KUBE-NODE-PORT' }, 'iptables-nft-re'),
+      'ipvs',
+    ],
+    ['iptables mode, beside our ipvs mode', ofService, 'ipvs'],
     ['iptables mode, a chain of a Service', ofService],
+    [
+      'iptables mode, a chain of a Service on an older kernel',
+      change({ kind: 'chain-update', name: 'KUBE-SVC-AAAABBBBCCCCDDDD' }),
+    ],
     [
       'iptables mode, the rules of an endpoint',
       change({ name: 'KUBE-SEP-AAAABBBBCCCCDDDD' }, 'iptables-nft-re'),
@@ -43,7 +60,7 @@ describe('a kube-proxy that writes beside the agent', () => {
       change({ kind: 'chain', table: 'kube-proxy', name: 'service-ULMVA6XW-ns1/svc1/tcp/p80' }, 'nft'),
     ],
   ]
-  for (const [name, each] of shown) {
+  for (const [name, each, mode] of shown) {
     it(`is reported once, at its second sync: ${name}`, async () => {
       const { isActive, lines, log } = await after(
         [
@@ -53,6 +70,7 @@ describe('a kube-proxy that writes beside the agent', () => {
           [60, each],
         ],
         61,
+        mode,
       )
       assert.equal(isActive, true)
       assert.equal(lines.length, 1, lines.join('\n'))
@@ -65,7 +83,9 @@ describe('a kube-proxy that writes beside the agent', () => {
     })
   }
 
-  const others: readonly (readonly [name: string, change: NftChange])[] = [
+  const others: readonly (readonly [name: string, change: NftChange, mode?: 'ipvs'])[] = [
+    ['a rule of ipvs mode that a person changes', change({ name: 'KUBE-NODE-PORT' }, 'iptables-nft'), 'ipvs'],
+    ['chains of ipvs mode that iptables mode has too', change({}), 'ipvs'],
     ["chains that Viaduct has too, and other programs' rules", change({})],
     ["kubelet's chains", change({ kind: 'chain', table: 'filter', name: 'KUBE-FIREWALL' })],
     ["kubelet's canary", change({ kind: 'chain', table: 'mangle', name: 'KUBE-KUBELET-CANARY' })],
@@ -76,7 +96,7 @@ describe('a kube-proxy that writes beside the agent', () => {
     ['the other family', change({ family: 'ipv6', kind: 'chain', name: 'KUBE-SVC-AAAABBBBCCCCDDDD' })],
     ['lost events', { kind: 'overrun' }],
   ]
-  for (const [name, each] of others) {
+  for (const [name, each, mode] of others) {
     it(`is not seen in ${name}`, async () => {
       const { isActive, lines } = await after(
         [
@@ -85,6 +105,7 @@ describe('a kube-proxy that writes beside the agent', () => {
           [60, each],
         ],
         61,
+        mode,
       )
       assert.deepEqual([isActive, lines], [false, []])
     })
