@@ -65,6 +65,13 @@ struct Context {
 
 /// A listening socket. The relay owns it; its worker uses it between Attach and Detach.
 struct Listener : EventTarget {
+  Listener() = default;
+  virtual ~Listener() = default;
+  Listener(const Listener&) = delete;  // the loop refers to it
+  Listener(Listener&&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  Listener& operator=(Listener&&) = delete;
+
   Fd fd;
   std::shared_ptr<Service> service;
   Verdict near = Verdict::kRefuse;

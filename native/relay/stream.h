@@ -25,7 +25,7 @@ struct StreamTools {
 
   PipePool pipes;
   bool can_splice = true;  ///< false: this kernel has no splice() of sockets (gVisor)
-  std::array<uint8_t, 16 * 1024> buffer{};
+  std::array<uint8_t, 16'384> buffer{};
 };
 
 enum class Progress {

@@ -89,10 +89,7 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
     it('a flow moves when its endpoint refuses', async () => {
       const gone = await lab.serveUdp('gone ')
       const alive = await lab.serveUdp('alive ')
-      await lab.listen(
-        { clusterEndpoints: [gone.endpoint, alive.endpoint], affinitySeconds: 10_800 },
-        udp,
-      )
+      await lab.listen({ clusterEndpoints: [gone.endpoint, alive.endpoint], affinitySeconds: 10_800 }, udp)
       const client = lab.openUdp()
       assert.equal(String(await lab.askUdp(client, 'x')), 'gone x')
       lab.closeUdp(gone.socket)

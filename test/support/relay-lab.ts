@@ -24,14 +24,18 @@ export const plainSettings: RelaySettings = { nearNetworks: [], nearInterfaces: 
 type Handler = (socket: Socket) => void
 
 export class RelayLab {
+  /** The address of the listeners. */
   readonly address: IpAddress
+  /** The address of the servers. */
+  readonly #home: IpAddress
   readonly kernel: Kernel = openRealKernel()
   readonly #servers: Server[] = []
   readonly #udpSockets: UdpSocket[] = []
   readonly #sockets = new Set<Socket>()
 
-  constructor(address: IpAddress) {
+  constructor(address: IpAddress, home: IpAddress = address) {
     this.address = address
+    this.#home = home
   }
 
   /** Runs `handle` for each connection. */
@@ -40,9 +44,9 @@ export class RelayLab {
       this.#keep(socket)
       handle(socket)
     })
-    await once(server.listen(0, this.address), 'listening')
+    await once(server.listen(0, this.#home), 'listening')
     this.#servers.push(server)
-    return { address: this.address, port: boundPort(server.address()) }
+    return { address: this.#home, port: boundPort(server.address()) }
   }
 
   /** A server that sends its name and ends. */
@@ -58,9 +62,9 @@ export class RelayLab {
   async serveUdp(name = ''): Promise<{ readonly endpoint: RelayEndpoint; readonly socket: UdpSocket }> {
     const socket = this.openUdp()
     socket.on('message', (data, from) => socket.send([Buffer.from(name), data], from.port, from.address))
-    socket.bind(0, this.address)
+    socket.bind(0, this.#home)
     await once(socket, 'listening')
-    return { endpoint: { address: this.address, port: socket.address().port }, socket }
+    return { endpoint: { address: this.#home, port: socket.address().port }, socket }
   }
 
   openUdp(): UdpSocket {
@@ -115,15 +119,15 @@ export class RelayLab {
   }
 
   /** A client of the listener. */
-  connect(localAddress: string = this.address, toPort = port): Socket {
-    const socket = connect({ host: this.address, port: toPort, localAddress, allowHalfOpen: true })
+  connect(toPort = port): Socket {
+    const socket = connect({ host: this.address, port: toPort, allowHalfOpen: true })
     this.#keep(socket)
     return socket
   }
 
   /** The bytes that a client gets until the end; the error code of a connection that fails. */
-  async ask(request = '', localAddress?: string): Promise<string> {
-    return await readAll(this.connect(localAddress).end(request))
+  async ask(request = ''): Promise<string> {
+    return await readAll(this.connect().end(request))
   }
 
   /** Sends a datagram to the listener and resolves with the answer. */
