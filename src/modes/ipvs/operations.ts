@@ -2,10 +2,8 @@
 import {
   describeIpsetOp,
   describeIpvsOp,
-  describeRouteOp,
   type IpsetOp,
   type IpvsOp,
-  type RouteOp,
 } from '../../kernel/index.js'
 import type { OperationKind } from '../../engine/index.js'
 import type { IpvsTable } from './compile/chains.js'
@@ -13,12 +11,6 @@ import type { IpvsTable } from './compile/chains.js'
 export const serverOperations: OperationKind<IpvsOp> = {
   name: 'ipvs',
   describe: describeIpvsOp,
-  isMetered: true,
-}
-
-export const bindingOperations: OperationKind<RouteOp> = {
-  name: 'routes',
-  describe: describeRouteOp,
   isMetered: true,
 }
 

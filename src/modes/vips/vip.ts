@@ -1,15 +1,15 @@
 // One VIP, its bindings in the kernel, and the operations that change them.
-import { type IpAddress, familyOf } from '../../../address.js'
-import { isExists, isNotFound } from '../../../errors.js'
+import { type IpAddress, familyOf } from '../../address.js'
+import { isExists, isNotFound } from '../../errors.js'
 import {
   hostPrefixLength,
   type InterfaceAddress,
   type LocalRoute,
   type OperationFailure,
   type RouteOp,
-} from '../../../kernel/index.js'
-import { KernelObject, type Meaning, type ObjectKind } from '../../../engine/index.js'
-import { type PackedAddress, packedAddressOf } from './packed.js'
+} from '../../kernel/index.js'
+import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
+import { type PackedAddress, packedAddressOf } from './packed-address.js'
 import type { RouteState } from './packed-bindings.js'
 
 /** Devices and source of the bindings of one family. Changes only at a reconcile. */

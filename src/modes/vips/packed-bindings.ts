@@ -1,5 +1,5 @@
 // Dumped routes and addresses, compared with the usual ones without an object for each.
-import { type IpAddress, writeAddress } from '../../../address.js'
+import { type IpAddress, writeAddress } from '../../address.js'
 import {
   AddressCursor,
   RouteCursor,
@@ -7,8 +7,8 @@ import {
   hostPrefixLength,
   routeLayout,
   viaductRouteProtocol,
-} from '../../../kernel/index.js'
-import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
+} from '../../kernel/index.js'
+import { type PackedAddress, bufferOver, packedAddressAt } from './packed-address.js'
 
 /** The properties of one of our routes on lo, without its address. */
 export interface RouteState {

@@ -1,18 +1,18 @@
 // The VIPs of one family: their bindings in the kernel, and the virtual servers that need them (docs/adr/0004).
-import type { IpAddress } from '../../../address.js'
-import type { VipBinding } from '../../../config/index.js'
-import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../../kernel/index.js'
+import type { IpAddress } from '../../address.js'
+import type { VipBinding } from '../../config/index.js'
+import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../kernel/index.js'
 import {
   type Confirmation,
   type Cut,
   type Drift,
+  DriftCounter,
   type ObjectBatch,
   ObjectTable,
   confirmBatch,
   planBatch,
-} from '../../../engine/index.js'
-import { IpvsDriftCounter } from './drift.js'
-import type { PackedAddress } from './packed.js'
+} from '../../engine/index.js'
+import type { PackedAddress } from './packed-address.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
 import {
   type Bindings,
@@ -25,6 +25,9 @@ import {
   type VipPlace,
 } from './vip.js'
 
+/** Kinds of drift of bindings, as the metric viaduct_drift_total names them. */
+export type BindingDriftKind = 'binding-missing' | 'binding-changed' | 'binding-unexpected'
+
 /** A reading of the kernel's bindings of VIPs. */
 export interface VipReading {
   readonly place: VipPlace
@@ -32,8 +35,8 @@ export interface VipReading {
   readonly routes: Uint8Array
   /** Addresses of the dummy device; empty without it. */
   readonly addresses: Uint8Array
-  /** Whether a set of Viaduct or kube-proxy names the address as a VIP. */
-  readonly isMarkedVip: (address: IpAddress) => boolean
+  /** Whether the address of a route of this protocol is a VIP of Viaduct or kube-proxy, for all that the mode knows. */
+  readonly isMarkedVip: (address: IpAddress, protocol: number) => boolean
 }
 
 export type VipBatch = ObjectBatch<Vip, Bindings, RouteOp[]>
@@ -131,7 +134,7 @@ export class VipTable {
    * is needed and the protocol is the current one. Any other route is foreign (docs/adr/0005).
    */
   adopt({ place, routes, addresses, isMarkedVip }: VipReading): Drift {
-    const drift = new IpvsDriftCounter()
+    const drift = new DriftCounter<BindingDriftKind>()
     this.#place = place
     this.#kind = bindingKind(place)
     this.#route = { protocol: viaductRouteProtocol, preferredSource: place.preferredSource }
@@ -168,7 +171,7 @@ export class VipTable {
         vip?.acknowledged.route !== undefined ||
         (isNeeded && records.protocol(index) === viaductRouteProtocol)
       const isOurs =
-        records.isLikeOurs(index, loopbackIndex) && (isProven || isMarkedVip(records.address(index)))
+        records.isLikeOurs(index, loopbackIndex) && (isProven || isMarkedVip(records.address(index), records.protocol(index)))
       if (isOurs) found.set(vip ?? this.#vipOf(records.address(index)), records.state(index))
       else if (records.interfaceIndex(index) !== dummyIndex) foreign.add(id)
     }
@@ -222,7 +225,7 @@ export class VipTable {
   }
 }
 
-function countDrift(vip: Vip, before: Bindings, drift: IpvsDriftCounter): void {
+function countDrift(vip: Vip, before: Bindings, drift: DriftCounter<BindingDriftKind>): void {
   const { route, isOnDummy } = vip.acknowledged
   const isRouteLost = before.route !== undefined && route === undefined
   if (isRouteLost || (before.isOnDummy && !isOnDummy)) drift.add('binding-missing')
