@@ -51,7 +51,8 @@ export function errnoName(errno: number): ErrnoName {
 
 export interface KernelErrorFields {
   readonly errno: number
-  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'ipset' | 'addon'
+  readonly subsystem:
+    'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'ipset' | 'relay' | 'addon'
   readonly operation: string
   readonly family?: 'ipv4' | 'ipv6' | 'none'
   readonly object?: string

@@ -11,6 +11,7 @@
 #include "binding/nft_events_wrap.h"
 #include "binding/nft_socket_wrap.h"
 #include "binding/nft_tables_wrap.h"
+#include "binding/relay_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
 #include "binding/values.h"
@@ -52,6 +53,7 @@ class Addon : public Napi::Addon<Addon> {
          InstanceValue("NftEvents", NftEventsWrap::Define(env), napi_enumerable),
          InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
          InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
+         InstanceValue("Relay", RelayWrap::Define(env), napi_enumerable),
          InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
          InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
          InstanceValue("layout", MakeLayout(env), napi_enumerable),

@@ -189,6 +189,25 @@ export interface RawXtablesTable {
   close(): Promise<void>
 }
 
+export interface RawRelay {
+  /** NetworkRecords, InterfaceRecords. */
+  configure(nearNetworks: Uint8Array, nearInterfaces: Uint8Array, udpIdleMs: number): Promise<void>
+  /** OpRecords, ServiceRecords, ListenerRecords, EndpointRecords, NetworkRecords. */
+  apply(
+    ops: Uint8Array,
+    services: Uint8Array,
+    listeners: Uint8Array,
+    endpoints: Uint8Array,
+    ranges: Uint8Array,
+  ): Promise<RawOutcome>
+  /** One CountersRecord. May be called at any time; throws EBADF after close(). */
+  counters(): Uint8Array
+  /** May be called at any time. undefined after close(). */
+  strain(): { readonly isShort: boolean; readonly descriptorLimit: number } | undefined
+  /** Ends the threads, with all connections. */
+  close(): Promise<void>
+}
+
 /** Constructors open their sockets in the network namespace of the calling thread, and throw RawError. */
 export interface Addon {
   readonly IpvsSocket: new () => RawIpvsSocket
@@ -208,6 +227,8 @@ export interface Addon {
     setPrefix?: string,
     setsShare?: number,
   ) => RawLookWatch
+  /** Starts its threads. */
+  readonly Relay: new () => RawRelay
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Sends lines such as `READY=1` to the socket (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void

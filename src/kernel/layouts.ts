@@ -4,13 +4,14 @@ import * as binding from './binding/layout.js'
 import * as conntrack from './conntrack/layout.js'
 import * as ipset from './ipset/layout.js'
 import * as ipvs from './ipvs/layout.js'
+import * as relay from './relay/layout.js'
 import * as route from './route/layout.js'
 import * as xtables from './xtables/layout.js'
 
 /** By folder of native/ and export of layout.ts: the size and offsets of a record, or the numbers of an enum. */
 export type Layouts = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, number>>>>>>
 
-export const layouts = { binding, conntrack, ipset, ipvs, route, xtables } as const satisfies Layouts
+export const layouts = { binding, conntrack, ipset, ipvs, relay, route, xtables } as const satisfies Layouts
 
 /** Throws BugError that names the first number on which the addon and this build differ. */
 export function checkLayouts(native: Layouts): void {

@@ -84,6 +84,7 @@ const exportNames = {
   NftEvents: true,
   KernelLook: true,
   LookWatch: true,
+  Relay: true,
   XtablesTable: true,
   notifyServiceManager: true,
   layout: true,

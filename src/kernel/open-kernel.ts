@@ -1,4 +1,5 @@
 import type { IpFamily } from '../address.js'
+import { systemClock } from '../clock.js'
 import { listNftTables, readActiveTables } from './xtables/active-tables.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
@@ -17,10 +18,12 @@ import { RealLinks } from './route/real-links.js'
 import type { Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
 import { RealNftables } from './nftables/real-nftables.js'
+import { RealRelay } from './relay/real-relay.js'
 import { RealRoutes } from './route/real-routes.js'
 import { RealSysctl } from './system/real-sysctl.js'
 import { RealXtables } from './xtables/real-xtables.js'
 import { CallCounts, toKernelError } from './request-queue.js'
+import type { Relay } from './relay/relay.js'
 import type { Routes } from './route/routes.js'
 import type { Sysctl } from './system/sysctl.js'
 import { findNftBarrier } from './xtables/nft/barrier.js'
@@ -37,6 +40,8 @@ export interface Kernel {
   readonly ipset: Ipset
   readonly nftChains: NftChains
   readonly nftables: Nftables
+  /** Its threads start with the first call. */
+  readonly relay: Relay
   /** The table of a family. Its desired content lives as long as the kernel is open. Default: the legacy table. */
   xtables(family: IpFamily, table: XtTableName, flavour?: XtFlavour): Xtables
   /** The tables that exist in a flavour, by default legacy. Opening another legacy table would create it. Throws KernelError. */
@@ -90,6 +95,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipset = new RealIpset(addon, calls)
   const nftChains = new RealNftChains(addon, calls)
   const nftables = new RealNftables(addon, calls)
+  const relay = new RealRelay(addon, calls, systemClock)
   const xtables = new Map<string, RealXtables>()
   let isHurried = false
   const legacyTable = (family: IpFamily, table: XtTableName): RealXtables => {
@@ -117,6 +123,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     ipset,
     nftChains,
     nftables,
+    relay,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     xtables: (family, table, flavour = 'legacy') =>
@@ -147,7 +154,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, relay, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

@@ -13,6 +13,8 @@ import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { nftablesContract } from './nftables.contract.js'
+import { openRealRelay } from './relay-subjects.js'
+import { relayContract } from './relay.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openRealNftSubject, openRealSubject } from './xtables-subjects.js'
@@ -20,6 +22,7 @@ import { xtablesContract } from './xtables.contract.js'
 
 requireFreshNamespace()
 ipsetContract('kernel', openRealIpset)
+relayContract('kernel', openRealRelay)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, false)
 kernelLookContract('kernel', openRealLook, { hasIpvs: false })

@@ -11,6 +11,8 @@ import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { nftablesContract, type NftablesSubject } from './nftables.contract.js'
+import { openModelRelay } from './relay-subjects.js'
+import { relayContract } from './relay.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openModelNftSubject } from './xtables-nft-model.js'
@@ -19,6 +21,7 @@ import { xtablesContract } from './xtables.contract.js'
 
 ipsetContract('model', openModelIpset)
 ipvsContract('model', () => openModelKernel().ipvs)
+relayContract('model', openModelRelay)
 routesContract('model', () => openModelKernel().routes)
 linksContract('model', openModelKernel, true)
 kernelLookContract('model', openModelLook, { hasIpvs: true })

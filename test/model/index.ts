@@ -20,6 +20,7 @@ import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
 import { ModelNftNamespace } from './nft-objects.js'
 import { ModelNftables } from './nftables.js'
+import { ModelRelay } from './relay.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
 import { ModelXtNamespace, type ModelXtTable, type XtChains } from './xtables-table.js'
@@ -33,6 +34,7 @@ export type {
   ModelIpvs,
   ModelLinks,
   ModelNftChains,
+  ModelRelay,
   ModelRoutes,
   ModelSysctl,
 }
@@ -59,6 +61,7 @@ export interface ModelKernel {
   readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
+  readonly relay: ModelRelay
   readonly xtNamespace: ModelXtNamespace
   /** One client for each family and table. Flavour nft: the agent's own class, on the model of nf_tables. */
   xtables(family: IpFamily, table: XtTableName, flavour: XtFlavour): Xtables
@@ -100,6 +103,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftNamespace = options.nftNamespace ?? new ModelNftNamespace()
   const nftChains = new ModelNftChains(nftNamespace)
   const nftables = new ModelNftables(nftNamespace)
+  const relay = new ModelRelay(network)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
   const nftXtables = new Map<string, NftXtables>()
@@ -129,6 +133,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     ipset,
     nftChains,
     nftables,
+    relay,
     xtNamespace,
     xtables: table,
     activeTables: async (family, flavour = 'legacy') =>
@@ -147,7 +152,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     close: async () => {
       const tables = [...xtables.values(), ...nftXtables.values()]
       const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
+      const parts = [ipvs, routes, links, relay, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

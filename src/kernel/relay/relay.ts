@@ -24,7 +24,7 @@ export interface RelayService {
 }
 
 /**
- * What a new connection or flow gets. `cluster`, `local`: the next endpoint of that list; with an empty list, as `refuse`. `refuse`: a
+ * The treatment of a new connection or flow. `cluster`, `local`: the next endpoint of that list; with an empty list, as `refuse`. `refuse`: a
  * reset; a UDP datagram is discarded. `drop`: as `refuse`, since a socket cannot ignore a connection.
  */
 export type RelayVerdict = 'cluster' | 'local' | 'refuse' | 'drop'
@@ -54,7 +54,10 @@ export interface RelayOps {
   'set-service': { readonly service: RelayService }
   /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */
   'remove-service': { readonly id: number }
-  /** Opens or changes. EADDRINUSE, EADDRNOTAVAIL, EACCES, EMFILE; ENOENT without the service. */
+  /**
+   * Opens or changes. EADDRINUSE, EACCES, EMFILE; EADDRNOTAVAIL for an IPv4 address that is not local; ENOENT without the service. IPv6:
+   * the kernel does not count a local route as an address, so that the listener opens without a check.
+   */
   'set-listener': { readonly listener: RelayListener }
   /** ENOENT when absent. TCP connections go on until they end; UDP flows end. */
   'remove-listener': { readonly listener: RelayAddress }

@@ -1,0 +1,85 @@
+#include "relay/socket_address.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+namespace viaduct::relay {
+
+namespace {
+
+constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+uint64_t Seed() {
+  static const uint64_t seed = [] {
+    uint64_t random = 0;
+    // Ignoring the result: a seed of zero only makes the buckets predictable.
+    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+    return random;
+  }();
+  return seed;
+}
+
+/// Folds the 128-bit product: every bit of both factors reaches every bit of the result.
+uint64_t Mix(uint64_t a, uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+size_t HashOf(const IpKey& key, uint64_t extra) {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  memcpy(&high, key.data(), sizeof high);
+  memcpy(&low, key.data() + sizeof high, sizeof low);
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
+  return Mix(Mix(high ^ Seed(), kOdd) ^ low, Seed() ^ kOdd ^ extra);
+}
+
+}  // namespace
+
+IpKey MakeIpKey(const uint8_t (&address)[16], uint8_t family) {
+  IpKey key{};
+  if (family == AF_INET) {
+    std::copy(std::begin(kMappedPrefix), std::end(kMappedPrefix), key.begin());
+    std::copy_n(address, sizeof(in_addr), key.begin() + sizeof kMappedPrefix);
+  } else {
+    std::copy(std::begin(address), std::end(address), key.begin());
+  }
+  return key;
+}
+
+bool IsIpv4(const IpKey& key) {
+  return std::equal(std::begin(kMappedPrefix), std::end(kMappedPrefix), key.begin());
+}
+
+SocketAddress::SocketAddress(const uint8_t (&address)[16], uint8_t family, uint16_t port) {
+  ipv6_.sin6_family = family;
+  ipv6_.sin6_port = htons(port);
+  if (family == AF_INET)
+    memcpy(&reinterpret_cast<sockaddr_in*>(&ipv6_)->sin_addr, address, sizeof(in_addr));
+  else
+    memcpy(&ipv6_.sin6_addr, address, sizeof(in6_addr));
+}
+
+IpKey SocketAddress::Ip() const {
+  uint8_t address[16] = {};
+  if (family() == AF_INET)
+    memcpy(address, &reinterpret_cast<const sockaddr_in*>(&ipv6_)->sin_addr, sizeof(in_addr));
+  else
+    memcpy(address, &ipv6_.sin6_addr, sizeof(in6_addr));
+  return MakeIpKey(address, static_cast<uint8_t>(family()));
+}
+
+size_t SocketAddress::Hash() const { return HashOf(Ip(), NetworkPort()); }
+
+bool operator==(const SocketAddress& a, const SocketAddress& b) {
+  return a.family() == b.family() && a.NetworkPort() == b.NetworkPort() && a.Ip() == b.Ip() &&
+         (a.family() == AF_INET || a.ipv6_.sin6_scope_id == b.ipv6_.sin6_scope_id);
+}
+
+size_t KeyHash::operator()(const IpKey& key) const { return HashOf(key, 0); }
+
+}  // namespace viaduct::relay

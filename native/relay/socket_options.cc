@@ -1,0 +1,98 @@
+#include "relay/socket_options.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace viaduct::relay {
+
+namespace {
+
+/// A peer that vanished is found after idle + 9 probes (the kernel's default) * interval: 3 minutes.
+constexpr int kKeepaliveIdleSeconds = 60;
+constexpr int kKeepaliveIntervalSeconds = 15;
+/// Bounds the unsent bytes in the kernel for a peer that does not read; otherwise up to net.ipv4.tcp_wmem,
+/// 4 MB for each end.
+constexpr int kUnsentBytes = 256 * 1024;
+
+/// Ignores the result: a kernel without the option works with its default.
+void SetInt(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+bool SetListenerOptions(int fd, int protocol, int family) {
+  const int yes = 1;
+  // Without it a socket of IPv6 takes IPv4 too.
+  if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) != 0) return false;
+  // inet6_bind() asks for an address of an interface. A virtual address has only a local route.
+  if (family == AF_INET6) SetInt(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1);
+  // For the interface of arrival. Accepted sockets inherit it.
+  SetInt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, family == AF_INET ? IP_PKTINFO : IPV6_RECVPKTINFO,
+         1);
+  if (protocol != IPPROTO_TCP) return true;
+  // Connections of a former process in TIME_WAIT do not hinder. NB: not for UDP, where a second socket of
+  // another program could then bind the same port.
+  SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  SetStreamOptions(fd);
+  return true;
+}
+
+}  // namespace
+
+void SetStreamOptions(int fd) {
+  SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  SetInt(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  SetInt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
+}
+
+Result<Fd> OpenListener(int protocol, const SocketAddress& address) {
+  const int type = protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM;
+  Fd fd(socket(address.family(), type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return Error{errno, "open socket", {}};
+  if (!SetListenerOptions(fd.get(), protocol, address.family())) return Error{errno, "set IPV6_V6ONLY", {}};
+  if (bind(fd.get(), address.data(), address.size()) != 0) return Error{errno, "bind", {}};
+  // The kernel lowers the backlog to net.core.somaxconn.
+  constexpr int kBacklog = 65'535;
+  if (protocol == IPPROTO_TCP && listen(fd.get(), kBacklog) != 0) return Error{errno, "listen", {}};
+  return fd;
+}
+
+// ip_sockglue.c and ipv6_sockglue.c: both options return control messages. Those of an accepted socket hold
+// the interface of its first packet (tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock()).
+unsigned ArrivalInterface(int fd, int family) {
+  const bool is_ipv4 = family == AF_INET;
+  alignas(cmsghdr) std::array<uint8_t, 256> control{};
+  auto length = static_cast<socklen_t>(control.size());
+  const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+  const int option = is_ipv4 ? IP_PKTOPTIONS : IPV6_2292PKTOPTIONS;
+  if (getsockopt(fd, level, option, control.data(), &length) != 0) return 0;
+  msghdr message{};
+  message.msg_control = control.data();
+  message.msg_controllen = length;
+  return InterfaceOf(message);
+}
+
+unsigned InterfaceOf(const msghdr& message) {
+  auto* writable = const_cast<msghdr*>(&message);  // CMSG_NXTHDR() takes no const, and changes nothing
+  for (cmsghdr* part = CMSG_FIRSTHDR(writable); part != nullptr; part = CMSG_NXTHDR(writable, part)) {
+    if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info{};
+      memcpy(&info, CMSG_DATA(part), sizeof info);
+      return static_cast<unsigned>(info.ipi_ifindex);
+    }
+    if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_PKTINFO) {
+      in6_pktinfo info{};
+      memcpy(&info, CMSG_DATA(part), sizeof info);
+      return info.ipi6_ifindex;
+    }
+  }
+  return 0;
+}
+
+}  // namespace viaduct::relay

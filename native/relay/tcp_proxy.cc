@@ -1,0 +1,85 @@
+#include "relay/tcp_proxy.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "relay/socket_options.h"
+
+namespace viaduct::relay {
+
+namespace {
+
+/// Clients accepted in one turn of a listener: some 1 ms of work.
+constexpr int kAcceptBatch = 16;
+/// The clients in the backlog would end every wait of epoll at once while no descriptor is free.
+constexpr std::chrono::milliseconds kPause{50};
+
+bool IsShortage(int code) { return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM; }
+
+}  // namespace
+
+void TcpListener::OnEvents(uint32_t) { proxy.Accept(*this); }
+void TcpListener::OnTimer() { proxy.Resume(*this); }
+
+void TcpProxy::Detach(TcpListener& listener) {
+  context_.loop.Unwatch(listener.fd.get());
+  listener.pause.Cancel();
+}
+
+void TcpProxy::Accept(TcpListener& listener) {
+  for (int i = 0; i < kAcceptBatch; ++i) {
+    SocketAddress peer;
+    socklen_t length = SocketAddress::kRoom;
+    Fd client(accept4(listener.fd.get(), peer.data(), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (client.is_open())
+      Begin(listener, std::move(client), peer);
+    else if (IsShortage(errno))
+      return Pause(listener);
+    else if (errno == EAGAIN)
+      return;
+    // Any other error is that of one client, which is gone (accept(2)).
+  }
+}
+
+void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer) {
+  Counters& counters = context_.counters;
+  counters.accepted.Add(1);
+  const IpKey address = peer.Ip();
+  const Verdict verdict = Admit(*context_.settings, listener, address,
+                                [&] { return ArrivalInterface(client.get(), peer.family()); });
+  Service& service = *listener.service;
+  if (service.EndpointsOf(verdict).empty()) {
+    counters.refused.Add(1);
+    return CloseWithReset(std::move(client));
+  }
+  if (!context_.shared.descriptors.Allows(service.descriptors)) {
+    counters.shed.Add(1);
+    context_.shared.NoteShortage(context_.loop.now());
+    return CloseWithReset(std::move(client));
+  }
+  connections_.push_back(
+      std::make_unique<TcpConnection>(*this, std::move(client), address, verdict, listener.service));
+  connections_.back()->Start(std::prev(connections_.end()));
+}
+
+void TcpProxy::AbortAll() {
+  while (!connections_.empty()) connections_.front()->Abort();
+  Sweep();
+}
+
+void TcpProxy::Pause(TcpListener& listener) {
+  context_.shared.NoteShortage(context_.loop.now());
+  context_.loop.Rewatch(listener.fd.get(), 0, listener);
+  listener.pause.Set(context_.loop.now() + kPause);
+}
+
+void TcpProxy::Resume(TcpListener& listener) { context_.loop.Rewatch(listener.fd.get(), EPOLLIN, listener); }
+
+void CloseWithReset(Fd fd) {
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+}  // namespace viaduct::relay

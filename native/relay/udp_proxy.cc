@@ -1,0 +1,202 @@
+#include "relay/udp_proxy.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "relay/socket_options.h"
+
+namespace viaduct::relay {
+
+namespace {
+
+/// The endpoint's host answered "port unreachable".
+bool IsRefusal(int code) { return code == ECONNREFUSED; }
+
+/// The next end of a flow is not looked for earlier than this: many flows end at once.
+constexpr std::chrono::milliseconds kExpiryStep{10};
+
+}  // namespace
+
+void UdpFlow::OnEvents(uint32_t) {
+  if (upstream.is_open()) proxy.Reply(*this);
+}
+
+void UdpListener::OnEvents(uint32_t) { proxy.Receive(*this); }
+
+void UdpProxy::EndAll() {
+  while (!flows_.empty()) End(flows_.front());
+}
+
+void UdpProxy::Detach(UdpListener& listener) {
+  context_.loop.Unwatch(listener.fd.get());
+  while (!listener.flows.empty()) End(*listener.flows.begin()->second);
+}
+
+void UdpProxy::EndStale(Service& service) {
+  if (service.flows.empty()) return;
+  const auto& cluster = service.EndpointsOf(Verdict::kCluster);
+  const auto& local = service.EndpointsOf(Verdict::kLocal);
+  std::unordered_set<SocketAddress, KeyHash> endpoints(cluster.begin(), cluster.end());
+  endpoints.insert(local.begin(), local.end());
+  const std::vector<UdpFlow*> flows(service.flows.begin(), service.flows.end());
+  for (UdpFlow* flow : flows)
+    if (!endpoints.contains(flow->endpoint)) End(*flow);
+}
+
+Datagrams& UdpProxy::datagrams() {
+  if (datagrams_ == nullptr) datagrams_ = std::make_unique<Datagrams>();
+  return *datagrams_;
+}
+
+void UdpProxy::Receive(UdpListener& listener) {
+  Datagrams& batch = datagrams();
+  const int received = batch.Receive(listener.fd.get());
+  if (received <= 0) return;
+  const auto count = static_cast<size_t>(received);
+  // Consecutive datagrams of one client go out in one call.
+  for (size_t first = 0; first < count;) {
+    size_t end = first + 1;
+    while (end < count && batch.source(end) == batch.source(first)) ++end;
+    Forward(listener, first, end - first);
+    first = end;
+  }
+}
+
+void UdpProxy::Forward(UdpListener& listener, size_t first, size_t count) {
+  Datagrams& batch = datagrams();
+  const SocketAddress client = batch.source(first);
+  UdpFlow* flow = FlowOf(listener, client, first);
+  for (size_t i = first; i < first + count; ++i) batch.Prepare(i, nullptr);
+  const size_t end = first + count;
+  bool was_refused = false;
+  while (flow != nullptr && first < end) {
+    const int sent = batch.Send(flow->upstream.get(), first, end - first);
+    if (sent > 0) {
+      for (const size_t stop = first + static_cast<size_t>(sent); first < stop; ++first)
+        context_.counters.received_bytes.Add(static_cast<int64_t>(batch.bytes(first)));
+    } else if (IsRefusal(errno) && !was_refused) {
+      // An answer to an earlier datagram. These ones were not sent.
+      was_refused = true;
+      const Verdict verdict = flow->verdict;
+      flow->service->ForgetClient(client.Ip());
+      End(*flow);
+      flow = Start(listener, client, verdict);
+    } else {
+      ++first;  // lost, as in a full queue
+    }
+  }
+}
+
+UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, size_t index) {
+  const auto known = listener.flows.find(client);
+  if (known != listener.flows.end()) {
+    Touch(*known->second);
+    return known->second;
+  }
+  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(),
+                                [&] { return InterfaceOf(datagrams().header(index)); });
+  return Start(listener, client, verdict);
+}
+
+/// Ends the oldest flow of a service that has its share. False: no room.
+bool UdpProxy::MakeRoom(Service& service) {
+  if (context_.shared.descriptors.Allows(service.descriptors)) return true;
+  context_.shared.NoteShortage(context_.loop.now());
+  if (service.flows.empty()) return false;
+  context_.counters.evicted.Add(1);
+  End(*service.flows.front());
+  return true;
+}
+
+/// A new flow. nullptr: the client is not served, or no descriptor is free.
+UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, Verdict verdict) {
+  Service& service = *listener.service;
+  if (service.EndpointsOf(verdict).empty() || !MakeRoom(service)) return nullptr;
+  const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
+  Fd upstream(socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!upstream.is_open()) {
+    context_.shared.NoteShortage(context_.loop.now());
+    return nullptr;
+  }
+  if (connect(upstream.get(), endpoint.data(), endpoint.size()) != 0) {
+    service.ForgetClient(client.Ip());
+    return nullptr;
+  }
+  UdpFlow& flow = flows_.emplace_back(*this, listener, client);
+  flow.endpoint = endpoint;
+  flow.verdict = verdict;
+  flow.service = listener.service;
+  flow.upstream = std::move(upstream);
+  flow.self = std::prev(flows_.end());
+  flow.in_service = flow.service->flows.insert(flow.service->flows.end(), &flow);
+  listener.flows.emplace(client, &flow);
+  flow.service->descriptors += 1;
+  context_.shared.descriptors.Take(1);
+  context_.counters.flows.Add(1);
+  if (!context_.loop.Watch(flow.upstream.get(), EPOLLIN, flow)) {
+    End(flow);
+    return nullptr;
+  }
+  context_.counters.started_flows.Add(1);
+  Touch(flow);
+  return &flow;
+}
+
+void UdpProxy::Reply(UdpFlow& flow) {
+  Datagrams& batch = datagrams();
+  const int received = batch.Receive(flow.upstream.get());
+  if (received < 0) {
+    if (errno == EAGAIN || errno == EINTR) return;
+    flow.service->ForgetClient(flow.client.Ip());
+    return End(flow);
+  }
+  Touch(flow);
+  const auto count = static_cast<size_t>(received);
+  for (size_t i = 0; i < count; ++i) batch.Prepare(i, &flow.client);
+  for (size_t first = 0; first < count;) {
+    const int sent = batch.Send(flow.listener.fd.get(), first, count - first);
+    if (sent <= 0) {
+      ++first;  // lost, as in a full queue
+      continue;
+    }
+    for (const size_t stop = first + static_cast<size_t>(sent); first < stop; ++first)
+      context_.counters.sent_bytes.Add(static_cast<int64_t>(batch.bytes(first)));
+  }
+}
+
+void UdpProxy::Touch(UdpFlow& flow) {
+  flow.last_use = context_.loop.now();
+  flows_.splice(flows_.end(), flows_, flow.self);
+  auto& of_service = flow.service->flows;
+  of_service.splice(of_service.end(), of_service, flow.in_service);
+  if (!expiry_.is_set()) Reschedule();
+}
+
+void UdpProxy::Reschedule() {
+  if (flows_.empty()) return;
+  const auto due = flows_.front().last_use + context_.settings->udp_idle;
+  expiry_.Set(std::max(due, context_.loop.now() + kExpiryStep));
+}
+
+void UdpProxy::OnTimer() {
+  const auto oldest = context_.loop.now() - context_.settings->udp_idle;
+  while (!flows_.empty() && flows_.front().last_use <= oldest) End(flows_.front());
+  Reschedule();
+}
+
+void UdpProxy::End(UdpFlow& flow) {
+  flow.upstream.Reset();
+  flow.listener.flows.erase(flow.client);
+  flow.service->flows.erase(flow.in_service);
+  flow.service->descriptors -= 1;
+  context_.shared.descriptors.Give(1);
+  context_.counters.flows.Add(-1);
+  ended_.splice(ended_.end(), flows_, flow.self);
+}
+
+}  // namespace viaduct::relay

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "relay/context.h"
+#include "relay/datagrams.h"
+
+namespace viaduct::relay {
+
+class UdpProxy;
+struct UdpListener;
+
+/// The datagrams between one client and its endpoint, by a socket of their own towards the endpoint.
+struct UdpFlow final : EventTarget {
+  using Owner = std::list<UdpFlow>::iterator;
+
+  UdpFlow(UdpProxy& owner, UdpListener& origin, const SocketAddress& source)
+      : proxy(owner), listener(origin), client(source) {}
+  void OnEvents(uint32_t events) override;
+
+  UdpProxy& proxy;
+  UdpListener& listener;
+  SocketAddress client;
+  SocketAddress endpoint{};
+  Verdict verdict = Verdict::kRefuse;
+  std::shared_ptr<Service> service{};
+  Fd upstream{};
+  Clock::time_point last_use{};
+  Owner self{};
+  std::list<UdpFlow*>::iterator in_service{};
+};
+
+struct UdpListener final : Listener {
+  explicit UdpListener(UdpProxy& owner) : proxy(owner) {}
+  void OnEvents(uint32_t events) override;
+  UdpProxy& proxy;
+  std::unordered_map<SocketAddress, UdpFlow*, KeyHash> flows{};
+};
+
+/// The UDP flows of one worker.
+class UdpProxy final : private EventTarget {
+ public:
+  explicit UdpProxy(Context& context) : context_(context), expiry_(context.loop, *this) {}
+  ~UdpProxy() = default;
+  UdpProxy(const UdpProxy&) = delete;  // flows refer to it
+  UdpProxy(UdpProxy&&) = delete;
+  UdpProxy& operator=(const UdpProxy&) = delete;
+  UdpProxy& operator=(UdpProxy&&) = delete;
+
+  /// Ends its flows.
+  void Detach(UdpListener& listener);
+  /// Ends the flows of a service whose endpoint is in none of its lists.
+  void EndStale(Service& service);
+  void EndAll();
+  /// Forwards a batch of datagrams from clients.
+  void Receive(UdpListener& listener);
+  /// Forwards a batch of replies.
+  void Reply(UdpFlow& flow);
+  /// The idle time has changed.
+  void Reschedule();
+  /// Deletes the flows that ended in this round.
+  void Sweep() { ended_.clear(); }
+
+ private:
+  void OnEvents(uint32_t) override {}
+  void OnTimer() override;
+
+  UdpFlow* FlowOf(UdpListener& listener, const SocketAddress& client, size_t index);
+  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, Verdict verdict);
+  bool MakeRoom(Service& service);
+  void Forward(UdpListener& listener, size_t first, size_t count);
+  void Touch(UdpFlow& flow);
+  void End(UdpFlow& flow);
+  Datagrams& datagrams();
+
+  Context& context_;
+  Timer expiry_;              ///< of the flow that was not used for the longest time
+  std::list<UdpFlow> flows_;  ///< the last used one last
+  std::list<UdpFlow> ended_;
+  std::unique_ptr<Datagrams> datagrams_;  ///< made with the first use
+};
+
+}  // namespace viaduct::relay

@@ -1,0 +1,26 @@
+// Names of the relay's objects in errors and logs.
+import { familyOf, formatEndpoint, type IpFamily } from '../../address.js'
+import type { RelayAddress, RelayOp } from './relay.js'
+
+/** `tcp 10.96.0.10:53`. */
+export function describeRelayListener({ protocol, address, port }: RelayAddress): string {
+  return `${protocol} ${formatEndpoint(address, port)}`
+}
+
+/** The object of the operation: `tcp 10.96.0.10:53`, `service 7`. */
+export function describeRelayOp(op: RelayOp): string {
+  switch (op.op) {
+    case 'set-service':
+      return `service ${op.service.id}`
+    case 'remove-service':
+      return `service ${op.id}`
+    case 'set-listener':
+    case 'remove-listener':
+      return describeRelayListener(op.listener)
+  }
+}
+
+/** The family of a listener. A service may have endpoints of both families. */
+export function familyOfRelayOp(op: RelayOp): IpFamily | 'none' {
+  return 'listener' in op ? familyOf(op.listener.address) : 'none'
+}

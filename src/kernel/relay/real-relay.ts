@@ -1,0 +1,126 @@
+import type { Clock } from '../../clock.js'
+import type { Addon, RawRelay } from '../addon.js'
+import { nameFailures } from '../batch.js'
+import { decodeFailures } from '../decode-failures.js'
+import type { BatchOutcome } from '../outcome.js'
+import { RecordTable } from '../records.js'
+import { type CallCounts, closedError, RequestQueue } from '../request-queue.js'
+import { describeRelayOp, familyOfRelayOp } from './describe.js'
+import { encodeInterfaces, encodeNetworks, encodeRelayOps } from './encode.js'
+import { countersLayout } from './layout.js'
+import type { Relay, RelayCounters, RelayOp, RelaySettings, RelayStrain } from './relay.js'
+
+/** Time between two looks at the strain. A look reads two numbers. */
+const strainPeriodMs = 1000
+
+/** Before the first operation. */
+const noCounters: RelayCounters = {
+  listeners: 0,
+  connections: 0,
+  flows: 0,
+  acceptedConnections: 0,
+  failedConnections: 0,
+  refusedConnections: 0,
+  shedConnections: 0,
+  startedFlows: 0,
+  evictedFlows: 0,
+  receivedBytes: 0,
+  sentBytes: 0,
+}
+
+class CountersReader extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, countersLayout)
+  }
+
+  read(): RelayCounters {
+    const number = (offset: number): number => this.u64(0, offset)
+    return {
+      listeners: number(countersLayout.listeners),
+      connections: number(countersLayout.connections),
+      flows: number(countersLayout.flows),
+      acceptedConnections: number(countersLayout.acceptedConnections),
+      failedConnections: number(countersLayout.failedConnections),
+      refusedConnections: number(countersLayout.refusedConnections),
+      shedConnections: number(countersLayout.shedConnections),
+      startedFlows: number(countersLayout.startedFlows),
+      evictedFlows: number(countersLayout.evictedFlows),
+      receivedBytes: number(countersLayout.receivedBytes),
+      sentBytes: number(countersLayout.sentBytes),
+    }
+  }
+}
+
+/** The threads of the addon. The first call starts them. */
+export class RealRelay implements Relay {
+  readonly #queue: RequestQueue<RawRelay>
+  readonly #clock: Clock
+  #wasShort = false
+  #isClosed = false
+  /** Ends the wait of nextStrain(). */
+  #wake: () => void = () => {}
+
+  constructor(addon: () => Addon, calls: CallCounts, clock: Clock) {
+    this.#clock = clock
+    this.#queue = new RequestQueue(() => new (addon().Relay)(), 'relay', calls)
+  }
+
+  async configure(settings: RelaySettings): Promise<void> {
+    const networks = encodeNetworks(settings.nearNetworks)
+    const interfaces = encodeInterfaces(settings.nearInterfaces)
+    await this.#queue.run((relay) => relay.configure(networks, interfaces, settings.udpIdleMs))
+  }
+
+  async apply(ops: readonly RelayOp[]): Promise<BatchOutcome> {
+    if (ops.length === 0) return { applied: 0, failures: [] }
+    const batch = encodeRelayOps(ops)
+    const outcome = await this.#queue.run((relay) =>
+      relay.apply(batch.ops, batch.services, batch.listeners, batch.endpoints, batch.ranges),
+    )
+    return nameFailures(ops, decodeFailures(outcome), {
+      subsystem: 'relay',
+      describe: describeRelayOp,
+      familyOf: familyOfRelayOp,
+    })
+  }
+
+  async counters(): Promise<RelayCounters> {
+    if (this.#isClosed) throw closedError('relay')
+    let counters: RelayCounters | undefined
+    this.#queue.touch((relay) => {
+      counters = new CountersReader(relay.counters()).read()
+    })
+    return counters ?? noCounters
+  }
+
+  async nextStrain(): Promise<RelayStrain | undefined> {
+    while (!this.#isClosed) {
+      let strain: RelayStrain | undefined
+      this.#queue.touch((relay) => {
+        strain = relay.strain()
+      })
+      if (strain !== undefined && strain.isShort !== this.#wasShort) {
+        this.#wasShort = strain.isShort
+        return strain
+      }
+      await this.#pause()
+    }
+    return undefined
+  }
+
+  /** Waits for the next look, or for close(). Does not keep the process alive. */
+  async #pause(): Promise<void> {
+    let cancel: (() => void) | undefined
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+      cancel = this.#clock.every(strainPeriodMs, resolve)
+    })
+    cancel?.()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#wake()
+    await this.#queue.close()
+  }
+}
