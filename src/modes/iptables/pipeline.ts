@@ -105,7 +105,10 @@ export class IptablesPipeline implements Pipeline {
     this.#afterSync = new AfterSync({
       ...options,
       tracker: this.#intake.tracker,
-      nodePortAddresses: async () => await this.#addresses.destinations(),
+      flows: {
+        conntrack: options.conntrack,
+        nodePortAddresses: async () => await this.#addresses.destinations(),
+      },
     })
     this.#packets = new PacketCounts(options.tables.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)

@@ -1,10 +1,5 @@
 // Operations of ipvs mode, as a pass counts and prints them.
-import {
-  describeIpsetOp,
-  describeIpvsOp,
-  type IpsetOp,
-  type IpvsOp,
-} from '../../kernel/index.js'
+import { describeIpsetOp, describeIpvsOp, type IpsetOp, type IpvsOp } from '../../kernel/index.js'
 import type { OperationKind } from '../../engine/index.js'
 import type { IpvsTable } from './compile/chains.js'
 

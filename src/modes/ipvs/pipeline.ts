@@ -75,6 +75,8 @@ export interface IpvsPipelineOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Further work after each sync. Absent: none. */
+  readonly also?: IpvsPoliciesOptions['also']
 }
 
 /** An address that an interface got or lost. */

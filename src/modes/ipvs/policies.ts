@@ -16,7 +16,7 @@ import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.j
 import type { SchedulingSettings } from './compile/scheduling.js'
 import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import { AfterSync, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, type AfterSyncPart, type TrafficConfig } from '../shared/index.js'
 import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
@@ -40,6 +40,8 @@ export interface IpvsPoliciesOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 /** Settings of the node that routes depend on. */
@@ -84,8 +86,10 @@ export class IpvsPolicies {
     })
     this.#afterSync = new AfterSync({
       ...options,
-      conntrack: kernel.conntrack,
-      nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+      flows: {
+        conntrack: kernel.conntrack,
+        nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+      },
     })
   }
 

@@ -22,7 +22,14 @@ import { ServiceCidrs, servicePortName } from '../../model/index.js'
 import type { NodeChange, NodeFacts } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
-import { AfterSync, claimDirty, FullSync, NodeAddresses, type TrafficConfig } from '../shared/index.js'
+import {
+  AfterSync,
+  type AfterSyncPart,
+  claimDirty,
+  FullSync,
+  NodeAddresses,
+  type TrafficConfig,
+} from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
@@ -62,6 +69,8 @@ export interface NftPipelineOptions {
   readonly fixedRules?: FixedRules
   /** Shared by both families. Absent: runs follow each other at any time. */
   readonly quietGap?: QuietGap
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 /** The kind of the last look at the table; `different`: another program changed it. */
@@ -121,7 +130,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#afterSync = new AfterSync({
       ...options,
       tracker: this.#intake.tracker,
-      nodePortAddresses: async () => await this.#addresses.destinations(),
+      flows: {
+        conntrack: options.conntrack,
+        nodePortAddresses: async () => await this.#addresses.destinations(),
+      },
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival(options)

@@ -1,6 +1,7 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { openLocalhostNodePorts, SharedRelay } from '../relay/index.js'
 import { openWarnings } from '../shared/index.js'
 import { familiesWithNftables, NftModeWatch, NftPipeline } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
@@ -20,6 +21,7 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
   const { config, kernel, log, metrics } = options
   const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
+  const relay = new SharedRelay(kernel.relay, config)
   const pipelines: NftPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const pipeline: NftPipeline = new NftPipeline({
@@ -32,6 +34,13 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
       warnings,
       metrics: metrics[family],
       listeners: options.openHealthChecks(family, isHealthy),
+      also: openLocalhostNodePorts({
+        ...options,
+        mode: 'nftables',
+        family,
+        relay,
+        metrics: metrics[family],
+      }),
       onApplied: (generation) => {
         for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
       },
@@ -44,6 +53,7 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
     families,
     openPipeline,
     openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor,

@@ -10,7 +10,17 @@ import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { ServiceHealthChecks } from './service-health-checks.js'
 import type { TrafficConfig } from './traffic-config.js'
 
-export interface AfterSyncOptions extends ConntrackCleanerOptions {
+/** Further work that a mode has after each sync. */
+export interface AfterSyncPart {
+  /** As `AfterSync.note`. */
+  note(key: ServicePortKey, decided: Route | undefined): void
+  /** As `AfterSync.run`. Never throws KernelError. */
+  run(): Promise<void>
+}
+
+export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
+  /** The flows of the kernel that follow the mode's rules. undefined: the mode translates no addresses, and has none. */
+  readonly flows: Pick<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> | undefined
   readonly config: TrafficConfig
   readonly tracker: Tracker
   /** This node, as it is now. */
@@ -18,6 +28,8 @@ export interface AfterSyncOptions extends ConntrackCleanerOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 export interface SyncedState {
@@ -35,7 +47,7 @@ export interface SyncedState {
  */
 export class AfterSync {
   readonly #options: AfterSyncOptions
-  readonly #cleaner: ConntrackCleaner
+  readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
   readonly #gaps = new LocalPolicyGaps()
   /** Changes that the cleaner of flows does not have yet. */
@@ -43,19 +55,22 @@ export class AfterSync {
 
   constructor(options: AfterSyncOptions) {
     this.#options = options
-    this.#cleaner = new ConntrackCleaner(options)
+    const { flows } = options
+    this.#cleaner = flows && new ConntrackCleaner({ ...options, ...flows })
     this.#healthChecks = new ServiceHealthChecks(options.family, options)
   }
 
   /** The service port was compiled again; undefined: it was removed. */
   note(key: ServicePortKey, decided: Route | undefined): void {
     this.#gaps.put(key, decided)
+    this.#options.also?.note(key, decided)
+    if (this.#cleaner === undefined) return
     if (decided === undefined || decided.protocol === 'UDP') this.#changes.set(key, decided)
   }
 
   /** Another program removed rules for a while: the next run checks the flows of every frontend. */
   recheckFlows(): void {
-    this.#cleaner.recheck()
+    this.#cleaner?.recheck()
   }
 
   /** Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. */
@@ -65,6 +80,7 @@ export class AfterSync {
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) await this.#cleanFlows()
+    await this.#options.also?.run()
     const checks = tracker.healthChecks(node.facts.name)
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
     await this.#healthChecks.sync(checks, addresses)
@@ -77,6 +93,6 @@ export class AfterSync {
   async #cleanFlows(): Promise<void> {
     const changes = this.#changes
     this.#changes = new Map()
-    await this.#cleaner.clean(changes)
+    await this.#cleaner?.clean(changes)
   }
 }

@@ -5,6 +5,7 @@
 export { bindingOperations } from './operations.js'
 export { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from './packed-address.js'
 export { hostAddresses, PackedRoutes } from './packed-bindings.js'
+export { describeVipRoute, VipBindings, type VipBindingsOptions } from './vip-bindings.js'
 export { type Vip, type VipHolder, type VipPlace } from './vip.js'
 export {
   type DummyProblem,
@@ -14,4 +15,4 @@ export {
   findLoopback,
   findVipPlace,
 } from './vip-place.js'
-export { type VipBatch, type VipCut, type VipReading, VipTable } from './vip-table.js'
+export { userspaceRouteMetric, type VipBatch, type VipCut, type VipReading, VipTable } from './vip-table.js'

@@ -51,15 +51,15 @@ export class PackedRoutes {
   }
 
   /**
-   * Whether the route has the properties of ours: our present or former protocol, the device `loopbackIndex`, and the usual shape.
-   * Another program may still have made it.
+   * Whether the route has the properties of ours: our present or former protocol, the device `loopbackIndex`, this metric, and the usual
+   * shape. Another program may still have made it.
    */
-  isLikeOurs(index: number, loopbackIndex: number): boolean {
+  isLikeOurs(index: number, loopbackIndex: number, metric?: number): boolean {
     const protocol = this.#cursor.protocol(index)
     return (
       (protocol === viaductRouteProtocol || protocol === formerRouteProtocol) &&
       this.#cursor.interfaceIndex(index) === loopbackIndex &&
-      this.#cursor.hasUsualShape(index)
+      this.#cursor.hasUsualShape(index, metric)
     )
   }
 

@@ -35,8 +35,8 @@ export interface VipReading {
   readonly routes: Uint8Array
   /** Addresses of the dummy device; empty without it. */
   readonly addresses: Uint8Array
-  /** Whether the address of a route of this protocol is a VIP of Viaduct or kube-proxy, for all that the mode knows. */
-  readonly isMarkedVip: (address: IpAddress, protocol: number) => boolean
+  /** Whether the address is known as a VIP of Viaduct or kube-proxy, such as by a set. */
+  readonly isMarkedVip: (address: IpAddress) => boolean
 }
 
 export type VipBatch = ObjectBatch<Vip, Bindings, RouteOp[]>
@@ -45,19 +45,29 @@ export type VipCut = Cut<VipBatch, Vip>
 /** Greatest cost of a batch, in routes (`addressCost`). A stop waits for a batch, which must take well under a second. */
 const maxBatchCost = 4096
 
+/**
+ * The metric of the routes of userspace mode: `VIAD` in ASCII. With the protocol it proves that a route is ours. Routes of ipvs mode have
+ * the default metric. So the routes of both modes stand side by side while one mode follows the other.
+ */
+export const userspaceRouteMetric = 0x56494144
+
 export class VipTable {
   readonly #binding: VipBinding
+  readonly #metric: number | undefined
   readonly #table = new ObjectTable<IpAddress, Vip>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
-  #kind = bindingKind(this.#place)
+  #kind: ReturnType<typeof bindingKind>
   /** The route that each VIP gets at this place; one object for all. */
   #route: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined }
   #bound: Bindings = { route: this.#route, isOnDummy: false }
   /** Addresses that a foreign route or address made local, at the last reconcile. */
   #foreign: ReadonlySet<PackedAddress> = new Set()
 
-  constructor(binding: VipBinding) {
+  /** `metric`: of the routes; undefined: the kernel's default. */
+  constructor(binding: VipBinding, metric?: typeof userspaceRouteMetric) {
     this.#binding = binding
+    this.#metric = metric
+    this.#kind = bindingKind(this.#place, metric)
   }
 
   /** Idempotent for one holder. */
@@ -136,7 +146,7 @@ export class VipTable {
   adopt({ place, routes, addresses, isMarkedVip }: VipReading): Drift {
     const drift = new DriftCounter<BindingDriftKind>()
     this.#place = place
-    this.#kind = bindingKind(place)
+    this.#kind = bindingKind(place, this.#metric)
     this.#route = { protocol: viaductRouteProtocol, preferredSource: place.preferredSource }
     this.#bound = { route: this.#route, isOnDummy: false }
     const routeOf = this.#readRoutes(routes, isMarkedVip)
@@ -171,12 +181,23 @@ export class VipTable {
         vip?.acknowledged.route !== undefined ||
         (isNeeded && records.protocol(index) === viaductRouteProtocol)
       const isOurs =
-        records.isLikeOurs(index, loopbackIndex) && (isProven || isMarkedVip(records.address(index), records.protocol(index)))
+        records.isLikeOurs(index, loopbackIndex, this.#metric) &&
+        (isProven || isMarkedVip(records.address(index)))
       if (isOurs) found.set(vip ?? this.#vipOf(records.address(index)), records.state(index))
-      else if (records.interfaceIndex(index) !== dummyIndex) foreign.add(id)
+      else if (records.interfaceIndex(index) !== dummyIndex && !this.#isOfOtherMode(records, index))
+        foreign.add(id)
     }
     this.#foreign = foreign
     return found
+  }
+
+  /** A route that the former mode left, and that goes when this mode is in force. */
+  #isOfOtherMode(records: PackedRoutes, index: number): boolean {
+    const metric = this.#metric === undefined ? userspaceRouteMetric : undefined
+    return (
+      records.protocol(index) === viaductRouteProtocol &&
+      records.isLikeOurs(index, this.#place.loopbackIndex, metric)
+    )
   }
 
   #vipOf(address: IpAddress): Vip {

@@ -101,6 +101,7 @@ iptablesFlavour: auto
 vipBinding: routes
 healthzServer: true
 metricsServer: true
+localhostNodePorts: false
 ipvs:
   schedulerFlags:
     - none
@@ -149,6 +150,8 @@ ipvs:
     ),
     iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
+    udpIdleMs: durationMs.map((ms) => ms + 1),
+    localhostNodePorts: fc.boolean(),
     verbosity: fc.nat(10),
     loggingFormat: fc.constantFrom('json', 'text'),
     detectLocalMode: fc.constantFrom('', 'ClusterCIDR', 'NodeCIDR'),
