@@ -45,7 +45,7 @@ function fieldRow(setting, settings) {
   const { field, use, type, initial } = setting
   const flag = setting.flag ?? settings.find((other) => other.flag?.alsoSets.includes(setting))?.flag
   const facts = [flag && nameOf(flag).replace(/, .*/u, ''), use === 'none' ? 'no effect' : undefined]
-  const preset = flag?.defaultText ?? (initial === undefined ? '' : type.format?.(initial) ?? String(initial))
+  const preset = setting.flag?.defaultText ?? (initial === undefined ? '' : type.format?.(initial) ?? String(initial))
   return [`\`${field}\``, code(preset), facts.filter((fact) => fact !== undefined).join('; ')]
 }
 

@@ -6,12 +6,13 @@ const nothing = new Map()
 
 /** The prom-client objects of all metrics of /metrics, in the order of their registration. */
 async function registered() {
-  const { openKernelMetrics, openMetrics, openProcessMetrics } =
+  const { openKernelMetrics, openMetrics, openProcessMetrics, openRelayMetrics } =
     await import('../../out/ts/src/metrics/index.js')
   const { systemClock } = await import('../../out/ts/src/clock.js')
   const registry = new Registry()
   openMetrics(registry)
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
+  openRelayMetrics(registry, async () => undefined)
   openProcessMetrics(registry, { version: '0.0.0', featureGates: {} }, systemClock)
   return registry.getMetricsAsArray()
 }

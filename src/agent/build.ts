@@ -7,7 +7,7 @@ import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
 import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
-import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
+import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
@@ -78,6 +78,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     packets: async () => await synchronizer.countPackets(),
     clock,
   })
+  openRelayMetrics(registry, async () => await mode.countRelay?.())
   const servers = openServers(options, { mode: name, node, synchronizer })
   return { mode: name, synchronizer, nodeWatch, servers, inForce: once(milestones, 'inForce') }
 }

@@ -6,9 +6,10 @@ import { type Log, StateReporter } from '../log.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
+import { userspaceKind } from '../modes/userspace/index.js'
 
 /** The order of the clean-up: rules before the sets of ipvs mode to which they refer. */
-export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind]
+export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind, userspaceKind]
 
 /** Chains that any mode may have left. */
 export const formerChains: ChainNames = Object.fromEntries(

@@ -11,9 +11,10 @@ import { formerChains, modeKinds } from './modes.js'
 
 /** The modes to try for each configured mode, in order. */
 const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
-  ipvs: ['ipvs', 'iptables', 'nftables'],
-  iptables: ['iptables', 'nftables'],
-  nftables: ['nftables', 'iptables'],
+  ipvs: ['ipvs', 'iptables', 'nftables', 'userspace'],
+  iptables: ['iptables', 'nftables', 'userspace'],
+  nftables: ['nftables', 'iptables', 'userspace'],
+  userspace: ['userspace'],
 }
 
 type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'>
@@ -29,7 +30,7 @@ interface UnavailableMode {
 /**
  * Prepares the kernel for the configured mode, in the flavour of x_tables that the node uses. If that mode is unavailable and
  * `modeFallback` is set, opens it in the other flavour, or else the first available fallback, with one warning and one Event. Throws
- * ConfigError or KernelError if no mode is available, or if a mode fails for another reason.
+ * ConfigError or KernelError if a mode fails for another reason.
  */
 export async function openMode(options: Options): Promise<Mode> {
   const { mode: configured, modeFallback } = options.config
@@ -50,10 +51,8 @@ export async function openMode(options: Options): Promise<Mode> {
       }
     }
   }
-  const [first, second] = unavailable
-  if (second === undefined) throw first?.error
-  const reasons = unavailable.map((one) => `${one.name}${inFlavour(one)}: ${adviceOn(one.error)}`)
-  throw new ConfigError('', `no mode can run here: ${reasons.join('; ')}`)
+  // Every list ends with userspace mode, of which no kernel lacks a feature.
+  throw new BugError(`no mode is left after ${unavailable.map(({ name }) => name).join(', ')}`)
 }
 
 function kindOf(name: ProxyMode): ModeKind {

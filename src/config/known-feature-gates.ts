@@ -38,7 +38,7 @@ const names = `
   InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScalingInitContainers
   InTreePluginPortworxUnregister InformerResourceVersion JobBackoffLimitPerIndex JobManagedBy
   JobPodFailurePolicy JobPodReplacementPolicy JobSuccessPolicy KMSv1 KMSv2 KMSv2KDF
-  KubeProxyDrainingTerminatingNodes KubeProxyIPVS KubeProxyNFTablesLocalhostNodePorts
+  KubeProxyDrainingTerminatingNodes KubeProxyIPVS
   KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
   KubeletFineGrainedAuthz KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources
   KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
@@ -92,7 +92,7 @@ const names = `
   WorkloadAwarePreemption WorkloadWithJob ZeroLimitedNominalConcurrencyShares
 `
 
-/** Without AllowServiceExternalIPs, the only gate with an effect here. */
+/** Without the gates that have an effect here. */
 export function knownFeatureGates(): ReadonlySet<string> {
   return new Set(names.trim().split(/\s+/u))
 }

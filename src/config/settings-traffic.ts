@@ -17,14 +17,14 @@ import { inert, setting, viaductSetting } from './setting.js'
 import * as t from './value-types.js'
 
 /** A mode that this build can run. */
-export type ProxyMode = 'iptables' | 'ipvs' | 'nftables'
+export type ProxyMode = 'iptables' | 'ipvs' | 'nftables' | 'userspace'
 
-const knownMode = oneOf<ProxyMode>('iptables', 'ipvs', 'nftables')
+const knownMode = oneOf<ProxyMode>('iptables', 'ipvs', 'nftables', 'userspace')
 
 const mode = setting('mode', t.text, '', {
   flag: 'proxy-mode',
   metavar: 'MODE',
-  help: 'how Services are programmed: iptables, ipvs or nftables (blank: iptables)',
+  help: 'how Services are programmed: iptables, ipvs, nftables or userspace (blank: iptables)',
   resolve: (text, field) => knownMode(text === '' ? 'iptables' : text, field),
 })
 
@@ -62,6 +62,8 @@ const iptablesSyncPeriod = setting('iptables.syncPeriodMs', t.duration, 30_000, 
   resolve: period,
 })
 
+const localhostNodePorts = viaductSetting('localhostNodePorts', t.boolean, false, {})
+
 const iptables = [
   masqueradeBit,
   setting('iptables.masqueradeAll', t.boolean, false, {
@@ -72,8 +74,11 @@ const iptables = [
   // IPv4 only.
   setting('iptables.localhostNodePorts', t.boolean, true, {
     flag: 'iptables-localhost-nodeports',
-    help: 'node ports on 127.0.0.0/8 too',
+    flagAlsoSets: [localhostNodePorts],
+    help: 'node ports on 127.0.0.0/8 too; in userspace mode also on ::1; in ipvs and nftables mode, if given, on 127.0.0.1 and ::1',
   }),
+  // For ipvs and nftables mode. kube-proxy's field is true by default, so it cannot say that an operator wants it there.
+  localhostNodePorts,
   iptablesSyncPeriod,
   setting('iptables.minSyncPeriodMs', t.duration, 0, {
     field: 'iptables.minSyncPeriod',
@@ -291,5 +296,21 @@ export const trafficSettings = [
       resolve: positiveDuration,
     }),
   ),
-  inert(setting('portRange', t.text, '')),
+  // kube-proxy has the field and the flag up to 1.25. A file has it only for another value than the default.
+  setting('udpIdleMs', t.duration, 250, {
+    field: 'udpIdleTimeout',
+    flag: 'udp-timeout',
+    help: 'how long userspace mode keeps an idle UDP flow',
+    isZeroDefault: 'in files',
+    resolve: period,
+    show: (ms) => (ms === 250 ? undefined : ms),
+  }),
+  // Listeners are on the addresses and ports of Services themselves.
+  inert(
+    setting('portRange', t.text, '', {
+      flag: 'proxy-port-range',
+      metavar: 'RANGE',
+      help: 'no effect: Viaduct listens on no ports of its own',
+    }),
+  ),
 ] as const

@@ -5,7 +5,7 @@ import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { Metrics } from '../metrics/index.js'
+import type { Metrics, RelayTotals } from '../metrics/index.js'
 import type { HealthCheck } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import type { Clock } from '../clock.js'
@@ -90,7 +90,7 @@ export interface ModeKind {
 }
 
 export interface OpenModeOptions extends ModeOptions {
-  /** Resolves when the settings of connection tracking are written. When it rejects, no mode can run. */
+  /** Resolves when the settings of connection tracking are written. When it rejects, userspace mode alone can run. */
   readonly conntrack: Promise<void>
 }
 
@@ -111,6 +111,8 @@ export interface Mode {
   readonly restFactor: number
   /** Watches the kernel between runs. Absent, or undefined when the kernel cannot be watched: pipelines look for themselves. */
   readonly openWatch?: () => ModeWatch | undefined
+  /** The numbers of the relay; absent, or undefined while the relay is not in use: none. Never throws KernelError. */
+  readonly countRelay?: () => Promise<RelayTotals | undefined>
 }
 
 /** A watch of the kernel between runs. */

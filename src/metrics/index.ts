@@ -13,4 +13,5 @@ export {
   type Metrics,
   type OperationMetrics,
 } from './metrics.js'
+export { openRelayMetrics, type RelayTotals } from './relay-metrics.js'
 export { openProcessMetrics, processStartMs } from './process-metrics.js'

@@ -219,7 +219,7 @@ class FamilyVectors {
       'Service ports that were compiled again after a change',
     )
     this.#ledgerObjects = gauge(registry, 'viaduct_ledger_objects', {
-      help: 'Kernel objects that Viaduct owns, without the fixed ones of the mode; kind: virtual-server, vip (ipvs), chain, frontend (iptables), frontend, endpoint (nftables, and iptables in the flavour nft)',
+      help: 'Kernel objects that Viaduct owns, without the fixed ones of the mode; kind: virtual-server, vip (ipvs), chain, frontend (iptables), frontend, endpoint (nftables, and iptables in the flavour nft), vip, relay-service, relay-listener (userspace)',
       labelNames: ['ip_family', 'kind'],
     })
     this.#operations = counter(registry, 'viaduct_sync_operations_total', {

@@ -2,12 +2,18 @@
 import { familyOf, formatCidr, type Cidr, type IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import { familyNames } from './family-problem.js'
-import { includesLoopback } from './node-port-addresses.js'
+import { includesLoopback, relayedLoopback } from './node-port-addresses.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
   Config,
-  'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs' | 'servers'
+  | 'nodePortAddresses'
+  | 'localhostNodePorts'
+  | 'featureGates'
+  | 'detectLocalMode'
+  | 'clusterCIDR'
+  | 'ipvs'
+  | 'servers'
 > {
   /** The mode in force. */
   readonly mode: ProxyMode
@@ -47,13 +53,19 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
   )
 }
 
-/** F-064: only iptables mode serves node ports on loopback addresses. */
-function loopbackWarnings({ nodePortAddresses }: WarnedConfig): string[] {
+/** F-064: nftables mode serves node ports on loopback addresses on request only. */
+function loopbackWarnings(config: WarnedConfig): string[] {
+  const { nodePortAddresses } = config
   if (nodePortAddresses === 'primary') return []
-  const named = nodePortAddresses.filter((network) => network.prefixLength > 0 && includesLoopback(network))
+  const named = nodePortAddresses.filter(
+    (network) =>
+      network.prefixLength > 0 &&
+      includesLoopback(network) &&
+      relayedLoopback({ mode: 'nftables', family: network.family, config }) === undefined,
+  )
   return named.map(
     (network) =>
-      `nodePortAddresses has ${formatCidr(network)}, but nftables mode does not serve node ports on loopback addresses`,
+      `nodePortAddresses has ${formatCidr(network)}, but nftables mode does not serve node ports on loopback addresses unless localhostNodePorts is on`,
   )
 }
 

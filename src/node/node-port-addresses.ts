@@ -22,6 +22,15 @@ export interface NodePortFacts {
   readonly node: Pick<NodeFacts, 'addresses'>
 }
 
+/** The facts that node ports on loopback addresses depend on, in a mode whose own objects cannot serve them. */
+export interface LocalhostFacts {
+  readonly mode: 'ipvs' | 'nftables'
+  readonly family: IpFamily
+  readonly config: Pick<Config, 'nodePortAddresses' | 'localhostNodePorts' | 'featureGates'>
+}
+
+const loopbackTexts = { ipv4: '127.0.0.1', ipv6: '::1' } as const
+
 // A network whose own address is outside of 127.0.0.0/8 contains all of 127.0.0.0/8 or none, so this address decides.
 const firstLoopback = parseIpAddress('127.0.0.0')
 
@@ -30,6 +39,22 @@ export function servesLocalhostNodePorts({ family, config, node }: NodePortFacts
   if (family !== 'ipv4' || !config.iptables.localhostNodePorts) return false
   const networks = networksOf(config, family, node)
   return networks === 'all' || networks.some(includesLoopback)
+}
+
+/**
+ * The loopback address on which the relay serves node ports; undefined: none. The list of node-port addresses must contain it.
+ * kube-proxy's gate, for nftables mode, requires a loopback network in the list, as in kube-proxy.
+ */
+export function relayedLoopback({ mode, family, config }: LocalhostFacts): IpAddress | undefined {
+  const { localhostNodePorts, featureGates, nodePortAddresses } = config
+  if (nodePortAddresses === 'primary') return undefined
+  const networks = networksOf({ nodePortAddresses }, family, { addresses: {} })
+  const address = parseIpAddress(loopbackTexts[family])
+  if (address === undefined) return undefined
+  const isContained = networks === 'all' || networks.some((network) => cidrContains(network, address))
+  const isByGate = mode === 'nftables' && featureGates.KubeProxyNFTablesLocalhostNodePorts
+  const isNamed = networks !== 'all' && networks.some((network) => isLoopback(network.address))
+  return isContained && (localhostNodePorts || (isByGate && isNamed)) ? address : undefined
 }
 
 /** The machine's addresses of this family for node ports, in bytewise order, each once. */
@@ -49,6 +74,19 @@ export function nodePortDestinations(
   return servesLocalhostNodePorts(facts) ? machine : machine.filter((address) => !isLoopback(address))
 }
 
+/**
+ * The machine's addresses on which a socket can serve node ports, in bytewise order. Loopback addresses of both families count if
+ * `localhostNodePorts` is on. Link-local ones do not: a socket on one would need an interface too.
+ */
+export function nodePortSockets(facts: NodePortFacts, machine: readonly IpAddress[]): readonly IpAddress[] {
+  const found = healthCheckAddressesOf(facts, machine)
+  const { localhostNodePorts } = facts.config.iptables
+  const addresses = found === 'all' ? machine : found
+  return addresses.filter(
+    (address) => (localhostNodePorts || !isLoopback(address)) && !linkLocal.test(address),
+  )
+}
+
 /** The addresses for health checks of Services: those of node ports, and loopback addresses that the setting contains (F-066). */
 export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
   const networks = networksOf(facts.config, facts.family, facts.node)
@@ -59,7 +97,7 @@ export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly I
 
 /** F-060, F-061: a setting without a network of this family means all addresses, as in kube-proxy (Q-01). */
 function networksOf(
-  { nodePortAddresses }: NodePortFacts['config'],
+  { nodePortAddresses }: Pick<Config, 'nodePortAddresses'>,
   family: IpFamily,
   node: NodePortFacts['node'],
 ): 'all' | readonly Cidr[] {
@@ -83,6 +121,10 @@ export function includesLoopback(network: Cidr): boolean {
   return isLoopback(network.address) || (firstLoopback !== undefined && cidrContains(network, firstLoopback))
 }
 
-function isLoopback(address: IpAddress): boolean {
+/** fe80::/10. */
+const linkLocal = /^fe[89ab]/u
+
+/** Whether the address is a loopback address. */
+export function isLoopback(address: IpAddress): boolean {
   return address.startsWith('127.') || address === '::1'
 }

@@ -119,6 +119,16 @@ function routeLaws(law: Law): void {
       assert.deepEqual(await madeRoutes(routes, family), [sourced])
     })
 
+    law(`${family}: routes of different metrics stand side by side`, async (routes) => {
+      const [usual, other] = [route(address), route(address, { metric: 0x56494144 })]
+      await applyAll(routes, [add(usual), add(other)])
+      await refusedWith(routes, add(other), 'EEXIST')
+      assert.deepEqual(await madeRoutes(routes, family), [usual, other])
+      await applyAll(routes, [remove(other)])
+      assert.deepEqual(await madeRoutes(routes, family), [usual])
+      await refusedWith(routes, remove(other), 'ESRCH')
+    })
+
     law(`${family}: ESRCH when absent`, async (routes) => {
       await refusedWith(routes, remove(route(address)), 'ESRCH')
     })

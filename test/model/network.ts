@@ -25,9 +25,11 @@ function isSameAddress(a: InterfaceAddress, b: InterfaceAddress): boolean {
 
 /** The key that EXCL and REPLACE compare. The kernel's own IPv6 routes have metric 0, those of users 1024. */
 function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
-  const hasSameMetric =
-    familyOf(a.address) === 'ipv4' || (a.protocol === kernelProtocol) === (b.protocol === kernelProtocol)
-  return a.address === b.address && hasSameMetric
+  return a.address === b.address && metricOf(a) === metricOf(b)
+}
+
+function metricOf({ address, protocol, metric }: LocalRoute): number {
+  return metric ?? (familyOf(address) === 'ipv6' && protocol !== kernelProtocol ? 1024 : 0)
 }
 
 /** Methods return an errno, or 0 for success. */
@@ -76,8 +78,11 @@ export class ModelNetwork {
 
   removeRoute(route: LocalRoute): number {
     const index = this.routes.findIndex(
-      ({ address, protocol, interfaceIndex }) =>
-        address === route.address && protocol === route.protocol && interfaceIndex === route.interfaceIndex,
+      (other) =>
+        other.address === route.address &&
+        other.protocol === route.protocol &&
+        other.interfaceIndex === route.interfaceIndex &&
+        (route.metric === undefined || metricOf(other) === route.metric),
     )
     if (index < 0) return ESRCH
     this.routes.splice(index, 1)

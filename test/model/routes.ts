@@ -34,7 +34,7 @@ export class ModelRoutes implements Routes {
       const at = index * routeLayout.size
       writeRoute(buffer, at, route, opNumber.none)
       buffer.bytes[at + routeLayout.scope] = scope
-      buffer.view.setUint32(at + routeLayout.metric, metric, true)
+      buffer.view.setUint32(at + routeLayout.metric, route.metric ?? metric, true)
     }
     return buffer.bytes
   }

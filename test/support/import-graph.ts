@@ -21,8 +21,13 @@ const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.t
 /** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyInterfaces = ['modes']
-/** The folder of code that all modes share, and that of the table of nf_tables that modes have. They are no modes. */
-const sharedByModes: readonly string[] = ['src/modes/shared', 'src/modes/nft-table']
+/** The folder of code that all modes share, and those of kernel objects that several modes have. They are no modes. */
+const sharedByModes: readonly string[] = [
+  'src/modes/shared',
+  'src/modes/nft-table',
+  'src/modes/relay',
+  'src/modes/vips',
+]
 
 export interface Import {
   readonly from: string

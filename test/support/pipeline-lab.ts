@@ -19,6 +19,7 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
 import { nftablesMode } from '../../src/modes/nftables/index.js'
+import { userspaceMode } from '../../src/modes/userspace/index.js'
 import {
   type HealthCheckListeners,
   type Mode,
@@ -152,6 +153,7 @@ export class PipelineLab {
       iptables: () => iptablesMode(modeOptions, { families, dropsInvalid: true }),
       ipvs: () => ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs })),
       nftables: () => nftablesMode(modeOptions, families),
+      userspace: () => userspaceMode(modeOptions, families),
     }
     const mode = modes[config.mode]()
     const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {

@@ -8,6 +8,7 @@ import {
   type Check,
   describeCheck,
   describeExpectation,
+  type Expectation,
   type ExpiryCheck,
   type FlowCheck,
   type HttpCheck,
@@ -107,12 +108,16 @@ async function askProblem(prober: Probes, check: AskCheck, patience: Patience): 
 function outcomeProblem(check: FlowCheck | AskCheck, outcome: ProbeOutcome): string | undefined {
   const { expect } = check
   const expected = `expected ${describeExpectation(expect)}`
-  if (outcome.kind !== expect.kind) return `${expected}; saw ${describeOutcome(outcome)}`
+  if (kindOf(outcome) !== expect.kind) return `${expected}; saw ${describeOutcome(outcome)}`
   if (expect.kind !== 'answer' || outcome.kind !== 'answer') return undefined
   if (!expect.by.includes(outcome.by)) return `${expected}; saw ${describeOutcome(outcome)}`
   const [address = ''] = outcome.by.split(' ')
   const source = sourceSeen({ ...check, sees: expect.sees }, address)
   return outcome.sees === source ? undefined : `${expected} (${source}); saw ${describeOutcome(outcome)}`
+}
+
+function kindOf(outcome: ProbeOutcome): Expectation['kind'] | 'error' {
+  return outcome.kind === 'error' && outcome.code === 'ECONNRESET' ? 'reset' : outcome.kind
 }
 
 function describeOutcome(outcome: ProbeOutcome): string {

@@ -37,12 +37,12 @@ export class RouteCursor extends RecordTable {
     return this.u8(index, routeLayout.protocol)
   }
 
-  /** Whether scope, metric and TOS are those of the routes that Viaduct adds. */
-  hasUsualShape(index: number): boolean {
-    const { scope, metric } = dumpedShapes[this.family(index)]
+  /** Whether scope, metric and TOS are those of the routes that Viaduct adds with this metric; undefined: the kernel's default. */
+  hasUsualShape(index: number, metric?: number): boolean {
+    const { scope, metric: usualMetric } = dumpedShapes[this.family(index)]
     return (
       this.u8(index, routeLayout.scope) === scope &&
-      this.u32(index, routeLayout.metric) === metric &&
+      this.u32(index, routeLayout.metric) === (metric ?? usualMetric) &&
       this.u8(index, routeLayout.tos) === 0
     )
   }
@@ -50,11 +50,13 @@ export class RouteCursor extends RecordTable {
   /** As an object. */
   route(index: number): LocalRoute {
     const preferredSource = this.preferredSource(index)
+    const metric = this.u32(index, routeLayout.metric)
     return {
       address: this.address(index),
       interfaceIndex: this.interfaceIndex(index),
       ...(preferredSource === undefined ? {} : { preferredSource }),
       protocol: this.protocol(index),
+      ...(metric === dumpedShapes[this.family(index)].metric ? {} : { metric }),
     }
   }
 }

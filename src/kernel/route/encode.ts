@@ -51,6 +51,7 @@ export function writeRoute(buffer: RecordBuffer, at: number, route: LocalRoute, 
   if (route.preferredSource !== undefined)
     writeAddress(route.preferredSource, bytes, at + routeLayout.preferredSource)
   view.setUint32(at + routeLayout.interfaceIndex, route.interfaceIndex, true)
+  if (route.metric !== undefined) view.setUint32(at + routeLayout.metric, route.metric, true)
   view.setUint32(at + routeLayout.table, routeTableLocal, true)
   bytes[at + routeLayout.op] = op
   bytes[at + routeLayout.family] = addressFamily[family]

@@ -11,7 +11,7 @@ export const viaductRouteProtocol = 173
 export const formerRouteProtocol = 66
 
 /**
- * A host route of type local in table local, with scope host, the default metric and no TOS. It makes `address` local to this node
+ * A host route of type local in table local, with scope host and no TOS. It makes `address` local to this node
  * without an interface address.
  */
 export interface LocalRoute {
@@ -21,6 +21,8 @@ export interface LocalRoute {
   readonly preferredSource?: IpAddress
   /** Creator of the route: viaductRouteProtocol, or 2 for the kernel. */
   readonly protocol: number
+  /** Routes of one address with different metrics stand side by side; the least one is used. Absent: the kernel's default. */
+  readonly metric?: number
 }
 
 export interface InterfaceAddress {
@@ -30,11 +32,11 @@ export interface InterfaceAddress {
 }
 
 export interface RouteOps {
-  /** EEXIST when present. */
+  /** EEXIST when the address has a route of the same metric. */
   'add-route': { readonly route: LocalRoute }
-  /** Adds the route or replaces one with the same address. */
+  /** Adds the route or replaces one with the same address and metric. */
   'replace-route': { readonly route: LocalRoute }
-  /** Removes only a route with the same protocol; ESRCH when absent. */
+  /** Removes only a route with the same protocol and, if the operation names one, the same metric; ESRCH when absent. */
   'remove-route': { readonly route: LocalRoute }
   /** EEXIST when present. */
   'add-address': { readonly address: InterfaceAddress }

@@ -86,7 +86,10 @@ export class IptablesPipeline implements Pipeline {
     this.#afterSync = new AfterSync({
       ...options,
       tracker: this.#intake.tracker,
-      nodePortAddresses: async () => await this.#addresses.destinations(),
+      translation: {
+        ...options,
+        nodePortAddresses: async () => await this.#addresses.destinations(),
+      },
     })
     this.#packets = new PacketCounts(options.tables.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)

@@ -12,14 +12,13 @@ import {
 } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
-import type { Vip } from './tables/vip.js'
-import type { VipCut, VipTable } from './tables/vip-table.js'
+import { bindingOperations, type Vip, type VipCut, type VipTable } from '../vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
 import { reportConflict } from '../shared/index.js'
-import { bindingOperations, serverOperations } from './operations.js'
+import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
 export interface IpvsApplierOptions {

@@ -3,11 +3,10 @@ import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../ad
 import { KernelError, isNotFound, orRefusal } from '../../errors.js'
 import type { BatchOutcome, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
 import { PackedDump } from './tables/packed.js'
-import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
 import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
 import type { SetKernel } from './destroy-sets.js'
 import type { IpvsKernel } from './prepare-kernel.js'
-import { findDummyDevice, findLoopback } from './vip-place.js'
+import { findDummyDevice, findLoopback, hostAddresses, PackedRoutes } from '../vips/index.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 
 /** The objects that a clean-up of ipvs mode removed, and its failures. */

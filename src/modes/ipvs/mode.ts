@@ -4,6 +4,7 @@ import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
+import { openLocalhostNodePorts, SharedRelay } from '../relay/index.js'
 import { openWarnings } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
@@ -57,6 +58,7 @@ export function ipvsMode(
   const unmet = new UnmetServices(warnings)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(flavour === 'legacy' ? families : [])
+  const relay = new SharedRelay(kernel.relay, config)
   const pipelines: IpvsPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const pipeline = new IpvsPipeline({
@@ -80,6 +82,7 @@ export function ipvsMode(
       warnings,
       family,
       metrics: metrics[family],
+      also: openLocalhostNodePorts({ ...options, mode: 'ipvs', family, relay, metrics: metrics[family] }),
       listeners: options.openHealthChecks(family, isHealthy),
     })
     pipelines.push(pipeline)
@@ -91,6 +94,7 @@ export function ipvsMode(
     families,
     openPipeline,
     openWatch: () => openIpvsWatch({ ...options, look, pipelines }),
+    countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,

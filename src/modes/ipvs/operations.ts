@@ -1,24 +1,11 @@
 // Operations of ipvs mode, as a pass counts and prints them.
-import {
-  describeIpsetOp,
-  describeIpvsOp,
-  describeRouteOp,
-  type IpsetOp,
-  type IpvsOp,
-  type RouteOp,
-} from '../../kernel/index.js'
+import { describeIpsetOp, describeIpvsOp, type IpsetOp, type IpvsOp } from '../../kernel/index.js'
 import type { OperationKind } from '../../engine/index.js'
 import type { IpvsTable } from './compile/chains.js'
 
 export const serverOperations: OperationKind<IpvsOp> = {
   name: 'ipvs',
   describe: describeIpvsOp,
-  isMetered: true,
-}
-
-export const bindingOperations: OperationKind<RouteOp> = {
-  name: 'routes',
-  describe: describeRouteOp,
   isMetered: true,
 }
 

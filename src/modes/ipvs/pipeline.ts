@@ -11,7 +11,7 @@ import type {
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
-import { VipTable } from './tables/vip-table.js'
+import { bindingOperations, VipTable } from '../vips/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
@@ -41,7 +41,7 @@ import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsApplier, type Work } from './applier.js'
-import { bindingOperations, serverOperations } from './operations.js'
+import { serverOperations } from './operations.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
 import type { IpvsKernel } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
@@ -78,6 +78,8 @@ export interface IpvsPipelineOptions {
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
   readonly events: EventRecorder
+  /** Further work after each sync. Absent: none. */
+  readonly also?: IpvsPoliciesOptions['also']
 }
 
 /** An address that an interface got or lost. */

@@ -17,7 +17,7 @@ import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.j
 import type { SchedulingSettings } from './compile/scheduling.js'
 import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import { AfterSync, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, type AfterSyncPart, type TrafficConfig } from '../shared/index.js'
 import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
@@ -42,6 +42,8 @@ export interface IpvsPoliciesOptions {
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
   readonly events: EventRecorder
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 /** Settings of the node that routes depend on. */
@@ -86,8 +88,11 @@ export class IpvsPolicies {
     })
     this.#afterSync = new AfterSync({
       ...options,
-      ...kernel,
-      nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+      translation: {
+        ...options,
+        ...kernel,
+        nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+      },
     })
   }
 

@@ -5,14 +5,19 @@ import { KernelError } from '../../errors.js'
 import type { IpvsDump } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
 import { type Drift, KernelQuestions, logFamily } from '../../engine/index.js'
-import type { VipPlace } from './tables/vip.js'
-import type { VipReading, VipTable } from './tables/vip-table.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsKernel } from './prepare-kernel.js'
-import { dummyAdvice, ensureDummyDevice, findVipPlace } from './vip-place.js'
+import {
+  dummyAdvice,
+  ensureDummyDevice,
+  findVipPlace,
+  type VipPlace,
+  type VipReading,
+  type VipTable,
+} from '../vips/index.js'
 
 export interface ReconcilerOptions {
   readonly family: IpFamily

@@ -20,6 +20,7 @@ import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   AfterSync,
+  type AfterSyncPart,
   claimDirty,
   FullSync,
   NodeAddresses,
@@ -48,6 +49,8 @@ export interface NftPipelineOptions extends RulePipelineOptions {
   readonly fixedRules?: FixedRules
   /** Shared by both families. Absent: runs follow each other at any time. */
   readonly quietGap?: QuietGap
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 /** The kind of the last look at the table; `different`: another program changed it. */
@@ -102,7 +105,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#afterSync = new AfterSync({
       ...options,
       tracker: this.#intake.tracker,
-      nodePortAddresses: async () => await this.#addresses.destinations(),
+      translation: {
+        ...options,
+        nodePortAddresses: async () => await this.#addresses.destinations(),
+      },
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival({ ...options, mode: 'table' })

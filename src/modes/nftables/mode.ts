@@ -1,6 +1,7 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { openLocalhostNodePorts, SharedRelay } from '../relay/index.js'
 import { familiesWithNftables, openNftPipelines } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
@@ -19,8 +20,9 @@ export async function openNftablesMode(options: OpenModeOptions): Promise<Mode> 
 
 /** The mode on a kernel that is ready. */
 export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]): Mode {
-  const { config, metrics } = options
+  const { config, kernel, metrics } = options
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
+  const relay = new SharedRelay(kernel.relay, config)
   return {
     name: 'nftables',
     families,
@@ -29,7 +31,15 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
       settingsOf: (state) => nftSettings(family, config, state),
       syncPeriodMs,
       metrics: metrics[family],
+      also: openLocalhostNodePorts({
+        ...options,
+        mode: 'nftables',
+        family,
+        relay,
+        metrics: metrics[family],
+      }),
     })),
+    countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor,

@@ -15,7 +15,26 @@ import { ServiceHealthChecks } from './service-health-checks.js'
 import type { TrafficConfig } from './traffic-config.js'
 import { WatchedPorts } from './watched-ports.js'
 
-export interface AfterSyncOptions extends ConntrackCleanerOptions {
+/** Further work that a mode has after each sync. */
+export interface AfterSyncPart {
+  /** As `AfterSync.note`. */
+  note(key: ServicePortKey, decided: Route | undefined): void
+  /** As `AfterSync.run`. Never throws KernelError. */
+  run(): Promise<void>
+}
+
+/** The part of the kernel that concerns a mode whose rules translate addresses. */
+export interface TranslationOptions extends Pick<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
+  /** The ports of this machine, to hold node ports or to find other programs that have them. */
+  readonly ports: Ports
+  readonly links: Links
+  readonly routes: Routes
+  readonly events: EventRecorder
+}
+
+export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
+  /** undefined: the mode is a proxy that listens on frontends itself. */
+  readonly translation: TranslationOptions | undefined
   readonly config: TrafficConfig
   readonly tracker: Tracker
   /** This node, as it is now. */
@@ -23,11 +42,8 @@ export interface AfterSyncOptions extends ConntrackCleanerOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
-  /** The ports of this machine, to hold node ports or to find other programs that have them. */
-  readonly ports: Ports
-  readonly links: Links
-  readonly routes: Routes
-  readonly events: EventRecorder
+  /** Absent: none. */
+  readonly also?: AfterSyncPart | undefined
 }
 
 export interface SyncedState {
@@ -45,9 +61,9 @@ export interface SyncedState {
  */
 export class AfterSync {
   readonly #options: AfterSyncOptions
-  readonly #cleaner: ConntrackCleaner
+  readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
-  readonly #ports: HeldPorts | WatchedPorts
+  readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
   /** Changes that the cleaner of flows does not have yet. */
   #changes = new Map<ServicePortKey, Route | undefined>()
@@ -55,22 +71,24 @@ export class AfterSync {
 
   constructor(options: AfterSyncOptions) {
     this.#options = options
-    this.#cleaner = new ConntrackCleaner(options)
+    const { translation } = options
+    this.#cleaner = translation && new ConntrackCleaner({ ...options, ...translation })
     this.#healthChecks = new ServiceHealthChecks(options.family, options)
-    const portOptions = { ...options, reports: new PortReports(options) }
-    this.#ports = options.config.nodePortHolding ? new HeldPorts(portOptions) : new WatchedPorts(portOptions)
+    this.#ports = translation && openPorts({ ...options, ...translation })
   }
 
   /** The service port was compiled again; undefined: it was removed. */
   note(key: ServicePortKey, decided: Route | undefined): void {
     this.#gaps.put(key, decided)
-    this.#ports.note(key, decided)
+    this.#ports?.note(key, decided)
+    this.#options.also?.note(key, decided)
+    if (this.#cleaner === undefined) return
     if (decided === undefined || decided.protocol === 'UDP') this.#changes.set(key, decided)
   }
 
   /** Another program removed rules for a while: the next run checks the flows of every frontend. */
   recheckFlows(): void {
-    this.#cleaner.recheck()
+    this.#cleaner?.recheck()
   }
 
   /** The last run is so long ago. A run retries listeners and flows that failed. */
@@ -86,10 +104,11 @@ export class AfterSync {
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) await this.#cleanFlows()
+    await this.#options.also?.run()
     const checks = tracker.healthChecks(node.facts.name)
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
     await this.#healthChecks.sync(checks, addresses)
-    await this.#ports.run({ isComplete, machine })
+    await this.#ports?.run({ isComplete, machine })
   }
 
   async stop(): Promise<void> {
@@ -99,6 +118,11 @@ export class AfterSync {
   async #cleanFlows(): Promise<void> {
     const changes = this.#changes
     this.#changes = new Map()
-    await this.#cleaner.clean(changes)
+    await this.#cleaner?.clean(changes)
   }
+}
+
+function openPorts(options: AfterSyncOptions & TranslationOptions): HeldPorts | WatchedPorts {
+  const portOptions = { ...options, reports: new PortReports(options) }
+  return options.config.nodePortHolding ? new HeldPorts(portOptions) : new WatchedPorts(portOptions)
 }

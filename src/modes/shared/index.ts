@@ -2,7 +2,7 @@
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners.
 // Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, claim-dirty.ts, xtables-clean-up.ts.
-export { AfterSync } from './after-sync.js'
+export { AfterSync, type AfterSyncPart } from './after-sync.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
 export { FullSync } from './full-sync.js'

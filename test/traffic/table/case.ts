@@ -33,6 +33,8 @@ export type Expectation =
   | { readonly kind: 'refused' }
   /** Nothing comes back. */
   | { readonly kind: 'dropped' }
+  /** The connection is open, and ends by a reset. */
+  | { readonly kind: 'reset' }
 
 interface FromTo {
   readonly from: Place

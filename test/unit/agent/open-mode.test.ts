@@ -60,6 +60,11 @@ describe('the flavour of iptables', () => {
     assert.deepEqual([mode.flavour, log.find('info', 'Flavour of iptables chosen')], [undefined, []])
   })
 
+  it('is nothing that userspace mode has', async () => {
+    const { mode, log } = await open(openModelKernel(), { mode: 'userspace' })
+    assert.deepEqual([mode.flavour, log.find('info', 'Flavour of iptables chosen')], [undefined, []])
+  })
+
   it('is legacy, with a warning, when the kernel cannot be asked', async () => {
     const kernel = openModelKernel()
     await kernel.nftChains.close()
@@ -67,6 +72,13 @@ describe('the flavour of iptables', () => {
     assert.equal(log.find('warn', 'Flavour of iptables cannot be found').length, 1)
     assert.equal(mode.flavour, 'legacy')
   })
+})
+
+it('userspace mode runs without the settings of connection tracking, with a warning', async () => {
+  const broken = Promise.reject(new ConfigError('', 'could not set conntrack parameters'))
+  const { mode, log } = await open(openModelKernel(), { mode: 'userspace' }, broken)
+  assert.equal(mode.name, 'userspace')
+  assert.equal(log.find('warn', 'Connection tracking is not set up').length, 1)
 })
 
 it('ipvs mode removes the test sets of a killed start by their names (issue 18, C4)', async () => {
@@ -374,6 +386,25 @@ describe('the mode that runs', () => {
       because:
         /this kernel has no IP_VS.*; iptables mode cannot run here: this kernel has no legacy x_tables/,
     },
+    ...(['ipvs', 'iptables', 'nftables'] as const).map((configured) => ({
+      name: `userspace for ${configured} without IP_VS, x_tables and nf_tables`,
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nf_tables'),
+      input: { mode: configured },
+      mode: 'userspace' as const,
+      because: /nftables mode cannot run here: this kernel's nf_tables lacks/,
+    })),
+    {
+      name: 'userspace as configured, without IP_VS, x_tables and nf_tables',
+      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nf_tables'),
+      input: { mode: 'userspace' },
+      mode: 'userspace',
+    },
+    {
+      name: 'userspace as configured',
+      kernel: kernelWithout,
+      input: { mode: 'userspace' },
+      mode: 'userspace',
+    },
   ]
   for (const { name, kernel, input, mode: expected, because } of cases) {
     it(name, async () => {
@@ -428,11 +459,14 @@ describe('the mode that runs', () => {
       words: /^ipvs-scheduler: this kernel has no scheduler "nosuch"/,
     },
     {
-      name: 'ipvs and its fallbacks, without any',
-      kernel: () => kernelWithout('IP_VS', 'x_tables', 'nf_tables'),
+      name: 'ipvs and its fallbacks, without any and without permission for routes',
+      kernel: () => {
+        const kernel = kernelWithout('IP_VS', 'x_tables', 'nf_tables')
+        kernel.routes.batches.plan = { fault: () => EPERM }
+        return kernel
+      },
       input: { mode: 'ipvs' },
-      words:
-        /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables.*; nftables: this kernel's nf_tables lacks/,
+      words: /^CAP_NET_ADMIN is missing/,
     },
     {
       name: 'iptables alone without x_tables',

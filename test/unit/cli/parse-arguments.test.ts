@@ -62,11 +62,21 @@ describe('parseArguments', () => {
     [['--manifests=m', '--ipvs-mark-mask=0xFf0000'], { ipvs: { markMask: 0xff0000 } }],
     [['--manifests=m', '--ipvs-mark-mask=4223'], { ipvs: { markMask: 0x107f } }],
     [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
+    [['--manifests=m', '--proxy-mode=userspace', '--udp-timeout=1s'], { mode: 'userspace', udpIdleMs: 1000 }],
+    [['--manifests=m', '--proxy-port-range=1000-2000'], { withoutEffect: { portRange: '1000-2000' } }],
+    [
+      ['--manifests=m', '--iptables-localhost-nodeports'],
+      { iptables: { localhostNodePorts: true }, localhostNodePorts: true },
+    ],
     [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],
     [['--manifests=m', '--iptables-masquerade-bit=0'], { iptables: { masqueradeBit: 0 } }],
     [
       ['--manifests=m', '--masquerade-all', '--iptables-localhost-nodeports=false'],
-      { iptables: { masqueradeAll: true, localhostNodePorts: false }, nftables: { masqueradeAll: true } },
+      {
+        iptables: { masqueradeAll: true, localhostNodePorts: false },
+        localhostNodePorts: false,
+        nftables: { masqueradeAll: true },
+      },
     ],
     [
       ['--manifests=m', '--iptables-sync-period=1m', '--iptables-min-sync-period=1s'],
@@ -227,8 +237,8 @@ describe('parseArguments', () => {
     [['--manifests=m', '--cleanup=maybe'], '--cleanup: must be true or false, not "maybe"'],
     [['--manifests=m', '-v=high'], '-v: must be a whole number from 0, not "high"'],
     [
-      ['--manifests=m', '--proxy-mode=userspace'],
-      '--proxy-mode: must be iptables, ipvs or nftables, not "userspace"',
+      ['--manifests=m', '--proxy-mode=ebpf'],
+      '--proxy-mode: must be iptables, ipvs, nftables or userspace, not "ebpf"',
     ],
     [
       ['--manifests=m', '--ipvs-graceful-period=forever'],
@@ -421,9 +431,9 @@ describe('parseArguments with --config', () => {
 
   const wrong: [string, string[], string][] = [
     [
-      `${head}mode: userspace`,
+      `${head}mode: ebpf`,
       ['--manifests=m', '--proxy-mode=ipvs'],
-      'f: mode: must be iptables, ipvs or nftables, not "userspace"',
+      'f: mode: must be iptables, ipvs, nftables or userspace, not "ebpf"',
     ],
     [head, ['--manifests=m', '--logging-format=xml'], '--logging-format: must be json or text, not "xml"'],
     [

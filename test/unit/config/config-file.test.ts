@@ -114,6 +114,8 @@ describe('readConfig', () => {
         },
       },
     ],
+    ['udpIdleTimeout: 1s\nmode: userspace', { mode: 'userspace', udpIdleMs: 1000 }],
+    [`---\n${viaductHead}localhostNodePorts: true`, { localhostNodePorts: true }],
     ['healthzBindAddress: 192.0.2.1', { servers: { healthzBindAddress: '192.0.2.1:10256' } }],
     [
       'bindAddressHardFail: true\nenableProfiling: true',
@@ -239,9 +241,8 @@ describe('readConfig', () => {
       'ipvs.gracefulPeriod: is written twice (line 6)',
     ],
     [
-      'udpIdleTimeout: 250ms\nresourceContainer: /kube-proxy\nportRange: ""\niptables: {syncPeriods: 1s, masqueradeBit: 2}',
+      'resourceContainer: /kube-proxy\nportRange: ""\niptables: {syncPeriods: 1s, masqueradeBit: 2}',
       { iptables: { masqueradeBit: 2 } },
-      'udpIdleTimeout: is not a field of KubeProxyConfiguration',
       'resourceContainer: is not a field of KubeProxyConfiguration',
       'iptables.syncPeriods: is not a field of KubeProxyConfiguration',
     ],

@@ -86,7 +86,14 @@ describe('resolveConfig', () => {
       iptablesFlavour: 'auto',
       vipBinding: 'routes',
       nodePortHolding: false,
-      featureGates: { AllowServiceExternalIPs: true, withoutEffect: {}, unknown: [] },
+      featureGates: {
+        AllowServiceExternalIPs: true,
+        KubeProxyNFTablesLocalhostNodePorts: false,
+        withoutEffect: {},
+        unknown: [],
+      },
+      localhostNodePorts: false,
+      udpIdleMs: 250,
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,
@@ -174,16 +181,18 @@ describe('resolveConfig', () => {
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
   })
 
-  it('separates the feature gate with an effect from the others, and names unknown gates', () => {
+  it('separates the feature gates with an effect from the others, and names unknown gates', () => {
     const featureGates = {
       NativeHistograms: true,
       AllowServiceExternalIPs: false,
+      KubeProxyNFTablesLocalhostNodePorts: true,
       NFTablesProxyMode: false,
       NoSuchGate: true,
       AllAlpha: false,
     }
     assert.deepEqual(resolveConfig({ manifests: 'm', featureGates }).featureGates, {
       AllowServiceExternalIPs: false,
+      KubeProxyNFTablesLocalhostNodePorts: true,
       withoutEffect: { NativeHistograms: true, NFTablesProxyMode: false, NoSuchGate: true, AllAlpha: false },
       unknown: ['NoSuchGate'],
     })
@@ -264,7 +273,8 @@ describe('resolveConfig', () => {
   })
 
   const wrong: [ConfigInput, string][] = [
-    [{ mode: 'ebpf' }, 'mode: must be iptables, ipvs or nftables, not "ebpf"'],
+    [{ mode: 'ebpf' }, 'mode: must be iptables, ipvs, nftables or userspace, not "ebpf"'],
+    [{ udpIdleMs: -1 }, 'udpIdleTimeout: must be greater than 0'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
     [{ ipvs: { markMask: 0 } }, 'ipvs.markMask: must have 1 to 32 bits, 0x1 to 0xffffffff, not 0'],
     [

@@ -102,6 +102,7 @@ vipBinding: routes
 nodePortHolding: false
 healthzServer: true
 metricsServer: true
+localhostNodePorts: false
 ipvs:
   schedulerFlags:
     - none
@@ -151,6 +152,8 @@ ipvs:
     iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
     nodePortHolding: fc.boolean(),
+    udpIdleMs: durationMs.map((ms) => ms + 1),
+    localhostNodePorts: fc.boolean(),
     verbosity: fc.nat(10),
     loggingFormat: fc.constantFrom('json', 'text'),
     detectLocalMode: fc.constantFrom('', 'ClusterCIDR', 'NodeCIDR'),

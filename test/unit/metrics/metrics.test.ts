@@ -6,6 +6,8 @@ import { systemClock, type Clock } from '../../../src/clock.js'
 import {
   openHealthcheckMetrics,
   openKernelMetrics,
+  openRelayMetrics,
+  type RelayTotals,
   openMetrics,
   openProcessMetrics,
   type PacketTotals,
@@ -316,6 +318,51 @@ describe('openKernelMetrics', () => {
       async () => await Promise.reject(new Error('no')),
     ]
     for (const read of readings) assert.deepEqual(await samples(registryOf(read), total), [])
+  })
+})
+
+describe('openRelayMetrics', () => {
+  const numbers = {
+    listeners: 1,
+    connections: 2,
+    flows: 3,
+    acceptedConnections: 4,
+    failedConnections: 5,
+    refusedConnections: 6,
+    shedConnections: 7,
+    startedFlows: 8,
+    evictedFlows: 9,
+    receivedBytes: 10,
+    sentBytes: 11,
+  }
+  const expected = [
+    'viaduct_relay_listeners 1',
+    'viaduct_relay_connections 2',
+    'viaduct_relay_flows 3',
+    'viaduct_relay_accepted_connections_total 4',
+    'viaduct_relay_failed_connections_total 5',
+    'viaduct_relay_refused_connections_total 6',
+    'viaduct_relay_shed_connections_total 7',
+    'viaduct_relay_started_flows_total 8',
+    'viaduct_relay_evicted_flows_total 9',
+    'viaduct_relay_received_bytes_total 10',
+    'viaduct_relay_sent_bytes_total 11',
+  ]
+
+  it('has the numbers of one reading per scrape, and none while the relay is not in use', async () => {
+    const registry = new Registry()
+    let readings = 0
+    let present: RelayTotals | undefined = numbers
+    openRelayMetrics(registry, async () => {
+      readings++
+      return await Promise.resolve(present)
+    })
+    for (const scrapes of [1, 2]) {
+      assert.deepEqual(await samples(registry, 'viaduct_relay_'), expected)
+      assert.equal(readings, scrapes)
+    }
+    present = undefined
+    assert.deepEqual(await samples(registry, 'viaduct_relay_'), [])
   })
 })
 

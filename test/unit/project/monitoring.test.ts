@@ -3,7 +3,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { load } from 'js-yaml'
 import { Registry } from 'prom-client'
-import { openKernelMetrics, openMetrics, openProcessMetrics } from '../../../src/metrics/index.js'
+import {
+  openKernelMetrics,
+  openMetrics,
+  openProcessMetrics,
+  openRelayMetrics,
+} from '../../../src/metrics/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { treeText } from '../../support/tree.js'
 
@@ -21,6 +26,7 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
     packets: async () => undefined,
     clock: new ManualClock(),
   })
+  openRelayMetrics(registry, async () => undefined)
   openProcessMetrics(
     registry,
     { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },

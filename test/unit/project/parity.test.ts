@@ -105,7 +105,7 @@ function leavesOf(value: unknown, path = ''): readonly string[] {
 }
 
 function fieldsOfFiles(): readonly [kubeProxy: readonly string[], own: readonly string[]] {
-  const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true } })
+  const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true }, udpIdleMs: 1 })
   const [kubeProxy, own] = loadAll(formatConfig(config)).map((document) => leavesOf(document))
   assert.ok(kubeProxy && own)
   return [kubeProxy.filter((path) => !['apiVersion', 'kind'].includes(path)), own]

@@ -1,6 +1,5 @@
 // Virtual servers in the bytes of a dump. A reconcile compares real servers as bytes, and makes objects only for differences (an
 // object per kernel object costs 500-900 ns).
-import { type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
 import {
   type IpvsDump,
   isSameSettings,
@@ -9,28 +8,14 @@ import {
   type VirtualServerKey,
   virtualServerLayout,
 } from '../../../kernel/index.js'
+import { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from '../../vips/index.js'
 import type { ServerState } from './diff.js'
 
-/** Identity of an address in a Map, from text and from packed bytes alike: a number for IPv4, 16 characters for IPv6. */
-export type PackedAddress = (number | string) & { readonly brand: 'PackedAddress' }
 /** Identity of a virtual server in a Map; it is never shown. */
 export type PackedId = (number | string) & { readonly brand: 'PackedId' }
 
 /** Protocols in 2 bits. With 8-bit protocol numbers an IPv4 identity would have 56 bits, too many for an exact double. */
 const shortProtocol = { tcp: 0, udp: 1, sctp: 2 } as const
-
-const scratch = Buffer.alloc(16)
-
-export function packedAddressOf(address: IpAddress): PackedAddress {
-  writeAddress(address, scratch, 0)
-  return packedAddressAt(scratch, 0, address.includes(':') ? 'ipv6' : 'ipv4')
-}
-
-export function packedAddressAt(bytes: Buffer, offset: number, family: IpFamily): PackedAddress {
-  const id = family === 'ipv4' ? bytes.readUInt32BE(offset) : bytes.toString('latin1', offset, offset + 16)
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
-  return id as PackedAddress
-}
 
 export function packedIdOf(key: VirtualServerKey): PackedId {
   if ('mark' in key) return markId(key.mark)
@@ -49,10 +34,6 @@ function joinId(address: PackedAddress, port: number, protocol: number): PackedI
   const id = typeof address === 'number' ? address * 2 ** 18 + rest : `${address}${rest}`
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return id as PackedId
-}
-
-export function bufferOver(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /** One family's dump, read by index. */

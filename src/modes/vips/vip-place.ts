@@ -3,8 +3,8 @@ import { type IpAddress, familyOf } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError, isExists, orRefusal } from '../../errors.js'
 import type { Link, Links, Routes } from '../../kernel/index.js'
-import type { VipPlace } from './tables/vip.js'
-import { includesAddress } from './tables/packed-bindings.js'
+import type { VipPlace } from './vip.js'
+import { includesAddress } from './packed-bindings.js'
 import { dummyDeviceName } from '../../host/index.js'
 
 /** The reason why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */

@@ -1,18 +1,18 @@
 // The VIPs of one family: their bindings in the kernel, and the virtual servers that need them (docs/adr/0004).
-import type { IpAddress } from '../../../address.js'
-import type { VipBinding } from '../../../config/index.js'
-import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../../kernel/index.js'
+import type { IpAddress } from '../../address.js'
+import type { VipBinding } from '../../config/index.js'
+import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../kernel/index.js'
 import {
   type Confirmation,
   type Cut,
   type Drift,
+  DriftCounter,
   type ObjectBatch,
   ObjectTable,
   confirmBatch,
   planBatch,
-} from '../../../engine/index.js'
-import { IpvsDriftCounter } from './drift.js'
-import type { PackedAddress } from './packed.js'
+} from '../../engine/index.js'
+import type { PackedAddress } from './packed-address.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
 import {
   type Bindings,
@@ -25,6 +25,9 @@ import {
   type VipPlace,
 } from './vip.js'
 
+/** Kinds of drift of bindings, as the metric viaduct_drift_total names them. */
+export type BindingDriftKind = 'binding-missing' | 'binding-changed' | 'binding-unexpected'
+
 /** A reading of the kernel's bindings of VIPs. */
 export interface VipReading {
   readonly place: VipPlace
@@ -32,7 +35,7 @@ export interface VipReading {
   readonly routes: Uint8Array
   /** Addresses of the dummy device; empty without it. */
   readonly addresses: Uint8Array
-  /** Whether a set of Viaduct or kube-proxy names the address as a VIP. */
+  /** Whether the address is known as a VIP of Viaduct or kube-proxy, such as by a set. */
   readonly isMarkedVip: (address: IpAddress) => boolean
 }
 
@@ -42,19 +45,29 @@ export type VipCut = Cut<VipBatch, Vip>
 /** Greatest cost of a batch, in routes (`addressCost`). A stop waits for a batch, which must take well under a second. */
 const maxBatchCost = 4096
 
+/**
+ * The metric of the routes of userspace mode: `VIAD` in ASCII. With the protocol it proves that a route is ours. Routes of ipvs mode have
+ * the default metric. So the routes of both modes stand side by side while one mode follows the other.
+ */
+export const userspaceRouteMetric = 0x56494144
+
 export class VipTable {
   readonly #binding: VipBinding
+  readonly #metric: number | undefined
   readonly #table = new ObjectTable<IpAddress, Vip>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
-  #kind = bindingKind(this.#place)
+  #kind: ReturnType<typeof bindingKind>
   /** The route that each VIP gets at this place; one object for all. */
   #route: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined }
   #bound: Bindings = { route: this.#route, isOnDummy: false }
   /** Addresses that a foreign route or address made local, at the last reconcile. */
   #foreign: ReadonlySet<PackedAddress> = new Set()
 
-  constructor(binding: VipBinding) {
+  /** `metric`: of the routes; undefined: the kernel's default. */
+  constructor(binding: VipBinding, metric?: typeof userspaceRouteMetric) {
     this.#binding = binding
+    this.#metric = metric
+    this.#kind = bindingKind(this.#place, metric)
   }
 
   /** Idempotent for one holder. */
@@ -131,9 +144,9 @@ export class VipTable {
    * is needed and the protocol is the current one. Any other route is foreign (docs/adr/0005).
    */
   adopt({ place, routes, addresses, isMarkedVip }: VipReading): Drift {
-    const drift = new IpvsDriftCounter()
+    const drift = new DriftCounter<BindingDriftKind>()
     this.#place = place
-    this.#kind = bindingKind(place)
+    this.#kind = bindingKind(place, this.#metric)
     this.#route = { protocol: viaductRouteProtocol, preferredSource: place.preferredSource }
     this.#bound = { route: this.#route, isOnDummy: false }
     const routeOf = this.#readRoutes(routes, isMarkedVip)
@@ -168,12 +181,23 @@ export class VipTable {
         vip?.acknowledged.route !== undefined ||
         (isNeeded && records.protocol(index) === viaductRouteProtocol)
       const isOurs =
-        records.isLikeOurs(index, loopbackIndex) && (isProven || isMarkedVip(records.address(index)))
+        records.isLikeOurs(index, loopbackIndex, this.#metric) &&
+        (isProven || isMarkedVip(records.address(index)))
       if (isOurs) found.set(vip ?? this.#vipOf(records.address(index)), records.state(index))
-      else if (records.interfaceIndex(index) !== dummyIndex) foreign.add(id)
+      else if (records.interfaceIndex(index) !== dummyIndex && !this.#isOfOtherMode(records, index))
+        foreign.add(id)
     }
     this.#foreign = foreign
     return found
+  }
+
+  /** A route that the former mode left, and that goes when this mode is in force. */
+  #isOfOtherMode(records: PackedRoutes, index: number): boolean {
+    const metric = this.#metric === undefined ? userspaceRouteMetric : undefined
+    return (
+      records.protocol(index) === viaductRouteProtocol &&
+      records.isLikeOurs(index, this.#place.loopbackIndex, metric)
+    )
   }
 
   #vipOf(address: IpAddress): Vip {
@@ -222,7 +246,7 @@ export class VipTable {
   }
 }
 
-function countDrift(vip: Vip, before: Bindings, drift: IpvsDriftCounter): void {
+function countDrift(vip: Vip, before: Bindings, drift: DriftCounter<BindingDriftKind>): void {
   const { route, isOnDummy } = vip.acknowledged
   const isRouteLost = before.route !== undefined && route === undefined
   if (isRouteLost || (before.isOnDummy && !isOnDummy)) drift.add('binding-missing')

@@ -1,5 +1,5 @@
 // Dumped routes and addresses, compared with the usual ones without an object for each.
-import { type IpAddress, writeAddress } from '../../../address.js'
+import { type IpAddress, writeAddress } from '../../address.js'
 import {
   AddressCursor,
   RouteCursor,
@@ -7,8 +7,8 @@ import {
   hostPrefixLength,
   routeLayout,
   viaductRouteProtocol,
-} from '../../../kernel/index.js'
-import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
+} from '../../kernel/index.js'
+import { type PackedAddress, bufferOver, packedAddressAt } from './packed-address.js'
 
 /** The properties of one of our routes on lo, without its address. */
 export interface RouteState {
@@ -51,15 +51,15 @@ export class PackedRoutes {
   }
 
   /**
-   * Whether the route has the properties of ours: our present or former protocol, the device `loopbackIndex`, and the usual shape.
-   * Another program may still have made it.
+   * Whether the route has the properties of ours: our present or former protocol, the device `loopbackIndex`, this metric, and the usual
+   * shape. Another program may still have made it.
    */
-  isLikeOurs(index: number, loopbackIndex: number): boolean {
+  isLikeOurs(index: number, loopbackIndex: number, metric?: number): boolean {
     const protocol = this.#cursor.protocol(index)
     return (
       (protocol === viaductRouteProtocol || protocol === formerRouteProtocol) &&
       this.#cursor.interfaceIndex(index) === loopbackIndex &&
-      this.#cursor.hasUsualShape(index)
+      this.#cursor.hasUsualShape(index, metric)
     )
   }
 

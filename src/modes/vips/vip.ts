@@ -1,15 +1,15 @@
 // One VIP, its bindings in the kernel, and the operations that change them.
-import { type IpAddress, familyOf } from '../../../address.js'
-import { isExists, isNotFound } from '../../../errors.js'
+import { type IpAddress, familyOf } from '../../address.js'
+import { isExists, isNotFound } from '../../errors.js'
 import {
   hostPrefixLength,
   type InterfaceAddress,
   type LocalRoute,
   type OperationFailure,
   type RouteOp,
-} from '../../../kernel/index.js'
-import { KernelObject, type Meaning, type ObjectKind } from '../../../engine/index.js'
-import { type PackedAddress, packedAddressOf } from './packed.js'
+} from '../../kernel/index.js'
+import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
+import { type PackedAddress, packedAddressOf } from './packed-address.js'
 import type { RouteState } from './packed-bindings.js'
 
 /** Devices and source of the bindings of one family. Changes only at a reconcile. */
@@ -66,22 +66,27 @@ export class Vip extends KernelObject<IpAddress, Bindings> {
 /** Cost of the change of an address, in changes of routes: it takes the kernel 200 us or more. */
 const addressCost = 8
 
-/** VIPs as a kind of kernel objects, bound in this place. */
-export function bindingKind(place: VipPlace): ObjectKind<Vip, Bindings, RouteOp, RouteOp[]> {
+/** VIPs as a kind of kernel objects, bound in this place, by routes of this metric (`VipTable`). */
+export function bindingKind(
+  place: VipPlace,
+  metric: number | undefined,
+): ObjectKind<Vip, Bindings, RouteOp, RouteOp[]> {
   const { loopbackIndex, dummyIndex } = place
+  const routeOf = (address: IpAddress, state: RouteState): LocalRoute => ({
+    ...localRoute(address, loopbackIndex, state),
+    ...(metric === undefined ? {} : { metric }),
+  })
   return {
     plan: (ops, { address, acknowledged }, { route, isOnDummy }) => {
       let cost = 0
       if (route === undefined && acknowledged.route !== undefined) {
-        ops.push({ op: 'remove-route', route: localRoute(address, loopbackIndex, acknowledged.route) })
+        ops.push({ op: 'remove-route', route: routeOf(address, acknowledged.route) })
         cost++
       } else if (route !== undefined && !equalRoutes(route, acknowledged.route)) {
         // An address of the dummy device has its own route, which makes a plain add fail.
-        const isInTheWay = acknowledged.route !== undefined || acknowledged.isOnDummy
-        ops.push({
-          op: isInTheWay ? 'replace-route' : 'add-route',
-          route: localRoute(address, loopbackIndex, route),
-        })
+        const isInTheWay =
+          acknowledged.route !== undefined || (acknowledged.isOnDummy && metric === undefined)
+        ops.push({ op: isInTheWay ? 'replace-route' : 'add-route', route: routeOf(address, route) })
         cost++
       }
       if (isOnDummy === acknowledged.isOnDummy || dummyIndex === undefined) return cost

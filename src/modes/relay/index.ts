@@ -1,0 +1,15 @@
+// In: Routes, this node. Out: services and listeners of the relay.
+// Never: a mode; Kubernetes objects; the bytes that the relay copies.
+// Owner of: the table of acknowledged services and listeners.
+// Read next: compile/compile.ts (a route), relay-table.ts, shared-relay.ts, docs/userspace.md.
+export {
+  compileNodePort,
+  compileRoute,
+  type DesiredRoute,
+  relayProtocolOf,
+  type RelayRouteSettings,
+} from './compile/compile.js'
+export { openLocalhostNodePorts } from './localhost-node-ports.js'
+export { RelayTable, type RelayTableOptions } from './relay-table.js'
+export { StrainWatch } from './strain-watch.js'
+export { nearClients, SharedRelay } from './shared-relay.js'

@@ -1,0 +1,60 @@
+import type { IpAddress } from '../../address.js'
+import { KernelQuestions } from '../../engine/index.js'
+import { KernelError } from '../../errors.js'
+import { type LocalhostFacts, relayedLoopback } from '../../node/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { Route } from '../../routing/index.js'
+import type { AfterSyncPart } from '../shared/index.js'
+import { compileNodePort } from './compile/compile.js'
+import { type RelayPass, RelayTable, type RelayTableOptions } from './relay-table.js'
+import { nearClients, type SharedRelay } from './shared-relay.js'
+
+export interface LocalhostNodePortsOptions extends Omit<RelayTableOptions, 'relay' | 'nextId'> {
+  readonly mode: LocalhostFacts['mode']
+  readonly config: LocalhostFacts['config']
+  readonly relay: SharedRelay
+}
+
+/** undefined: the configuration does not ask for node ports on the loopback address of this family. */
+export function openLocalhostNodePorts(options: LocalhostNodePortsOptions): AfterSyncPart | undefined {
+  const address = relayedLoopback(options)
+  return address === undefined ? undefined : new LocalhostNodePorts(options, address)
+}
+
+/** A write of this part is no pass of its own: its failures are reported as problems. */
+const uncounted: RelayPass = { count: () => {}, fail: () => {} }
+
+/**
+ * The node ports of one family on its loopback address, through the relay, in a mode whose own objects do not serve them. The relay starts
+ * with the first listener. The clients are this node itself: they get the endpoints of policy Cluster (F-051).
+ */
+class LocalhostNodePorts implements AfterSyncPart {
+  readonly #options: LocalhostNodePortsOptions
+  readonly #address: IpAddress
+  readonly #questions: KernelQuestions
+  readonly #table: RelayTable
+
+  constructor(options: LocalhostNodePortsOptions, address: IpAddress) {
+    const { relay } = options
+    this.#options = options
+    this.#address = address
+    this.#questions = new KernelQuestions(options)
+    this.#table = new RelayTable({ ...options, relay: relay.relay, nextId: relay.nextId })
+  }
+
+  note(key: ServicePortKey, decided: Route | undefined): void {
+    const settings = { nodePortAddresses: [this.#address], nodeIP: undefined }
+    this.#table.claim(key, decided?.service ?? '', decided && compileNodePort(decided, settings))
+  }
+
+  /** Reports listeners that fail. A later run tries them again. */
+  async run(): Promise<void> {
+    // The mode reports the conflicts: its own objects have the same.
+    this.#table.takeConflicts()
+    if (!this.#table.isWriteDue) return
+    const { family, relay } = this.#options
+    const near = nearClients([this.#address], undefined)
+    const isReady = await this.#questions.ask({ key: 'relay settings' }, () => relay.setNear(family, near))
+    if (!(isReady instanceof KernelError)) await this.#table.write(uncounted, async () => {})
+  }
+}

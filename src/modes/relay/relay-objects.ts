@@ -1,0 +1,139 @@
+// Services and listeners of the relay, as kinds of objects with an outcome per operation.
+import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
+import { isNotFound } from '../../errors.js'
+import {
+  describeRelayListener,
+  type OperationFailure,
+  type RelayEndpoint,
+  type RelayListener,
+  type RelayOp,
+  type RelayService,
+} from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+
+/** The service of one service port. Its `number` is its id in the relay. */
+export class ServiceObject extends KernelObject<ServicePortKey, RelayService | undefined> {
+  readonly number: number
+  desired: RelayService | undefined
+
+  constructor(key: ServicePortKey, number: number) {
+    super(key, undefined)
+    this.number = number
+  }
+
+  get isAcknowledged(): boolean {
+    return this.acknowledged !== undefined
+  }
+
+  get isUnused(): boolean {
+    return this.desired === undefined && !this.isAcknowledged
+  }
+}
+
+/** A listener that one service port wants at this address. */
+export interface WantedListener {
+  readonly listener: RelayListener
+  /** `namespace/name`, for messages. */
+  readonly serviceName: string
+  /** A node port. It gives way to an external IP that is the same address. */
+  readonly isNodePort: boolean
+}
+
+export class ListenerObject extends KernelObject<string, RelayListener | undefined> {
+  #wanted: readonly WantedListener[] = []
+
+  constructor(id: string) {
+    super(id, undefined)
+  }
+
+  /** undefined: no service port wants it. */
+  get wanted(): WantedListener | undefined {
+    return this.#wanted[0]
+  }
+
+  add(wanted: WantedListener): void {
+    this.#wanted = wanted.isNodePort ? [...this.#wanted, wanted] : [wanted, ...this.#wanted]
+  }
+
+  remove(wanted: WantedListener): void {
+    this.#wanted = this.#wanted.filter((other) => other !== wanted)
+  }
+
+  get isAcknowledged(): boolean {
+    return this.acknowledged !== undefined
+  }
+
+  get isUnused(): boolean {
+    return this.wanted === undefined && !this.isAcknowledged
+  }
+}
+
+export const serviceKind: ObjectKind<ServiceObject, RelayService | undefined, RelayOp, RelayOp[]> = {
+  plan: (ops, { number, acknowledged }, target) => {
+    if (isSameService(acknowledged, target)) return 0
+    if (target === undefined) ops.push({ op: 'remove-service', id: number })
+    else ops.push({ op: 'set-service', service: target })
+    return 1 + (target?.clusterEndpoints.length ?? 0) + (target?.localEndpoints.length ?? 0)
+  },
+  advance: (_state, op) => (op.op === 'set-service' ? op.service : undefined),
+  meaningOf,
+  isSame: isSameService,
+}
+
+export const listenerKind: ObjectKind<ListenerObject, RelayListener | undefined, RelayOp, RelayOp[]> = {
+  plan: (ops, { acknowledged }, target) => {
+    if (isSameListener(acknowledged, target)) return 0
+    if (target !== undefined) ops.push({ op: 'set-listener', listener: target })
+    else if (acknowledged !== undefined) ops.push({ op: 'remove-listener', listener: acknowledged })
+    return 1
+  },
+  advance: (_state, op) => (op.op === 'set-listener' ? op.listener : undefined),
+  meaningOf,
+  isSame: isSameListener,
+}
+
+/** A removal that finds nothing is done. */
+function meaningOf(_object: unknown, { op }: RelayOp, { error }: OperationFailure): Meaning {
+  const isRemoval = op === 'remove-service' || op === 'remove-listener'
+  return isRemoval && isNotFound(error) ? 'done' : 'refused'
+}
+
+function isSameListener(a: RelayListener | undefined, b: RelayListener | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.service === b.service &&
+    a.near === b.near &&
+    a.far === b.far &&
+    a.hasSourceRanges === b.hasSourceRanges &&
+    describeRelayListener(a) === describeRelayListener(b)
+  )
+}
+
+function isSameService(a: RelayService | undefined, b: RelayService | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.affinitySeconds === b.affinitySeconds &&
+    areSame(a.clusterEndpoints, b.clusterEndpoints, isSameEndpoint) &&
+    areSame(a.localEndpoints, b.localEndpoints, isSameEndpoint) &&
+    areSame(
+      a.sourceRanges,
+      b.sourceRanges,
+      (one, other) => one.address === other.address && one.prefixLength === other.prefixLength,
+    )
+  )
+}
+
+function isSameEndpoint(a: RelayEndpoint, b: RelayEndpoint): boolean {
+  return a.address === b.address && a.port === b.port
+}
+
+function areSame<T>(a: readonly T[], b: readonly T[], isSame: (a: T, b: T) => boolean): boolean {
+  return (
+    a === b ||
+    (a.length === b.length &&
+      a.every((one, i) => {
+        const other = b[i]
+        return other !== undefined && isSame(one, other)
+      }))
+  )
+}

@@ -1,0 +1,245 @@
+// The services and listeners of one family: what service ports want, and what the relay has.
+import {
+  confirmBatch,
+  FailedObjects,
+  KernelQuestions,
+  type ObjectKind,
+  ObjectTable,
+  type Pass,
+  planBatch,
+  type TrackedObject,
+} from '../../engine/index.js'
+import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import { KernelError } from '../../errors.js'
+import { describeRelayListener, type Relay, type RelayOp } from '../../kernel/index.js'
+import type { StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import { type FrontendConflict, FrontendOwners } from '../../routing/index.js'
+import type { DesiredFrontend, DesiredRoute } from './compile/compile.js'
+import {
+  listenerKind,
+  ListenerObject,
+  serviceKind,
+  ServiceObject,
+  type WantedListener,
+} from './relay-objects.js'
+import { relayOperations } from './operations.js'
+
+export interface RelayTableOptions {
+  readonly family: IpFamily
+  readonly relay: Pick<Relay, 'apply'>
+  /** An id that no service of the relay has. */
+  readonly nextId: () => number
+  readonly clock: Clock
+  readonly metrics: FamilyMetrics
+  /** Gets the listeners that cannot be opened now, of both families. */
+  readonly problems: StateReporter
+}
+
+/** Gets the outcome of a write. */
+export type RelayPass = Pick<Pass, 'count' | 'fail'>
+
+/** A frontend as its service port claims it. */
+interface Claimed extends Pick<DesiredFrontend, 'frontend'> {
+  readonly listeners: readonly WantedListener[]
+}
+
+/** Cost of a batch, in operations and endpoints: a stop waits for one batch, which takes milliseconds. */
+const maxBatchCost = 4096
+
+/**
+ * The relay is part of this process. Its state changes only by these operations, so it is never read: the outcome of each operation is
+ * the whole truth.
+ */
+export class RelayTable {
+  readonly #options: RelayTableOptions
+  readonly #questions: KernelQuestions
+  readonly #owners = new FrontendOwners<Claimed>()
+  readonly #services = new ObjectTable<ServicePortKey, ServiceObject>()
+  readonly #listeners = new ObjectTable<string, ListenerObject>()
+  readonly #failedServices: FailedObjects<ServiceObject, ServicePortKey>
+  readonly #failedListeners: FailedObjects<ListenerObject, string>
+  #isStopping = false
+
+  constructor(options: RelayTableOptions) {
+    this.#options = options
+    this.#questions = new KernelQuestions(options)
+    this.#failedServices = new FailedObjects({
+      ...options,
+      keyOf: ({ id }) => id,
+      nameOf: ({ id }) => `relay service ${options.family} ${id}`,
+      servicesOf: ({ id, desired }) => (desired === undefined ? [] : [serviceNameOf(id)]),
+    })
+    this.#failedListeners = new FailedObjects({
+      ...options,
+      keyOf: ({ id }) => id,
+      nameOf: ({ id }) => `listener ${id}`,
+      servicesOf: ({ wanted }) => (wanted === undefined ? [] : [wanted.serviceName]),
+    })
+  }
+
+  /** Replaces what a service port wants; undefined: it was removed. `service`: `namespace/name`. */
+  claim(key: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+    const hasListener = desired?.frontends.some(({ listeners }) => listeners.length > 0) === true
+    const number = this.#claimService(key, hasListener ? desired.service : undefined)
+    const claimed = (desired?.frontends ?? []).map(({ frontend, listeners }) => ({
+      frontend,
+      listeners: listeners.map((listener) => ({
+        listener: { ...listener, service: number },
+        serviceName: service,
+        isNodePort: frontend.kind === 'node-port',
+      })),
+    }))
+    for (const { before, after } of this.#owners.claim(key, service, claimed)) {
+      for (const wanted of before.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'remove')
+      for (const wanted of after.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'add')
+    }
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#owners.takeConflicts()
+  }
+
+  /** Something is to be sent now. */
+  get isWriteDue(): boolean {
+    const isDirty = this.#services.dirty.size + this.#listeners.dirty.size > 0
+    return isDirty || this.nextInMs() === 0
+  }
+
+  /** Milliseconds until an object that failed is tried again; undefined: none failed. */
+  nextInMs(): number | undefined {
+    const times = [this.#failedServices.nextInMs(), this.#failedListeners.nextInMs()]
+    const next = Math.min(...times.map((ms) => ms ?? Infinity))
+    return next === Infinity ? undefined : next
+  }
+
+  /** Some object is not in the relay as desired. */
+  get hasFailures(): boolean {
+    return this.nextInMs() !== undefined
+  }
+
+  /** Numbers of objects in the relay. */
+  get sizes(): Readonly<Record<'relay-service' | 'relay-listener', number>> {
+    return {
+      'relay-service': this.#services.acknowledgedCount,
+      'relay-listener': this.#listeners.acknowledgedCount,
+    }
+  }
+
+  /** The write in progress ends at its next batch. */
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
+  /**
+   * Sends all changes: services first, then their listeners, then the removals in the opposite order. `bindAddresses` makes the addresses
+   * of the listeners local, before they open.
+   */
+  async write(pass: RelayPass, bindAddresses: () => Promise<void>): Promise<void> {
+    for (const key of this.#failedServices.due()) markAgain(this.#services, key)
+    for (const id of this.#failedListeners.due()) markAgain(this.#listeners, id)
+    const services = this.#services.takeDirty()
+    const listeners = this.#listeners.takeDirty()
+    const former = listeners.filter(({ wanted }) => wanted === undefined)
+    const present = listeners.filter(({ wanted }) => wanted !== undefined)
+    const upserts = this.#servicePart(services, ({ desired, acknowledged }) => desired ?? acknowledged)
+    const removals = this.#servicePart(services, ({ desired }) => desired)
+    const isSent = [await this.#send(upserts, pass)]
+    await bindAddresses()
+    for (const part of [this.#listenerPart(present), this.#listenerPart(former)])
+      isSent.push(await this.#send(part, pass))
+    isSent.push(await this.#send(removals, pass))
+    // Nothing is known about an object that was not sent.
+    if (isSent.includes(false)) return
+    this.#failedServices.settle(services)
+    this.#failedListeners.settle(listeners)
+  }
+
+  /** Returns the id of the service in the relay. */
+  #claimService(key: ServicePortKey, desired: DesiredRoute['service'] | undefined): number {
+    const known = this.#services.get(key)
+    if (known === undefined && desired === undefined) return 0
+    const object = known ?? this.#services.add(new ServiceObject(key, this.#options.nextId()))
+    object.desired = desired && { id: object.number, ...desired }
+    this.#services.markDirty(object)
+    return object.number
+  }
+
+  #want(wanted: WantedListener, change: 'add' | 'remove'): void {
+    const id = describeRelayListener(wanted.listener)
+    const object = this.#listeners.get(id) ?? this.#listeners.add(new ListenerObject(id))
+    object[change](wanted)
+    this.#listeners.markDirty(object)
+  }
+
+  #servicePart(
+    objects: readonly ServiceObject[],
+    targetOf: (object: ServiceObject) => ServiceObject['acknowledged'],
+  ): Part<ServiceObject, ServiceObject['acknowledged']> {
+    return { kind: serviceKind, table: this.#services, objects, targetOf, failed: this.#failedServices }
+  }
+
+  #listenerPart(objects: readonly ListenerObject[]): Part<ListenerObject, ListenerObject['acknowledged']> {
+    const table = this.#listeners
+    return { kind: listenerKind, table, objects, targetOf: wantedListener, failed: this.#failedListeners }
+  }
+
+  /**
+   * Sends the changes of these objects, in batches. In between, other work gets its turn, and a stop ends the work. False: some were not
+   * sent; they stay dirty.
+   */
+  async #send<T extends TrackedObject<unknown, State>, State>(
+    part: Part<T, State>,
+    pass: RelayPass,
+  ): Promise<boolean> {
+    const { relay, clock } = this.#options
+    const { kind, table, objects, targetOf, failed } = part
+    for (let rest = objects; rest.length > 0;) {
+      if (this.#isStopping) {
+        pass.fail()
+        return false
+      }
+      const cut = planBatch(kind, rest, { ops: [], limit: maxBatchCost, targetOf })
+      const { batch } = cut
+      if (batch.ops.length > 0) {
+        const outcome = await this.#questions.ask({ key: 'kernel relay' }, () => relay.apply(batch.ops))
+        if (outcome instanceof KernelError) {
+          for (const object of rest) table.markDirty(object)
+          pass.fail(outcome)
+          return false
+        }
+        pass.count(relayOperations, batch.ops, outcome)
+        failed.note(confirmBatch(kind, batch, outcome))
+      }
+      for (const object of rest.slice(0, rest.length - cut.rest.length)) table.settle(object)
+      rest = cut.rest
+      if (rest.length > 0) await clock.pause()
+    }
+    return true
+  }
+}
+
+/** Objects of one kind, and the state that each is to get. */
+interface Part<T extends TrackedObject<unknown, State>, State> {
+  readonly kind: ObjectKind<T, State, RelayOp, RelayOp[]>
+  readonly table: ObjectTable<T['id'], T>
+  readonly objects: readonly T[]
+  readonly targetOf: (object: T) => State
+  readonly failed: Pick<FailedObjects<T, unknown>, 'note'>
+}
+
+function wantedListener({ wanted }: ListenerObject): ListenerObject['acknowledged'] {
+  return wanted?.listener
+}
+
+function markAgain<Id, T extends TrackedObject<Id, unknown>>(table: ObjectTable<Id, T>, id: Id): void {
+  const object = table.get(id)
+  if (object !== undefined) table.markDirty(object)
+}
+
+/** `namespace/name` of the Service. */
+function serviceNameOf(key: ServicePortKey): string {
+  return key.slice(0, key.indexOf(':'))
+}

@@ -1,0 +1,64 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Cidr, IpAddress, IpFamily } from '../../address.js'
+import { KernelError, orRefusal } from '../../errors.js'
+import type { Relay, RelayCounters } from '../../kernel/index.js'
+import type { LocalDetector } from '../../node/index.js'
+import { hostCidr } from './compile/compile.js'
+
+/** The clients of one family that are near: this machine and its own pods. */
+export interface NearClients {
+  readonly networks: readonly Cidr[]
+  readonly interfaces: readonly string[]
+}
+
+/** `machine`: the machine's own addresses. undefined: pods cannot be recognized. */
+export function nearClients(machine: readonly IpAddress[], detector: LocalDetector | undefined): NearClients {
+  return {
+    networks: [...machine.map(hostCidr), ...(detector?.kind === 'cidr' ? [detector.cidr] : [])],
+    interfaces: detector?.kind === 'interface' ? [detector.name] : [],
+  }
+}
+
+const noClients: NearClients = { networks: [], interfaces: [] }
+
+/** The relay as the pipelines of both families share it: one numbering of services, one set of settings. */
+export class SharedRelay {
+  readonly relay: Relay
+  readonly #udpIdleMs: number
+  #lastId = 0
+  readonly #near = new Map<IpFamily, NearClients>()
+
+  constructor(relay: Relay, { udpIdleMs }: { readonly udpIdleMs: number }) {
+    this.relay = relay
+    this.#udpIdleMs = udpIdleMs
+  }
+
+  /** An id that no service of the relay has. 32 bits last for a year of 100 new service ports per second. */
+  readonly nextId = (): number => ++this.#lastId
+
+  /** undefined: the relay is not in use, or does not answer. */
+  async counters(): Promise<RelayCounters | undefined> {
+    if (this.#near.size === 0) return undefined
+    const counters = await orRefusal(() => this.relay.counters())
+    return counters instanceof KernelError ? undefined : counters
+  }
+
+  /** Replaces the near clients of a family, if they differ. Throws KernelError. */
+  async setNear(family: IpFamily, near: NearClients): Promise<void> {
+    const former = this.#near.get(family)
+    if (isDeepStrictEqual(former, near)) return
+    this.#near.set(family, near)
+    const all = (['ipv4', 'ipv6'] as const).map((each) => this.#near.get(each) ?? noClients)
+    try {
+      await this.relay.configure({
+        nearNetworks: all.flatMap(({ networks }) => networks),
+        nearInterfaces: [...new Set(all.flatMap(({ interfaces }) => interfaces))],
+        udpIdleMs: this.#udpIdleMs,
+      })
+    } catch (error) {
+      // The next call tries again.
+      this.#near.delete(family)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,39 @@
+// The desired state of a route for people: VIP routes as `ip route` prints them, then each listener with its endpoints.
+import { formatCidr, formatEndpoint } from '../../address.js'
+import { boundedLines } from '../../engine/index.js'
+import type { Route } from '../../routing/index.js'
+import { describeRelayListener } from '../../kernel/index.js'
+import type { DesiredRoute, RelayRouteSettings } from '../relay/index.js'
+import { describeVipRoute } from '../vips/index.js'
+
+/**
+ * `listen tcp 10.96.0.1:80 near cluster far local`, then the endpoints of policy Cluster and of policy Local; at most as many lines as
+ * `boundedLines` allows.
+ */
+export function describeDesired(
+  route: Route,
+  desired: DesiredRoute,
+  settings: RelayRouteSettings,
+): readonly string[] {
+  return boundedLines(linesOf(route, desired, settings))
+}
+
+function* linesOf(
+  { clusterIP, externalIPs, loadBalancerIPs }: Route,
+  { service, frontends }: DesiredRoute,
+  { nodeIP }: RelayRouteSettings,
+): Generator<string> {
+  for (const vip of new Set([clusterIP, ...externalIPs, ...loadBalancerIPs]))
+    yield describeVipRoute(vip, nodeIP)
+  const listeners = frontends.flatMap((frontend) => frontend.listeners)
+  for (const listener of listeners) {
+    const ranges = listener.hasSourceRanges
+      ? ` sources ${service.sourceRanges.map(formatCidr).join(',')}`
+      : ''
+    yield `listen ${describeRelayListener(listener)} near ${listener.near} far ${listener.far}${ranges}`
+  }
+  if (listeners.length === 0) return
+  if (service.affinitySeconds !== undefined) yield `affinity ${service.affinitySeconds}s`
+  for (const { address, port } of service.clusterEndpoints) yield `cluster ${formatEndpoint(address, port)}`
+  for (const { address, port } of service.localEndpoints) yield `local ${formatEndpoint(address, port)}`
+}

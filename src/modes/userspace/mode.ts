@@ -1,0 +1,50 @@
+import type { IpFamily } from '../../address.js'
+import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { findFamilies } from '../../host/index.js'
+import { SharedRelay, StrainWatch } from '../relay/index.js'
+import { openWarnings } from '../shared/index.js'
+import { UserspacePipeline } from './pipeline.js'
+import { probeRoutes } from './route-probe.js'
+
+/** Throws KernelError if the process may not change routes. Settings of connection tracking are not needed: their failure is a warning. */
+export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode> {
+  const { kernel, log, conntrack } = options
+  await conntrack.catch((error: unknown) => {
+    log.warn('Connection tracking is not set up: userspace mode does not need it', { err: error })
+  })
+  const families = await findFamilies({
+    sysctl: kernel.sysctl,
+    log,
+    find: async (family) => await probeRoutes(kernel.routes, family),
+    isLack: ({ code }) => code === 'EAFNOSUPPORT' || code === 'EOPNOTSUPP',
+  })
+  return userspaceMode(options, families)
+}
+
+/** The mode on a kernel that is ready. The periods are those of iptables mode, as in kube-proxy before 1.26. */
+export function userspaceMode(options: ModeOptions, families: readonly IpFamily[]): Mode {
+  const { config, kernel, log, metrics } = options
+  const warnings = openWarnings(options)
+  const { syncPeriodMs, minSyncPeriodMs } = config.iptables
+  const relay = new SharedRelay(kernel.relay, config)
+  return {
+    name: 'userspace',
+    families,
+    openPipeline: (family, isHealthy) =>
+      new UserspacePipeline({
+        ...options,
+        ...kernel,
+        relay,
+        family,
+        syncPeriodMs,
+        warnings,
+        metrics: metrics[family],
+        listeners: options.openHealthChecks(family, isHealthy),
+      }),
+    openWatch: () => new StrainWatch(kernel.relay, log),
+    countRelay: async () => await relay.counters(),
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor: 0,
+  }
+}

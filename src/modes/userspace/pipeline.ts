@@ -1,0 +1,255 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
+import {
+  type FamilyHealth,
+  type HealthCheckListeners,
+  Intake,
+  KernelQuestions,
+  Pass,
+  PassHistory,
+  type PassReason,
+  type PassRecord,
+  type Pipeline,
+  reportSizes,
+  worldSize,
+} from '../../engine/index.js'
+import { KernelError } from '../../errors.js'
+import { machineAddresses } from '../../host/index.js'
+import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
+import type { Route } from '../../routing/index.js'
+import type { ObjectEvent } from '../../source/index.js'
+import {
+  compileRoute,
+  nearClients,
+  type RelayRouteSettings,
+  RelayTable,
+  type SharedRelay,
+} from '../relay/index.js'
+import { AfterSync, claimDirty, type TrafficConfig } from '../shared/index.js'
+import { VipBindings } from '../vips/index.js'
+import { describeDesired } from './describe.js'
+import { UnservedPorts } from './unserved-ports.js'
+
+export interface UserspacePipelineOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig
+  /** Longest time between two readings of the kernel. */
+  readonly syncPeriodMs: number
+  readonly relay: SharedRelay
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** Gets the objects that cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** Gets the requests of Services that the mode does not provide, of both families. */
+  readonly warnings: StateReporter
+  readonly listeners: HealthCheckListeners
+}
+
+/** Time until a kernel or a relay that refused a whole request is asked again. */
+const retryMs = 1000
+
+/** The path of one family from events to VIP routes and to listeners of the relay. */
+export class UserspacePipeline implements Pipeline {
+  readonly #options: UserspacePipelineOptions
+  readonly #questions: KernelQuestions
+  readonly #intake: Intake
+  readonly #table: RelayTable
+  readonly #vips: VipBindings
+  readonly #unserved: UnservedPorts
+  readonly #afterSync: AfterSync
+  readonly #history = new PassHistory()
+  /** The machine's own addresses; undefined: never read. */
+  #machine: readonly IpAddress[] | undefined
+  #isMachineCurrent = false
+  #settings: RelayRouteSettings | undefined
+  #isInForce = false
+  /** All objects were known at the last write. */
+  #isComplete = false
+  #isStopping = false
+
+  constructor(options: UserspacePipelineOptions) {
+    this.#options = options
+    this.#questions = new KernelQuestions(options)
+    this.#intake = new Intake(options)
+    this.#table = new RelayTable({ ...options, relay: options.relay.relay, nextId: options.relay.nextId })
+    this.#vips = new VipBindings(options)
+    this.#unserved = new UnservedPorts(options.family, options.warnings)
+    this.#afterSync = new AfterSync({ ...options, tracker: this.#intake.tracker, translation: undefined })
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    return this.#intake.apply(
+      events,
+      (known) => this.#settings === undefined || (known === 'synced' && !this.#isComplete),
+    )
+  }
+
+  applyNode({ routing, vipBinding, modeSettings }: NodeChange): boolean {
+    if (routing) this.#intake.tracker.markAll()
+    if (vipBinding) this.#vips.requestRead()
+    return vipBinding || modeSettings
+  }
+
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    return events.filter((event) => this.#isConcerned(event)).length > 0
+  }
+
+  stopSoon(): void {
+    this.#isStopping = true
+    this.#table.stopSoon()
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce
+  }
+
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
+  get health(): FamilyHealth {
+    return this.#intake.backlog.health
+  }
+
+  describe(decided: Route): readonly string[] {
+    const settings = this.#settings
+    return settings === undefined ? [] : describeDesired(decided, compileRoute(decided, settings), settings)
+  }
+
+  async close(): Promise<void> {
+    await this.#afterSync.stop()
+  }
+
+  async runOnce(): Promise<number | undefined> {
+    // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run.
+    const { known, backlog } = this.#intake
+    if (known === 'nothing') return undefined
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    const isComplete = known === 'synced'
+    const isNewlyComplete = isComplete && !this.#isComplete
+    // Until now the routes that no service port needs have stayed.
+    if (isNewlyComplete) this.#vips.requestRead()
+    const isReading = this.#vips.isReadDue
+    if (!(await this.#readKernel(isReading))) {
+      backlog.waitOn()
+      return retryMs
+    }
+    pass.reason = this.#reasonOf(isReading)
+    const routes = await this.#claimDirty()
+    this.#options.metrics.dirtyRoutes.inc(routes)
+    if (this.#isStopping) return undefined
+    if (routes > 0 || isNewlyComplete || this.#table.isWriteDue || this.#vips.isWriteDue)
+      await this.#write(pass, { routes, isComplete })
+    if (pass.isFailed) {
+      backlog.waitOn()
+      return Math.min(retryMs, this.#vips.nextInMs())
+    }
+    backlog.settle()
+    this.#isComplete = isComplete
+    this.#isInForce ||= isComplete
+    return Math.min(this.#table.nextInMs() ?? Infinity, this.#vips.nextInMs())
+  }
+
+  #reasonOf(isReading: boolean): PassReason {
+    if (!this.#isInForce) return 'start'
+    if (this.#intake.tracker.hasDirty) return 'change'
+    return isReading ? 'reconcile' : 'retry'
+  }
+
+  /** Whether the event may change VIPs, node ports or near clients. */
+  #isConcerned(event: LinkEvent): boolean {
+    const { family, node } = this.#options
+    const isAddress = event.kind === 'address'
+    if (isAddress && event.family !== family) return false
+    // When lo goes down, the kernel removes its routes, and reports only the link. With an address go the routes that have it as source.
+    const isRouteConcerned = isAddress
+      ? event.address === node.facts.addresses[family] || this.#vips.isNeeded(event.address)
+      : event.kind === 'overrun' || event.name === 'lo'
+    if (isRouteConcerned) this.#vips.requestRead()
+    if (isAddress || event.kind === 'overrun') this.#isMachineCurrent = false
+    return isRouteConcerned || !this.#isMachineCurrent
+  }
+
+  /** Reads the state of the kernel that a run needs. A change of the settings makes all routes dirty. False: it could not be read. */
+  async #readKernel(isReading: boolean): Promise<boolean> {
+    const { family } = this.#options
+    const subject = 'addresses of this machine'
+    const answer = await this.#questions.ask({ key: 'read addresses', subject }, async () => {
+      if (!this.#isMachineCurrent) {
+        // Before the reading: a change during it is read by the next run.
+        this.#isMachineCurrent = true
+        try {
+          this.#machine = await machineAddresses(family, this.#options)
+        } catch (error) {
+          this.#isMachineCurrent = false
+          throw error
+        }
+      }
+      await this.#renewSettings(this.#machine ?? [])
+    })
+    if (answer instanceof KernelError) return false
+    return !isReading || (await this.#vips.read())
+  }
+
+  /** Throws KernelError if the relay does not take its settings. */
+  async #renewSettings(machine: readonly IpAddress[]): Promise<void> {
+    const { family, config, node, relay } = this.#options
+    const facts = node.facts
+    await relay.setNear(family, nearClients(machine, localDetectorOf(config, family, facts)))
+    const settings: RelayRouteSettings = {
+      nodePortAddresses: nodePortSockets({ family, config, node: facts }, machine),
+      nodeIP: facts.addresses[family],
+    }
+    if (isDeepStrictEqual(settings, this.#settings)) return
+    this.#settings = settings
+    this.#intake.tracker.markAll()
+  }
+
+  /** Resolves with the number of service ports that changed. */
+  async #claimDirty(): Promise<number> {
+    return await claimDirty({
+      ...this.#options,
+      tracker: this.#intake.tracker,
+      claim: (key, decided) => {
+        const desired = decided && this.#settings && compileRoute(decided, this.#settings)
+        this.#table.claim(key, decided?.service ?? '', desired)
+        this.#vips.claim(key, decided?.service ?? '', decided === undefined ? [] : vipsOf(decided))
+        this.#afterSync.note(key, decided)
+        this.#unserved.note(key, decided)
+      },
+      isStopping: () => this.#isStopping,
+    })
+  }
+
+  async #write(
+    pass: Pass,
+    { routes, isComplete }: { readonly routes: number; readonly isComplete: boolean },
+  ): Promise<void> {
+    const { metrics } = this.#options
+    // A listener needs its address, so the VIP is local first, and no longer than its listeners.
+    await this.#table.write(pass, async () => await this.#vips.bind(pass))
+    await this.#vips.unbind(pass, { keepsUnneeded: !isComplete })
+    const sizes = { ...this.#table.sizes, vip: this.#vips.size }
+    reportSizes(metrics, sizes)
+    const hasRefusals = this.#table.hasFailures || this.#vips.hasFailures
+    const fields = { routes, ...worldSize(this.#intake.tracker), ...sizes }
+    this.#history.add(pass.end({ hasRefusals, fields }))
+    if (pass.isFailed) return
+    const conflicts = this.#table.takeConflicts()
+    await this.#afterSync.run({ conflicts, isComplete, machine: this.#machine ?? [] })
+  }
+}
+
+/** The addresses of a route that no interface has to have. */
+function vipsOf({ clusterIP, externalIPs, loadBalancerIPs }: Route): readonly IpAddress[] {
+  return [clusterIP, ...externalIPs, ...loadBalancerIPs]
+}

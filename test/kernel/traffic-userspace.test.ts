@@ -1,0 +1,11 @@
+// The traffic table on the shipped agent in userspace mode: real connections through the relay.
+import { inUserspace } from '../traffic/table-in-userspace.js'
+import { AgentSubject, runTable } from '../traffic/table-runner.js'
+import { trafficTable } from '../traffic/table/index.js'
+
+const protocols = ['TCP', 'UDP'] as const
+
+runTable('the traffic table in userspace mode', inUserspace(trafficTable(protocols)), {
+  subject: new AgentSubject('userspace'),
+  protocols,
+})

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { StrainWatch } from '../../../../src/modes/relay/index.js'
+import type { RelayStrain } from '../../../../src/kernel/index.js'
+import { MemoryLog } from '../../../support/pipeline-lab.js'
+
+function open(...strains: readonly RelayStrain[]) {
+  const left = [...strains]
+  const log = new MemoryLog()
+  const nextStrain = (): Promise<RelayStrain | undefined> => {
+    const strain = left.shift()
+    return strain === undefined ? new Promise(() => {}) : Promise.resolve(strain)
+  }
+  return { log, watch: new StrainWatch({ nextStrain }, log) }
+}
+
+describe('a shortage of file descriptors', () => {
+  it('is one problem line with the limit, and ends with one line and a run', async () => {
+    const { log, watch } = open(
+      { isShort: true, descriptorLimit: 1024 },
+      { isShort: false, descriptorLimit: 1024 },
+    )
+    assert.equal(await watch.next(), true)
+    assert.equal(log.find('error', 'File descriptors are short: the limit is 1024').length, 1)
+    assert.equal(log.find('info', 'File descriptors are no longer short').length, 1)
+    await watch.close()
+  })
+
+  it('is no longer watched after close', async () => {
+    const { watch } = open()
+    const waiting = watch.next()
+    await watch.close()
+    assert.equal(await waiting, false)
+  })
+})
