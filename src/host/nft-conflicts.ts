@@ -70,9 +70,9 @@ export class NftConflicts {
   #reportBarriers(barriers: readonly NfForwardBarrier[]): void {
     const { inUse, families, conflicts } = this.#options
     const concerned = barriers.filter(
-      ({ family, table }) =>
-        (family === 'inet' || families.includes(family)) &&
-        (inUse === undefined || family === 'inet' || table !== 'filter'),
+      (barrier) =>
+        (barrier.family === 'inet' || families.includes(barrier.family)) &&
+        (inUse === undefined || !isOfIptables(barrier)),
     )
     const found = new Map(concerned.map((barrier) => [`forward ${placeOf(barrier)}`, barrier]))
     for (const key of this.#barriers) if (!found.has(key)) conflicts.report(key, undefined)
@@ -122,10 +122,14 @@ function forwardBarrier(barrier: NfForwardBarrier): Problem {
   }
 }
 
+/** Whether the chain is FORWARD of iptables-nft. */
+function isOfIptables({ family, table, chain }: NfForwardBarrier): boolean {
+  return family !== 'inet' && table === 'filter' && chain === 'FORWARD'
+}
+
 /** A rule of nft would make iptables refuse its table. */
 function acceptingCommand(barrier: NfForwardBarrier): string {
-  const { family, table, chain } = barrier
-  if (family === 'inet' || table !== 'filter')
-    return `nft insert rule ${placeOf(barrier)} ct status dnat accept`
-  return `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-nft -I ${chain} -m conntrack --ctstate DNAT -j ACCEPT`
+  if (!isOfIptables(barrier)) return `nft insert rule ${placeOf(barrier)} ct status dnat accept`
+  const tool = barrier.family === 'ipv4' ? 'iptables-nft' : 'ip6tables-nft'
+  return `${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`
 }

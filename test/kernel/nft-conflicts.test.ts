@@ -134,6 +134,17 @@ const cases: readonly Case[] = [
       'also what Viaduct accepts; accept the traffic of Services there ("nft insert rule ip6 mine ahead ct status dnat accept")',
     remedy: ['delete table ip6 mine'],
   },
+  {
+    what: 'a policy in a table with the name of that of iptables, in a chain with another name',
+    flavours: all,
+    commands: [
+      'add table ip filter; add chain ip filter forward { type filter hook forward priority 0; policy drop; }',
+    ],
+    report:
+      'chain forward of table ip filter in nf_tables, at hook forward, drops by its policy what no rule there accepts, ' +
+      'also what Viaduct accepts; accept the traffic of Services there ("nft insert rule ip filter forward ct status dnat accept")',
+    remedy: ['insert rule ip filter forward ct status dnat accept'],
+  },
   { what: 'firewalld', flavours: all, commands: firewalld.split('\n'), report: undefined },
   {
     what: 'a policy in a table that is dormant, and at another hook',
