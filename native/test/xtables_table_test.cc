@@ -334,8 +334,7 @@ TEST_F(XtablesTableTest, FindsForeignChanges) {
   EXPECT_TRUE(Compare().missing.empty() && Compare().changed.empty());
 }
 
-// What the operations name is no repair, and neither is the removal of a former owner's chain and the jump to
-// it.
+// The batch changes KUBE-A. The chain of a former owner goes with the jumps to it. Neither is a repair.
 TEST_F(XtablesTableTest, NamesTheRepairsBesideTheOperations) {
   const Drift first = Apply(Small()).repaired;
   EXPECT_TRUE(first.missing.empty() && first.changed.empty());

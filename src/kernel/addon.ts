@@ -3,7 +3,7 @@
 // in: do not change them until the promise settles. A failed call rejects with RawError.
 import type { Layouts } from './layouts.js'
 import type { LookFinding } from './look/kernel-look.js'
-import type { XtBarrier } from './xtables/xtables.js'
+import type { XtBarrier, XtDrift } from './xtables/xtables.js'
 
 /** Failures are FailureRecords, ascending by index; `text` holds their texts. */
 export interface RawOutcome {
@@ -158,12 +158,7 @@ export interface RawXtOutcome {
   readonly lockWaitMs: number
   readonly kept: readonly { readonly chain: string; readonly by: string }[]
   /** Differences that no operation since the last success caused. */
-  readonly repaired: RawXtDrift
-}
-
-export interface RawXtDrift {
-  readonly missing: readonly string[]
-  readonly changed: readonly string[]
+  readonly repaired: XtDrift
 }
 
 export interface RawXtablesTable {
@@ -184,7 +179,7 @@ export interface RawXtablesTable {
   ): Promise<RawXtOutcome>
   refusals(): Promise<readonly { readonly chain: string; readonly rule: number; readonly error: RawError }[]>
   check(): Promise<boolean>
-  compare(): Promise<RawXtDrift>
+  compare(): Promise<XtDrift>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
   /** Of a built-in chain, by name. undefined: none. */

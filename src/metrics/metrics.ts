@@ -231,7 +231,7 @@ class FamilyVectors {
       labelNames: ['ip_family', 'operation', 'code'],
     })
     this.#drift = counter(registry, 'viaduct_drift_total', {
-      help: 'Kernel objects that a comparison found different from the desired state',
+      help: 'Kernel objects that another program changed, and that Viaduct found different from the desired state',
       labelNames: ['ip_family', 'kind'],
     })
   }

@@ -3,8 +3,8 @@
 The first line on standard input is a JSON list of paths to the servers of probes.py: {"name", "kind": "connection" |
 "exchange" | "query", "address", "port", "by": names of the servers that may answer, "sees": the client address that the server
 must see, or null}. All paths run at the same time. Each later line is a request: `take` prints the counts since the last
-`take` as a line of JSON, `close NAME` ends an open connection by a reset. It uses threads, because other ways start too slowly
-in the guest.
+`take` as a line of JSON, `take 5` first waits until each path has 5 attempts in them, `close NAME` ends an open connection by a
+reset. It uses threads, because other ways start too slowly in the guest.
 """
 import errno
 import json
@@ -19,6 +19,8 @@ PAUSE_S = 0.1
 SILENCE_S = {"connection": 30, "exchange": 30, "query": 10}
 # linux/tcp.h struct tcp_info: tcpi_total_retrans.
 RETRANSMITTED_AT = 100
+# An attempt has ended.
+tried = threading.Condition()
 
 
 def retransmitted(sock):
@@ -100,6 +102,8 @@ class Path:
                 if failure is not None:
                     self.counts["failed"] += 1
                     self.counts["failures"].append(failure)
+            with tried:
+                tried.notify()
             if failure is not None and self.sock is not None:
                 self.sock.close()
                 self.sock = None
@@ -127,4 +131,7 @@ for line in sys.stdin:
     words = line.split()
     if words[0] == "close":
         paths.pop(" ".join(words[1:])).close()
+    elif len(words) == 2:
+        with tried:
+            tried.wait_for(lambda: all(path.counts["tried"] >= int(words[1]) for path in paths.values()))
     print(json.dumps({name: path.take() for name, path in paths.items()}), flush=True)

@@ -47,9 +47,9 @@ export class Load {
     this.#program.write(`${JSON.stringify(paths)}\n`)
   }
 
-  /** Counts of the attempts that ended since the last call. */
-  async take(): Promise<LoadCounts> {
-    return await this.#ask('take')
+  /** Counts of the attempts that ended since the last call. Waits until each path has `atLeast` of them. */
+  async take(atLeast = 0): Promise<LoadCounts> {
+    return await this.#ask(`take ${atLeast}`)
   }
 
   /** Resets the connection of an `exchange`. Returns the result of `take`. */

@@ -8,10 +8,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { XtFlavour } from '../../src/kernel/index.js'
 import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
-import { Load, type LoadCount, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
+import { Load, type LoadCounts, type LoadPath, sumOf } from '../support/load.js'
 import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
-import { eventually } from '../support/traffic.js'
 import { localAddresses } from './node-state.js'
 import { families, type Pair } from './table/world.js'
 import {
@@ -180,7 +179,7 @@ export class TakeoverLab {
     await weigh(['1', '0'])
     this.#loads['outside']?.add([leftoverPath])
     // It is the only one under way.
-    await eventually(async () => Object.values(await this.take()), isTried)
+    await this.take(1)
     await weigh(['0', '1'])
   }
 
@@ -189,19 +188,16 @@ export class TakeoverLab {
     await this.take()
     await work()
     const counts = await this.take()
-    let later: LoadCounts = {}
-    await eventually(
-      async () => (later = sumOf(later, await this.take())),
-      (sum) => Object.keys(sum).length > 0 && Object.values(sum).every(({ tried }) => tried >= triedAfter),
-    )
-    return sumOf(counts, later)
+    return sumOf(counts, await this.take(triedAfter))
   }
 
-  /** The connections that ended since the last call, by place and path. */
-  async take(): Promise<LoadCounts> {
+  /** The attempts that ended since the last call, by place and path. Waits until each path has `atLeast` of them. */
+  async take(atLeast = 0): Promise<LoadCounts> {
     const places = await Promise.all(
       Object.entries(this.#loads).map(async ([place, load]) =>
-        Object.entries(await load.take()).map(([name, count]) => [`${place}, ${name}`, count] as const),
+        Object.entries(await load.take(atLeast)).map(
+          ([name, count]) => [`${place}, ${name}`, count] as const,
+        ),
       ),
     )
     return Object.fromEntries(places.flat())
@@ -216,10 +212,6 @@ export class TakeoverLab {
     await Promise.all(this.#namespaces.map((namespace) => namespace.close()))
     await rm(this.#folder, { recursive: true })
   }
-}
-
-function isTried(counts: readonly LoadCount[]): boolean {
-  return counts.some(({ tried }) => tried > 0)
 }
 
 /** Prints what was tried and what failed, and expects no failure. */

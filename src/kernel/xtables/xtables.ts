@@ -223,8 +223,8 @@ export interface Xtables {
   /** Compares Viaduct's part of the kernel's table with the desired content. Writes nothing. */
   compare(): Promise<XtDrift>
   /**
-   * The differences that other programs made and `apply` repaired since the last call, whoever called `apply` and for what purpose. A
-   * difference of a chain or hook that an operation has named since the table was last as desired does not count.
+   * The differences that other programs made and that `apply` repaired since the last call, also an `apply` of another caller. A difference
+   * of a chain or hook that an operation has named since the table was last as desired does not count.
    */
   takeRepairs(): XtDrift
   /** All user chains, foreign ones included. */

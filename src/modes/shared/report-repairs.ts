@@ -12,15 +12,15 @@ export interface RepairReportOptions {
 }
 
 /**
- * Counts and logs what `apply` repaired in the table since the last call (`Xtables.takeRepairs`). False: it repaired nothing. Call it
- * after each write and each look: a write may meet a change that no look saw, and the removal of leftovers writes the same tables.
+ * Counts and logs what `apply` repaired in the table since the last call (`Xtables.takeRepairs`). Call it after each write and
+ * each look: a write may meet a change that no look saw, and the removal of leftovers writes the same tables.
  */
 export function reportRepairs(
   { family, log, metrics }: RepairReportOptions,
   xtables: Pick<Xtables, 'table' | 'takeRepairs'>,
-): boolean {
+): void {
   const { missing, changed } = xtables.takeRepairs()
-  if (missing.length + changed.length === 0) return false
+  if (missing.length + changed.length === 0) return
   metrics.drift('chain-missing').inc(missing.length)
   metrics.drift('chain-changed').inc(changed.length)
   log.info('Kernel state differs and is repaired', {
@@ -29,5 +29,4 @@ export function reportRepairs(
     missing: shortened(missing),
     changed: shortened(changed),
   })
-  return true
 }
