@@ -15,7 +15,7 @@ import {
   type InheritedSocket,
 } from './records.js'
 
-/** What a service manager gave to this process. */
+/** The service manager of this process, and the descriptors that it passed on. */
 export interface PortStore {
   /** The value of NOTIFY_SOCKET; undefined: no service manager stores held ports. */
   readonly socket: string | undefined
