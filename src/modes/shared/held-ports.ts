@@ -165,7 +165,10 @@ export class HeldPorts {
     for (const held of taken) {
       const found = listeners?.filter((listener) => isOn(listener, held.place)) ?? []
       const other = found.find(({ isHeld, isOwn }) => !isHeld && !isOwn)
-      if (other === undefined && found.length > 0) continue
+      if (other === undefined && found.length > 0) {
+        this.#endInUse(held, (reported) => reports.free(reported, held.place))
+        continue
+      }
       const [first] = held.claimants
       if (first === undefined) continue
       this.#endInUse(held, (reported) => reported !== first && reports.forget(reported, held.place))

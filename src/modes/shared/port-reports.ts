@@ -1,4 +1,4 @@
-import { formatEndpoint, type IpFamily } from '../../address.js'
+import type { IpFamily } from '../../address.js'
 import { logFamily } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { type EventRecorder, serviceReference } from '../../event.js'
@@ -125,11 +125,10 @@ function nameOf(key: ServicePortKey, port: string): string {
 
 function describeProgram(listener: Listener | undefined): string {
   if (listener === undefined) return 'a program whose socket the kernel does not list'
-  const { process, uid, protocol, address, port } = listener
-  const socket = `${protocol} ${address === undefined ? `*:${port}` : formatEndpoint(address, port)}`
+  const { process, uid } = listener
   const owner =
     process === undefined
       ? `a process of user ${uid} that /proc does not show`
       : `${process.name}, process ${process.pid}`
-  return `${owner}, with the socket ${socket}`
+  return `${owner}, with the socket ${describePlace(listener)}`
 }
