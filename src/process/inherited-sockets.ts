@@ -1,6 +1,6 @@
-// Descriptors that a service manager passes to this process: sd_listen_fds_with_names(3).
+// Descriptors of held ports that a service manager passes to this process: sd_listen_fds_with_names(3).
 
-/** Numbers of the first descriptor, and of the names that native/ports/socket_store.cc gives. */
+/** The first passed descriptor, and the names of native/ports/socket_store.cc. */
 const firstDescriptor = 3
 const nameOfPorts = /^viaduct-ports-([1-9]\d{0,8})$/
 

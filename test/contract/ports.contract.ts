@@ -32,8 +32,8 @@ function place(
 const loopback = { ipv4: '127.0.0.1', ipv6: '::1' } as const
 
 /** `tcp 127.0.0.1:30080 held`. */
-function named({ protocol, address, port: number, isHeld }: Listener): string {
-  return `${describePlace({ family: 'ipv4', protocol, address, port: number })}${isHeld ? ' held' : ''}`
+function named(listener: Listener): string {
+  return `${describePlace(listener)}${listener.isHeld ? ' held' : ''}`
 }
 
 /** Runs in one network namespace with no address but those of `lo`. */

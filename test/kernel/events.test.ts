@@ -6,6 +6,7 @@ import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { documentOf, type Document } from '../support/api-shapes.js'
 import { Namespace } from '../support/namespaces.js'
 import { askInNamespace, serverListens } from '../support/page-question.js'
+import { takePort } from '../support/port-taker.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
 
@@ -96,6 +97,19 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
       action: 'Listen',
       regarding: service,
       note: `node node-a failed to start healthcheck "default/web" on port ${port}: listen EADDRINUSE: address already in use 0.0.0.0:${port}`,
+    })
+  })
+
+  it('when another program has a node port', async () => {
+    const other = await takePort({ family: 'ipv4', protocol: 'udp', address: undefined, port: 30053 }, node)
+    const ports = [{ name: 'dns', protocol: 'UDP', port: 53, nodePort: 30053 }]
+    await send('put', 'Service', apiService('dns', '10.96.0.11', { type: 'NodePort', ports }))
+    assert.deepEqual(gist(await eventOf('ServicePortInUse')), {
+      type: 'Warning',
+      reason: 'ServicePortInUse',
+      action: 'Sync',
+      regarding: { ...service, name: 'dns' },
+      note: `default/dns:dns/UDP: udp *:30053 belongs to python3, process ${other?.pid ?? 0}, with the socket udp *:30053; the Service is served all the same`,
     })
   })
 

@@ -248,6 +248,14 @@ describe('ports of Services', () => {
     })
   }
 
+  it('are no longer in use when another agent holds them', async () => {
+    const lab = await open({ config: { nodePortHolding: true }, programs: [program(30080)] })
+    await lab.deliver(here, set(nodePort('web', 30080)), synced)
+    lab.kernel.ports.programs = [program(30080, { isHeld: true })]
+    await lab.clock.advance(60_000)
+    assert.deepEqual(reports(lab).slice(1), ['free'])
+  })
+
   it('that the kernel refuses alike have one report', async () => {
     const lab = await open({ config: { nodePortHolding: true } })
     lab.kernel.ports.batches.plan = {

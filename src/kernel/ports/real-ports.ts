@@ -15,7 +15,7 @@ import {
   type InheritedSocket,
 } from './records.js'
 
-/** What a service manager gave to this process. */
+/** The service manager of this process, and the descriptors that it passed on. */
 export interface PortStore {
   /** The value of NOTIFY_SOCKET; undefined: no service manager stores held ports. */
   readonly socket: string | undefined
@@ -26,7 +26,11 @@ export interface PortStore {
 export const noPortStore: PortStore = { socket: undefined, inherited: [] }
 
 /** `tcp 192.0.2.1:30080`, `udp *:30053`. */
-export function describePlace({ protocol, address, port }: PortPlace): string {
+export function describePlace({
+  protocol,
+  address,
+  port,
+}: Pick<PortPlace, 'protocol' | 'address' | 'port'>): string {
   return `${protocol} ${address === undefined ? `*:${port}` : formatEndpoint(address, port)}`
 }
 

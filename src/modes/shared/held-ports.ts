@@ -26,7 +26,7 @@ export interface HeldPortsOptions {
 /** Time until ports that could not be held are tried again. */
 const retryMs = 10_000
 
-/** What `run` needs to know. */
+/** The facts for `HeldPorts.run`. */
 export interface HoldState {
   /** All objects are known. */
   readonly isComplete: boolean
@@ -91,7 +91,8 @@ export class HeldPorts {
     if (isRetryDue) for (const held of this.#waiting.keys()) this.#fresh.add(held)
     const isStoreDue = isRetryDue && this.#isStoreBehind
     if (this.#fresh.size > 0 || this.#leaving.length > 0 || isStoreDue) await this.#apply()
-    if (isComplete) this.#isStoreKnown ||= await releaseStored(this.#options, this.#places)
+    if (isComplete && !this.#isStoreKnown)
+      this.#isStoreKnown = await releaseStored(this.#options, this.#places)
   }
 
   /** Lets service ports whose places depend on changed addresses claim again. */
@@ -133,7 +134,7 @@ export class HeldPorts {
     this.#fresh.clear()
     const errors = new Map(outcome.failures.map(({ index, error }) => [index - leaving.length, error]))
     for (const [index, held] of fresh.entries()) this.#confirm(held, errors.get(index))
-    reports.trouble('stored ports', outcome.storeError)
+    reports.refusal('stored ports', outcome.storeError)
     this.#isStoreBehind = outcome.storeError !== undefined
     this.#reportCodes()
     await this.#reportInUse(fresh.filter((held) => this.#waiting.get(held)?.code === 'EADDRINUSE'))
@@ -164,7 +165,10 @@ export class HeldPorts {
     for (const held of taken) {
       const found = listeners?.filter((listener) => isOn(listener, held.place)) ?? []
       const other = found.find(({ isHeld, isOwn }) => !isHeld && !isOwn)
-      if (other === undefined && found.length > 0) continue
+      if (other === undefined && found.length > 0) {
+        this.#endInUse(held, (reported) => reports.free(reported, held.place))
+        continue
+      }
       const [first] = held.claimants
       if (first === undefined) continue
       this.#endInUse(held, (reported) => reported !== first && reports.forget(reported, held.place))
@@ -180,7 +184,7 @@ export class HeldPorts {
     for (const error of this.#waiting.values())
       if (error.code !== 'EADDRINUSE' && error.code !== 'EADDRNOTAVAIL') errors.set(error.code, error)
     for (const code of new Set([...this.#codes, ...errors.keys()]))
-      reports.trouble(`ports with ${code}`, errors.get(code))
+      reports.refusal(`ports with ${code}`, errors.get(code))
     this.#codes = new Set(errors.keys())
   }
 }

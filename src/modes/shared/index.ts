@@ -1,7 +1,7 @@
 // In: routes, and the kernel's tables. Out: work that every mode does in the same way.
 // Never: one mode's own objects.
-// Owner of: UDP flows that are to be deleted, health check listeners.
-// Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, claim-dirty.ts, xtables-clean-up.ts.
+// Owner of: UDP flows that are to be deleted, health check listeners, held ports.
+// Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, held-ports.ts, watched-ports.ts, claim-dirty.ts, xtables-clean-up.ts.
 export { AfterSync, type AfterSyncPart } from './after-sync.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'

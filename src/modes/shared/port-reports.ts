@@ -1,4 +1,4 @@
-import { formatEndpoint, type IpFamily } from '../../address.js'
+import type { IpFamily } from '../../address.js'
 import { logFamily } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { type EventRecorder, serviceReference } from '../../event.js'
@@ -24,7 +24,7 @@ const causes: Readonly<Record<string, string>> = {
 export class PortReports {
   readonly #family: IpFamily
   readonly #inUse: StateReporter
-  readonly #troubles: StateReporter
+  readonly #refusals: StateReporter
 
   constructor({ family, log, events }: PortReportsOptions) {
     this.#family = family
@@ -35,7 +35,7 @@ export class PortReports {
       recovery: 'Service port is no longer in use by another program',
       events,
     })
-    this.#troubles = new StateReporter({
+    this.#refusals = new StateReporter({
       log,
       level: 'warn',
       problemLine: 'Node ports are not all held or checked',
@@ -67,14 +67,14 @@ export class PortReports {
     this.#inUse.forget(nameOf(key, describePlace(place)))
   }
 
-  /** One state for all ports that fail alike. undefined: the ports of this `kind` do not fail. */
-  trouble(kind: string, error: KernelError | undefined): void {
+  /** Reports a refusal of the kernel, once for all ports that it concerns. undefined: the kernel does not refuse this `kind`. */
+  refusal(kind: string, error: KernelError | undefined): void {
     const ipFamily = logFamily(this.#family)
-    if (error === undefined) return this.#troubles.report(kind, undefined)
+    if (error === undefined) return this.#refusals.report(kind, undefined)
     const cause = causes[error.code]
     // Without the object of the error: the text stays the same when another port fails first.
     const text = `${ipFamily} ${kind}: ${error.operation}: ${error.code}${cause === undefined ? '' : `: ${cause}`}`
-    this.#troubles.report(kind, { text, fields: { ipFamily, code: error.code } })
+    this.#refusals.report(kind, { text, fields: { ipFamily, code: error.code } })
   }
 }
 
@@ -89,11 +89,11 @@ export async function askPorts<T>(
 ): Promise<T | undefined> {
   try {
     const answer = await ask()
-    reports.trouble(kind, undefined)
+    reports.refusal(kind, undefined)
     return answer
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    reports.trouble(kind, error)
+    reports.refusal(kind, error)
     return undefined
   }
 }
@@ -125,11 +125,10 @@ function nameOf(key: ServicePortKey, port: string): string {
 
 function describeProgram(listener: Listener | undefined): string {
   if (listener === undefined) return 'a program whose socket the kernel does not list'
-  const { process, uid, protocol, address, port } = listener
-  const socket = `${protocol} ${address === undefined ? `*:${port}` : formatEndpoint(address, port)}`
+  const { process, uid } = listener
   const owner =
     process === undefined
       ? `a process of user ${uid} that /proc does not show`
       : `${process.name}, process ${process.pid}`
-  return `${owner}, with the socket ${socket}`
+  return `${owner}, with the socket ${describePlace(listener)}`
 }

@@ -56,7 +56,7 @@ export class WatchedPorts {
   async run({ isComplete }: { readonly isComplete: boolean }): Promise<void> {
     const { clock } = this.#options
     // An earlier agent may have held ports.
-    if (isComplete) this.#isStoreEmpty ||= await releaseStored(this.#options, new Set())
+    if (isComplete && !this.#isStoreEmpty) this.#isStoreEmpty = await releaseStored(this.#options, new Set())
     const isRecheckDue = clock.now() >= this.#recheckDueMs
     if (isRecheckDue) for (const key of this.#inUse) this.#due.add(key)
     if (this.#due.size === 0 || (this.#isRefused && !isRecheckDue)) return
