@@ -7,6 +7,9 @@ import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 /** Limit in seconds for the whole boot. Only a hang should reach it, even on a busy machine. */
 const limitSeconds = 2400
 
+/** The tests that need a kernel without netfilter, or without IP_VS, in this order: modules that are loaded stay. */
+const early = ['test/guest/without-netfilter.test.ts', 'test/guest/refusals.test.ts']
+
 /** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'
 
@@ -17,9 +20,9 @@ const nativeTest = 'ipvs_kernel_test'
 export async function guestSuite(log) {
   await buildNative([nativeTest], { log })
   const files = [
-    ...compiledTests('test/guest', isRefusals), // first, because one case needs a kernel without IP_VS
+    ...early.flatMap((name) => compiledTests('test/guest', (path) => path === name)),
     ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
-    ...compiledTests('test/guest', (path) => !isRefusals(path)),
+    ...compiledTests('test/guest', (path) => !early.includes(path)),
   ]
   const namespace = inNewNamespace.map((word) => `'${word}'`).join(' ')
   const lines = [
@@ -33,9 +36,4 @@ export async function guestSuite(log) {
   return judge(
     await runGuest({ name: 'suite', script: `${lines.join('\n')}\n`, timeoutSeconds: limitSeconds, log }),
   )
-}
-
-/** @param {string} path */
-function isRefusals(path) {
-  return path === 'test/guest/refusals.test.ts'
 }

@@ -353,7 +353,7 @@ export const agentSettings = [
     {
       flag: 'feature-gates',
       metavar: 'GATES',
-      help: 'NAME=true,OTHER=false; AllowServiceExternalIPs (default true): serve external IPs; may be repeated',
+      help: 'NAME=true,OTHER=false; AllowServiceExternalIPs (default true): serve external IPs; KubeProxyNFTablesLocalhostNodePorts (default false): node ports on loopback networks in nftables mode; may be repeated',
       resolve: resolveFeatureGates,
       show: writtenFeatureGates,
     },

@@ -1,15 +1,14 @@
 // The agent names a missing requirement in one sentence and exits. Runs in the guest, before IP_VS and x_tables are loaded.
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { withoutModules } from '../support/kernel-modules.js'
 import { Namespace } from '../support/namespaces.js'
 import { treeRoot } from '../support/tree.js'
 import { agentCommand } from '../traffic/agent-process.js'
 
 const xTables = /^ip6?_tables /m
-const modprobeSetting = '/proc/sys/kernel/modprobe'
 const shop = join(treeRoot, 'examples/shop')
 /** Arguments for ipvs mode without a fallback. */
 const ipvsAlone = ['--manifests', shop, '--mode-fallback=false']
@@ -27,22 +26,6 @@ async function expectRefusal(
   const sentences = stderr.split('\n').filter((line) => line !== '')
   assert.equal(sentences.length, 1, stderr)
   assert.match(sentences[0] ?? '', expected.words)
-}
-
-/** During `work` the kernel loads no module whose name matches `patterns`, which have the syntax of `case` in sh. */
-async function withoutModules(patterns: string, work: () => Promise<void>): Promise<void> {
-  const modprobe = (await readFile(modprobeSetting, 'utf8')).trim()
-  const folder = await mkdtemp(join(tmpdir(), 'viaduct-modprobe-'))
-  const script = join(folder, 'modprobe')
-  const lines = ['#!/bin/sh', `case "$*" in ${patterns}) exit 1 ;; esac`, `exec ${modprobe} "$@"`, '']
-  await writeFile(script, lines.join('\n'), { mode: 0o755 })
-  await writeFile(modprobeSetting, script)
-  try {
-    await work()
-  } finally {
-    await writeFile(modprobeSetting, modprobe)
-    await rm(folder, { recursive: true })
-  }
 }
 
 describe('what the agent refuses', { timeout: 300_000 }, () => {

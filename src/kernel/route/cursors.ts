@@ -56,7 +56,7 @@ export class RouteCursor extends RecordTable {
       interfaceIndex: this.interfaceIndex(index),
       ...(preferredSource === undefined ? {} : { preferredSource }),
       protocol: this.protocol(index),
-      ...(metric === dumpedShapes[this.family(index)].metric ? {} : { metric }),
+      ...(metric === 0 || metric === dumpedShapes[this.family(index)].metric ? {} : { metric }),
     }
   }
 }

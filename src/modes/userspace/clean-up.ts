@@ -11,15 +11,22 @@ export interface RouteCleanUp {
 
 const families = ['ipv4', 'ipv6'] as const
 
-/** Removes the routes of both families that have the protocol, the metric and the shape of this mode's. A failure in one family does not stop the other. */
-export async function cleanUpRoutes(kernel: {
+/**
+ * Removes the routes of both families that have the protocol, the metric and the shape of this mode's. A failure in one family does not stop
+ * the other. Throws KernelError if the interfaces cannot be read.
+ */
+export async function cleanUpRoutes({
+  links,
+  routes,
+}: {
   readonly links: Links
   readonly routes: Routes
 }): Promise<RouteCleanUp> {
+  const interfaceIndex = await findLoopback(links)
   const failures: KernelError[] = []
   let removed = 0
   for (const family of families) {
-    const report = await orRefusal(() => cleanUpFamily(kernel, family))
+    const report = await orRefusal(() => cleanUpFamily(routes, family, interfaceIndex))
     if (report instanceof KernelError) failures.push(report)
     else {
       removed += report.removed
@@ -30,18 +37,18 @@ export async function cleanUpRoutes(kernel: {
 }
 
 async function cleanUpFamily(
-  { links, routes }: { readonly links: Links; readonly routes: Routes },
+  routes: Routes,
   family: IpFamily,
+  interfaceIndex: number,
 ): Promise<RouteCleanUp> {
-  const interfaceIndex = await findLoopback(links)
   const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family))
   const ops: RouteOp[] = []
   for (let index = 0; index < dumped.length; index++) {
-    const protocol = dumped.protocol(index)
     if (!dumped.isLikeOurs(index, interfaceIndex, metric)) continue
-    const route = { address: dumped.address(index), interfaceIndex, protocol, metric }
+    const route = { address: dumped.address(index), interfaceIndex, protocol: dumped.protocol(index), metric }
     ops.push({ op: 'remove-route', route })
   }
+  if (ops.length === 0) return { removed: 0, failures: [] }
   const { applied, failures } = await routes.apply(ops)
   return {
     removed: applied,

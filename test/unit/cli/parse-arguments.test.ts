@@ -463,7 +463,7 @@ describe('docs/flags.md', () => {
   it('has a row for every field of a file, and no other', () => {
     const rows = readFileSync('docs/flags.md', 'utf8').matchAll(/^\| `(?<path>[a-z][\w.]*)` \|.*\|.*\|$/gmu)
     const documented = [...rows].map(({ groups }) => groups?.['path'] ?? '')
-    const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true } })
+    const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true }, udpIdleMs: 1 })
     const documents: unknown[] = loadAll(formatConfig(config))
     const paths = documents.flatMap((document) => leavesOf('', document))
     assert.deepEqual(

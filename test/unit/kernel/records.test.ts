@@ -200,10 +200,15 @@ describe('encodeRouteRun', () => {
   it('keeps every field of a route and of an address', () => {
     const base = plainRecord({ address: anyAddress, interfaceIndex: fc.nat(0x7fffffff) })
     fc.assert(
-      fc.property(fc.array(fc.tuple(base, fc.nat(255), fc.boolean())), (rows) => {
-        const routes = rows.map(([row, protocol, hasSource]) => {
+      fc.property(fc.array(fc.tuple(base, fc.nat(255), fc.boolean(), fc.nat(3))), (rows) => {
+        const routes = rows.map(([row, protocol, hasSource, metric]) => {
           const isUsable = hasSource && row.address !== '::' && row.address !== '0.0.0.0'
-          return { ...row, protocol, ...(isUsable ? { preferredSource: row.address } : {}) }
+          return {
+            ...row,
+            protocol,
+            ...(isUsable ? { preferredSource: row.address } : {}),
+            ...(metric === 0 ? {} : { metric }),
+          }
         })
         const routeOps = routes.map((route): RouteOp => ({ op: 'add-route', route }))
         const cursor = new RouteCursor(encodeRouteRun({ kind: 'routes', start: 0, ops: routeOps }))
