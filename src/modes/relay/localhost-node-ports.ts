@@ -30,20 +30,20 @@ const uncounted: RelayPass = { count: () => {}, fail: () => {} }
  */
 class LocalhostNodePorts implements AfterSyncPart {
   readonly #options: LocalhostNodePortsOptions
-  readonly #address: IpAddress
+  readonly listensOn: IpAddress
   readonly #questions: KernelQuestions
   readonly #table: RelayTable
 
   constructor(options: LocalhostNodePortsOptions, address: IpAddress) {
     const { relay } = options
     this.#options = options
-    this.#address = address
+    this.listensOn = address
     this.#questions = new KernelQuestions(options)
     this.#table = new RelayTable({ ...options, relay: relay.relay, nextId: relay.nextId })
   }
 
   note(key: ServicePortKey, decided: Route | undefined): void {
-    const settings = { nodePortAddresses: [this.#address], nodeIP: undefined }
+    const settings = { nodePortAddresses: [this.listensOn], nodeIP: undefined }
     this.#table.claim(key, decided?.service ?? '', decided && compileNodePort(decided, settings))
   }
 
@@ -53,7 +53,7 @@ class LocalhostNodePorts implements AfterSyncPart {
     this.#table.takeConflicts()
     if (!this.#table.isWriteDue) return
     const { family, relay } = this.#options
-    const near = nearClients([this.#address], undefined)
+    const near = nearClients([this.listensOn], undefined)
     const isReady = await this.#questions.ask({ key: 'relay settings' }, () => relay.setNear(family, near))
     if (!(isReady instanceof KernelError)) await this.#table.write(uncounted, async () => {})
   }

@@ -17,6 +17,8 @@ import { WatchedPorts } from './watched-ports.js'
 
 /** Further work that a mode has after each sync. */
 export interface AfterSyncPart {
+  /** The address of this machine on whose node ports this part listens itself. */
+  readonly listensOn: IpAddress
   /** As `AfterSync.note`. */
   note(key: ServicePortKey, decided: Route | undefined): void
   /** As `AfterSync.run`. Never throws KernelError. */
@@ -124,5 +126,7 @@ export class AfterSync {
 
 function openPorts(options: AfterSyncOptions & TranslationOptions): HeldPorts | WatchedPorts {
   const portOptions = { ...options, reports: new PortReports(options) }
-  return options.config.nodePortHolding ? new HeldPorts(portOptions) : new WatchedPorts(portOptions)
+  return options.config.nodePortHolding
+    ? new HeldPorts({ ...portOptions, exceptAddress: options.also?.listensOn })
+    : new WatchedPorts(portOptions)
 }

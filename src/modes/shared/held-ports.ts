@@ -5,7 +5,7 @@ import type { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
 import type { Links, Listener, PortOp, PortPlace, Ports, Routes } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
+import { type LocalAddresses, type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import { type HeldPlace, HeldPlaces, type HoldAddresses, isSameClaim, type PortClaim } from './held-places.js'
 import { askPorts, type PortReports, releaseStored } from './port-reports.js'
@@ -21,6 +21,8 @@ export interface HeldPortsOptions {
   readonly routes: Routes
   readonly reports: PortReports
   readonly clock: Pick<Clock, 'now'>
+  /** An address on which the agent itself listens on node ports. A socket on all addresses would hinder it. */
+  readonly exceptAddress?: IpAddress | undefined
 }
 
 /** Time until ports that could not be held are tried again. */
@@ -97,13 +99,24 @@ export class HeldPorts {
 
   /** Lets service ports whose places depend on changed addresses claim again. */
   async #readAddresses(machine: readonly IpAddress[], isRetryDue: boolean): Promise<void> {
-    const { family, config, node, reports } = this.#options
-    const nodePorts = nodePortAddressesOf({ family, config, node: node.facts }, machine)
-    if (!isDeepStrictEqual(nodePorts, this.#addresses.nodePorts)) {
-      this.#addresses = { ...this.#addresses, nodePorts }
-      for (const key of this.#claims.keys()) this.#changed.add(key)
-    }
-    if (this.#external.size === 0 || (this.#changed.size === 0 && !isRetryDue)) return
+    const { family, config, node, exceptAddress } = this.#options
+    const named = nodePortAddressesOf({ family, config, node: node.facts }, machine)
+    const isAllButOne = named === 'all' && exceptAddress !== undefined
+    if (!isAllButOne) this.#setNodePorts(named)
+    if (!isAllButOne && this.#external.size === 0) return
+    if (this.#changed.size > 0 || isRetryDue) await this.#readMachine()
+    if (isAllButOne)
+      this.#setNodePorts([...this.#addresses.machine].filter((address) => address !== exceptAddress))
+  }
+
+  #setNodePorts(nodePorts: LocalAddresses): void {
+    if (isDeepStrictEqual(nodePorts, this.#addresses.nodePorts)) return
+    this.#addresses = { ...this.#addresses, nodePorts }
+    for (const key of this.#claims.keys()) this.#changed.add(key)
+  }
+
+  async #readMachine(): Promise<void> {
+    const { family, reports } = this.#options
     const read = async (): Promise<readonly IpAddress[]> => await machineAddresses(family, this.#options)
     const own = new Set(await askPorts(reports, 'addresses of this machine', read))
     if (isDeepStrictEqual(own, this.#addresses.machine)) return
