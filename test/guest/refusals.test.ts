@@ -88,20 +88,4 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
     const command = agentCommand(...ipvsAlone, '--ipvs-scheduler', 'nosuch')
     await expectRefusal({ code: 1, words: /scheduler.*nosuch|nosuch.*scheduler/ }, command)
   })
-
-  const usage = [
-    { what: 'an unknown flag', flags: ['--no-such-flag'], words: /--no-such-flag/ },
-    {
-      what: 'a bad duration',
-      flags: ['--ipvs-sync-period', 'soon'],
-      words: /ipvs-sync-period.*soon|soon.*ipvs-sync-period/i,
-    },
-    { what: 'a bad choice', flags: ['--vip-binding', 'sometimes'], words: /vip-binding/i },
-  ]
-  for (const { what, flags, words } of usage) {
-    it(what, () => expectRefusal({ code: 2, words }, agentCommand('--manifests', shop, ...flags)))
-  }
-
-  it('a folder that does not exist', () =>
-    expectRefusal({ code: 1, words: /no-such-folder/ }, agentCommand('--manifests', '/no-such-folder')))
 })

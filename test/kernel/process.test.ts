@@ -75,6 +75,31 @@ describe('the process', { timeout: 60_000 }, () => {
     })
   }
 
+  for (const { what, flags, code, words } of [
+    { what: 'an unknown flag', flags: ['--no-such-flag'], code: 2, words: /--no-such-flag/ },
+    {
+      what: 'a bad duration',
+      flags: ['--ipvs-sync-period', 'soon'],
+      code: 2,
+      words: /ipvs-sync-period.*soon|soon.*ipvs-sync-period/i,
+    },
+    { what: 'a bad choice', flags: ['--vip-binding', 'sometimes'], code: 2, words: /vip-binding/i },
+    {
+      what: 'a folder that does not exist',
+      flags: ['--manifests', '/no-such-folder'],
+      code: 1,
+      words: /no-such-folder/,
+    },
+  ]) {
+    it(`${what} ends it with ${code} and one sentence`, async () => {
+      const ended = await node.run(process.execPath, agentFile, ...own(), ...flags)
+      assert.equal(ended.code, code, ended.stdout)
+      const sentences = ended.stderr.split('\n').filter((line) => line !== '')
+      assert.equal(sentences.length, 1, ended.stderr)
+      assert.match(sentences[0] ?? '', words)
+    })
+  }
+
   it('SIGUSR2 toggles trace logging; SIGUSR1 opens no debugger', async () => {
     const agent = await started()
     agent.signal('SIGUSR1')

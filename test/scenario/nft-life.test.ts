@@ -226,7 +226,7 @@ describe('a large first sync', () => {
   }
 
   it('makes its elements serve with the last of some transactions', async () => {
-    assert.equal(await transactionsOf({ stops: false }), 8)
+    assert.equal(await transactionsOf({ stops: false }), 9)
   })
 
   it('ends with the transaction in progress when the agent stops', async () => {
