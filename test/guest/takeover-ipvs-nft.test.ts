@@ -54,7 +54,7 @@ const changes = [
   ['iptables-nft -I KUBE-FORWARD -s 192.0.2.254 -j DROP', 'IPv4', 'filter', 'KUBE-FORWARD'],
 ] as const
 
-describe('ipvs mode in the flavour nft', { timeout: 600_000 }, () => {
+describe('ipvs mode in the flavour nft', { timeout: 900_000 }, () => {
   let lab: TakeoverLab
   let agent: AgentProcess
   let untouched: readonly string[]

@@ -101,12 +101,13 @@ for (const mode of modes) {
 
     it('leave out localhost where the relay serves node ports', async () => {
       const lab = await open({ mode, config: { ...config, localhostNodePorts: true } })
-      await lab.deliver(here, set(nodePort('web', 30080)), set(slice('web-1', 'web', ['10.1.0.1'])), synced)
-      await lab.clock.advance(1000)
+      const ports = [{ name: 'http', protocol: 'TCP', port: 8080 }] as const
+      const endpoints = set(slice('web-1', 'web', ['10.1.0.1'], { ports }))
+      await lab.deliver(here, set(nodePort('web', 30080)), endpoints, synced)
       const isRelayed = mode !== 'iptables'
-      const { ports, relay } = lab.kernel
-      assert.deepEqual(ports.held, [isRelayed ? 'tcp 192.0.2.1:30080' : 'tcp *:30080'])
-      assert.equal(relay.listeners.size, isRelayed ? 1 : 0)
+      const { kernel } = lab
+      assert.deepEqual(kernel.ports.held, [isRelayed ? 'tcp 192.0.2.1:30080' : 'tcp *:30080'])
+      assert.equal(kernel.relay.listeners.size, isRelayed ? 1 : 0)
     })
 
     it('change only with their Services', async () => {
