@@ -2,12 +2,14 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
 import { RouteCursor } from '../../src/kernel/index.js'
 import type { ConfigInput } from '../../src/config/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { type ModelKernel, openModelKernel } from '../model/index.js'
 import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
+import { anyHistory, finalObjects } from '../support/worlds.js'
 
 const listed: ObjectEvent = { type: 'listed' }
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
@@ -81,6 +83,21 @@ describe('userspace mode', () => {
       'remove-service',
       'remove-route',
     ])
+    await lab.stop()
+  })
+
+  it('opens the listeners of the API server and of the cluster DNS before the others', async () => {
+    const lab = open()
+    const opened: string[] = []
+    lab.kernel.relay.batches.plan = {
+      fault: (op) => void (op.op === 'set-listener' && opened.push(op.listener.address)),
+    }
+    const api = [
+      set(service('kubernetes', '10.96.0.100')),
+      set(slice('kubernetes-1', 'kubernetes', ['192.0.2.9'])),
+    ]
+    await lab.deliver(...web, ...shop, ...api, synced)
+    assert.deepEqual(opened, ['10.96.0.100', '10.96.0.1', '10.96.0.2'])
     await lab.stop()
   })
 
@@ -244,3 +261,21 @@ async function dumped({ kernel }: PipelineLab) {
     ({ protocol }) => protocol === 173,
   )
 }
+
+/** The state of relay and routes, without ids of services. */
+async function snapshotOf(lab: PipelineLab): Promise<readonly string[]> {
+  return [`${lab.kernel.relay.services.size} services`, ...listeners(lab), ...(await vipRoutes(lab))]
+}
+
+it('userspace mode: incremental equals full, for any history', async () => {
+  await fc.assert(
+    fc.asyncProperty(anyHistory, async (history) => {
+      const stepwise = await started()
+      for (const events of history) await stepwise.deliver(...events)
+      const full = await started(...finalObjects(history))
+      assert.deepEqual(await snapshotOf(stepwise), await snapshotOf(full))
+      await Promise.all([stepwise.stop(), full.stop()])
+    }),
+    { numRuns: 100 },
+  )
+})

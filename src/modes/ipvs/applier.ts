@@ -17,7 +17,7 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
-import { reportConflict } from '../shared/index.js'
+import { isFirstService, reportConflict } from '../shared/index.js'
 import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
@@ -46,9 +46,6 @@ interface Sending<Op extends { readonly op: string }> {
   readonly ops: CountedOps<Op>
   readonly send: () => Promise<BatchOutcome>
 }
-
-/** These Services come first: without the API server and the cluster's DNS nothing else works. */
-const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 
 /** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and enters the answers in the ledger. */
 export class IpvsApplier {
@@ -200,8 +197,8 @@ export class IpvsApplier {
   }
 }
 
-function isFirst({ route }: Entry): boolean {
-  return route !== undefined && firstRoutes.some((prefix) => route.startsWith(prefix))
+function isFirst({ route, service }: Entry): boolean {
+  return route !== undefined && isFirstService(service)
 }
 
 /** The entries of the first routes, then the others. */

@@ -17,6 +17,7 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { type FrontendConflict, FrontendOwners } from '../../routing/index.js'
+import { isFirstService } from '../shared/index.js'
 import type { DesiredFrontend, DesiredRoute } from './compile/compile.js'
 import {
   listenerKind,
@@ -144,11 +145,13 @@ export class RelayTable {
     const listeners = this.#listeners.takeDirty()
     const former = listeners.filter(({ wanted }) => wanted === undefined)
     const present = listeners.filter(({ wanted }) => wanted !== undefined)
+    // Sockets may be short: these Services get theirs before the others.
+    const inOrder = [...present.filter(isFirst), ...present.filter((listener) => !isFirst(listener))]
     const upserts = this.#servicePart(services, ({ desired, acknowledged }) => desired ?? acknowledged)
     const removals = this.#servicePart(services, ({ desired }) => desired)
     const isSent = [await this.#send(upserts, pass)]
     await bindAddresses()
-    for (const part of [this.#listenerPart(present), this.#listenerPart(former)])
+    for (const part of [this.#listenerPart(inOrder), this.#listenerPart(former)])
       isSent.push(await this.#send(part, pass))
     isSent.push(await this.#send(removals, pass))
     // Nothing is known about an object that was not sent.
@@ -228,6 +231,10 @@ interface Part<T extends TrackedObject<unknown, State>, State> {
   readonly objects: readonly T[]
   readonly targetOf: (object: T) => State
   readonly failed: Pick<FailedObjects<T, unknown>, 'note'>
+}
+
+function isFirst({ wanted }: ListenerObject): boolean {
+  return wanted !== undefined && isFirstService(wanted.serviceName)
 }
 
 function wantedListener({ wanted }: ListenerObject): ListenerObject['acknowledged'] {

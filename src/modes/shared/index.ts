@@ -5,6 +5,7 @@
 export { AfterSync, type AfterSyncPart } from './after-sync.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
+export { isFirstService } from './first-services.js'
 export { FullSync } from './full-sync.js'
 export { reportConflict } from './frontend-conflict.js'
 export { NodeAddresses } from './node-addresses.js'
