@@ -1,14 +1,16 @@
 // The benchmarks: node scripts/bench.mjs NAME [ARGUMENT...], or all without a name:
-//   ipvs | iptables [--services N] [PART...] | iptables-nft [PART...] | nftables [PART...] | takeovers [FROM TO] | api [PART...]
+//   ipvs | iptables [--services N] [PART...] | iptables-nft [PART...] | nftables [PART...] | takeovers [FROM TO] | api [PART...] |
+//   relay [PART...]
 import { setUp } from './setup.mjs'
 import { runMain, StepError } from './steps.mjs'
 import { benchApi } from './bench/api.mjs'
 import { benchIptables, parseIptables } from './bench/iptables.mjs'
 import { benchIpvs } from './bench/ipvs.mjs'
 import { benchIptablesNft, benchNftables } from './bench/nftables.mjs'
+import { benchRelay } from './bench/relay.mjs'
 import { benchTakeovers } from './bench/takeovers.mjs'
 
-const names = ['iptables', 'iptables-nft', 'nftables', 'takeovers', 'api', 'ipvs']
+const names = ['iptables', 'iptables-nft', 'nftables', 'takeovers', 'api', 'relay', 'ipvs']
 
 async function main() {
   const [name, ...rest] = process.argv.slice(2)
@@ -23,6 +25,7 @@ async function main() {
   if (isWanted('nftables')) await benchNftables(rest)
   if (isWanted('takeovers')) await benchTakeovers(rest)
   if (isWanted('api')) await benchApi(rest)
+  if (isWanted('relay')) await benchRelay(rest)
   if (isWanted('ipvs')) await benchIpvs()
 }
 

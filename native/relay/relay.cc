@@ -225,9 +225,10 @@ Status Relay::State::SetListener(const ListenerRecord& record) {
 Status Relay::State::OpenListener(const ListenerRecord& record, const ListenerKey& key,
                                   ServiceEntry& service) {
   if (removed_.contains(key)) Flush();
-  // Half of the descriptors is left for connections and flows.
-  if (listener_count_ >= shared_.descriptors.limit() / 2)
-    return Error{EMFILE, "half of the file descriptors are listeners", {}};
+  // A quarter of the descriptors is left for connections and flows.
+  const uint32_t limit = shared_.descriptors.limit();
+  if (listener_count_ >= limit - limit / 4)
+    return Error{EMFILE, "three quarters of the file descriptors are listeners", {}};
   auto fd = relay::OpenListener(record.protocol, key.address);
   if (!fd.ok()) return fd.error();
   auto listener = service.worker->MakeListener(record.protocol, std::move(fd.value()));

@@ -134,11 +134,11 @@ TEST_F(RelayBoundsTest, AFloodOfUdpClientsReplacesItsOwnOldestFlows) {
   EXPECT_EQ(relay.ReadCounters().started_flows, now.started_flows);
 }
 
-TEST_F(RelayBoundsTest, ListenersTakeAtMostHalfOfTheDescriptors) {
+TEST_F(RelayBoundsTest, ListenersTakeAtMostThreeQuartersOfTheDescriptors) {
   Relay relay = Open(20);
-  for (uint32_t id = 1; id <= 10; ++id) EXPECT_NE(Serve(relay, id, IPPROTO_TCP, 9), 0);
-  EXPECT_EQ(Serve(relay, 11, IPPROTO_TCP, 9), 0);
-  EXPECT_EQ(relay.ReadCounters().listeners, 10U);
+  for (uint32_t id = 1; id <= 15; ++id) EXPECT_NE(Serve(relay, id, IPPROTO_TCP, 9), 0);
+  EXPECT_EQ(Serve(relay, 16, IPPROTO_TCP, 9), 0);
+  EXPECT_EQ(relay.ReadCounters().listeners, 15U);
 }
 
 /// The soft limit of descriptors, as long as it lives.

@@ -22,7 +22,7 @@ export async function compileProgram(name) {
 /**
  * Runs one part of a benchmark in its own process, with its own folder, which also holds the lock of the tables. Otherwise programs
  * in other namespaces of the machine would use the same lock file.
- * @param {'api' | 'iptables' | 'iptables-nft' | 'nftables' | 'takeovers'} benchmark
+ * @param {'api' | 'iptables' | 'iptables-nft' | 'nftables' | 'relay' | 'takeovers'} benchmark
  * @param {readonly string[]} args of out/ts/bench/BENCHMARK/run.js, the name of the part first
  * @param {{ readonly limitSeconds: number }} options
  * @returns {Promise<any>} its figures

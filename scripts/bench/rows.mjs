@@ -24,7 +24,7 @@ export const formats = {
   /** @param {number} value */
   cores: (value) => `${value.toFixed(2)} cores`,
   /** @param {number} value */
-  count: (value) => String(value),
+  count: (value) => String(Math.round(value)),
 }
 
 /**

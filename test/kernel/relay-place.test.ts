@@ -59,7 +59,7 @@ for (const { name, vip, home, node, peer, silent } of families) {
       await Promise.all([pod.close(), outside.close()])
     })
 
-    /** What a client of the namespace hears from the listener. */
+    /** The first byte that the listener sends to a client of the namespace. */
     async function hear(namespace: Namespace, protocol: 'tcp' | 'udp'): Promise<string> {
       const speak = `exec 3<>/dev/${protocol}/${vip}/8080; echo >&3; head -c 1 <&3`
       return (await namespace.run('bash', '-c', speak)).stdout
