@@ -346,3 +346,13 @@ describe('ports of Services', () => {
     assert.deepEqual(reports(lab), [line, 'Node ports are held or checked again'])
   })
 })
+
+it('ports that an earlier agent held are free before userspace mode listens on them', async () => {
+  const place = { family: 'ipv4', protocol: 'tcp', address: undefined, port: 30080 } as const
+  const kernel = openModelKernel({ storedPorts: [place] })
+  const lab = new PipelineLab({ kernel, config: { mode: 'userspace' } })
+  labs.push(lab)
+  await lab.deliver(here, set(nodePort('web', 30080)), synced)
+  assert.deepEqual(kernel.ports.held, [])
+  assert.deepEqual(reports(lab), [])
+})

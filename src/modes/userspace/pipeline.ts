@@ -16,7 +16,7 @@ import {
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
-import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
+import type { LinkEvent, Links, Ports, Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
@@ -42,6 +42,7 @@ export interface UserspacePipelineOptions {
   readonly relay: SharedRelay
   readonly links: Links
   readonly routes: Routes
+  readonly ports: Ports
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -70,6 +71,7 @@ export class UserspacePipeline implements Pipeline {
   /** The machine's own addresses; undefined: never read. */
   #machine: readonly IpAddress[] | undefined
   #isMachineCurrent = false
+  #hasReleasedPorts = false
   #settings: RelayRouteSettings | undefined
   #isInForce = false
   /** All objects were known at the last write. */
@@ -197,7 +199,18 @@ export class UserspacePipeline implements Pipeline {
       await this.#renewSettings(this.#machine ?? [])
     })
     if (answer instanceof KernelError) return false
+    if (!this.#hasReleasedPorts) await this.#releasePorts()
     return !isReading || (await this.#vips.read())
+  }
+
+  /** Releases the ports that an earlier agent held for another mode: this mode listens on them. */
+  async #releasePorts(): Promise<void> {
+    const { family, ports } = this.#options
+    const answer = await this.#questions.ask({ key: 'release ports', subject: 'held ports' }, async () => {
+      const held = (await ports.list()).filter((place) => place.family === family)
+      if (held.length > 0) await ports.apply(held.map((place) => ({ op: 'release', place })))
+    })
+    this.#hasReleasedPorts = !(answer instanceof KernelError)
   }
 
   /** Throws KernelError if the relay does not take its settings. */
