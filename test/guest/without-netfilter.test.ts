@@ -56,7 +56,7 @@ describe('a kernel without netfilter', { timeout: 300_000 }, () => {
         )
         return (await Promise.all(listing)).flatMap((text) => text.trim().split('\n')).filter(Boolean)
       }
-      const addresses = (await routes()).map((line) => line.split(' ')[1])
+      const addresses = (await routes()).map((line) => line.split(' ')[1] ?? '')
       assert.deepEqual(addresses.toSorted(), shopAddresses)
       await lab.node.must(...agentCommand('--cleanup'))
       assert.deepEqual(await routes(), [])
