@@ -1,7 +1,7 @@
 // The relay of a node with a pod and a client outside: verdicts by the interface of arrival, and endpoints that do not answer.
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { parseCidr } from '../../src/address.js'
+import { type IpAddress, parseCidr } from '../../src/address.js'
 import { ip } from '../contract/law.js'
 import { Namespace } from '../support/namespaces.js'
 import { mustRun } from '../support/processes.js'
@@ -25,6 +25,12 @@ const families = [
     silent: ip('fd00:9:1::77'),
   },
 ] as const
+
+/** The first byte that the listener sends to a client of the namespace. */
+async function hear(namespace: Namespace, protocol: 'tcp' | 'udp', vip: IpAddress): Promise<string> {
+  const speak = `exec 3<>/dev/${protocol}/${vip}/8080; echo >&3; head -c 1 <&3`
+  return (await namespace.run('bash', '-c', speak)).stdout
+}
 
 for (const { name, vip, home, node, peer, silent } of families) {
   describe(`relay of a node, ${name}`, { timeout: 30_000 }, () => {
@@ -59,12 +65,6 @@ for (const { name, vip, home, node, peer, silent } of families) {
       await Promise.all([pod.close(), outside.close()])
     })
 
-    /** The first byte that the listener sends to a client of the namespace. */
-    async function hear(namespace: Namespace, protocol: 'tcp' | 'udp'): Promise<string> {
-      const speak = `exec 3<>/dev/${protocol}/${vip}/8080; echo >&3; head -c 1 <&3`
-      return (await namespace.run('bash', '-c', speak)).stdout
-    }
-
     for (const nearInterfaces of [['veth0'], ['cni0', 've+']])
       for (const protocol of ['tcp', 'udp'] as const)
         it(`${protocol}: a pod behind ${nearInterfaces.join(' and ')} is near, a client outside is far`, async () => {
@@ -75,11 +75,11 @@ for (const { name, vip, home, node, peer, silent } of families) {
             { clusterEndpoints: [await endpoint('c')], localEndpoints: [await endpoint('l')] },
             { protocol, near: 'cluster', far: 'local' },
           )
-          assert.deepEqual([await hear(pod, protocol), await hear(outside, protocol)], ['c', 'l'])
+          assert.deepEqual([await hear(pod, protocol, vip), await hear(outside, protocol, vip)], ['c', 'l'])
           const network = parseCidr(`${peer[1].split('/')[0]}/${name === 'ipv4' ? 24 : 64}`)
           assert.ok(network !== undefined)
           await lab.kernel.relay.configure({ ...plainSettings, nearNetworks: [network] })
-          assert.deepEqual([await hear(pod, protocol), await hear(outside, protocol)], ['l', 'c'])
+          assert.deepEqual([await hear(pod, protocol, vip), await hear(outside, protocol, vip)], ['l', 'c'])
         })
 
     it('passes over an endpoint that does not answer; resets the client when none does', async () => {
