@@ -230,7 +230,7 @@ clusters: [{ name: here, cluster: ${cluster} }]
       name: 'an unknown mode',
       flags: () => ['--manifests', folder, '--proxy-mode=kernelspace'],
       code: 2,
-      words: /--proxy-mode: must be iptables, ipvs or nftables/u,
+      words: /--proxy-mode: must be iptables, ipvs, nftables or userspace/u,
     },
   ]
   for (const { name, flags, code, words } of cases) {

@@ -68,8 +68,8 @@ export class UserspacePipeline implements Pipeline {
   readonly #unserved: UnservedPorts
   readonly #afterSync: AfterSync
   readonly #history = new PassHistory()
-  /** The machine's own addresses; undefined: never read. */
-  #machine: readonly IpAddress[] | undefined
+  /** The machine's own addresses. */
+  #machine: readonly IpAddress[] = []
   #isMachineCurrent = false
   #hasReleasedPorts = false
   #settings: RelayRouteSettings | undefined
@@ -183,24 +183,25 @@ export class UserspacePipeline implements Pipeline {
 
   /** Reads the state of the kernel that a run needs. A change of the settings makes all routes dirty. False: it could not be read. */
   async #readKernel(isReading: boolean): Promise<boolean> {
-    const { family } = this.#options
     const subject = 'addresses of this machine'
-    const answer = await this.#questions.ask({ key: 'read addresses', subject }, async () => {
-      if (!this.#isMachineCurrent) {
-        // Before the reading: a change during it is read by the next run.
-        this.#isMachineCurrent = true
-        try {
-          this.#machine = await machineAddresses(family, this.#options)
-        } catch (error) {
-          this.#isMachineCurrent = false
-          throw error
-        }
-      }
-      await this.#renewSettings(this.#machine ?? [])
-    })
-    if (answer instanceof KernelError) return false
+    const read = await this.#questions.ask({ key: 'read addresses', subject }, () => this.#readMachine())
+    if (read instanceof KernelError || !(await this.#renewSettings(read))) return false
     if (!this.#hasReleasedPorts) await this.#releasePorts()
     return !isReading || (await this.#vips.read())
+  }
+
+  /** Reads the machine's addresses if they may have changed. Throws KernelError. */
+  async #readMachine(): Promise<readonly IpAddress[]> {
+    if (this.#isMachineCurrent) return this.#machine
+    // Before the reading: a change during it is read by the next run.
+    this.#isMachineCurrent = true
+    try {
+      this.#machine = await machineAddresses(this.#options.family, this.#options)
+      return this.#machine
+    } catch (error) {
+      this.#isMachineCurrent = false
+      throw error
+    }
   }
 
   /** Releases the ports that an earlier agent held for another mode: this mode listens on them. */
@@ -213,18 +214,24 @@ export class UserspacePipeline implements Pipeline {
     this.#hasReleasedPorts = !(answer instanceof KernelError)
   }
 
-  /** Throws KernelError if the relay does not take its settings. */
-  async #renewSettings(machine: readonly IpAddress[]): Promise<void> {
+  /** False: the relay does not take its settings. */
+  async #renewSettings(machine: readonly IpAddress[]): Promise<boolean> {
     const { family, config, node, relay } = this.#options
     const facts = node.facts
-    await relay.setNear(family, nearClients(machine, localDetectorOf(config, family, facts)))
+    const near = nearClients(machine, localDetectorOf(config, family, facts))
+    const subject = 'settings of the relay'
+    const set = await this.#questions.ask({ key: 'relay settings', subject }, () =>
+      relay.setNear(family, near),
+    )
+    if (set instanceof KernelError) return false
     const settings: RelayRouteSettings = {
       nodePortAddresses: nodePortSockets({ family, config, node: facts }, machine),
       nodeIP: facts.addresses[family],
     }
-    if (isDeepStrictEqual(settings, this.#settings)) return
+    if (isDeepStrictEqual(settings, this.#settings)) return true
     this.#settings = settings
     this.#intake.tracker.markAll()
+    return true
   }
 
   /** Resolves with the number of service ports that changed. */
@@ -258,7 +265,7 @@ export class UserspacePipeline implements Pipeline {
     this.#history.add(pass.end({ hasRefusals, fields }))
     if (pass.isFailed) return
     const conflicts = this.#table.takeConflicts()
-    await this.#afterSync.run({ conflicts, isComplete, machine: this.#machine ?? [] })
+    await this.#afterSync.run({ conflicts, isComplete, machine: this.#machine })
   }
 }
 

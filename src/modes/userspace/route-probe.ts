@@ -1,6 +1,7 @@
 import { type IpFamily, parseIpAddress } from '../../address.js'
 import { BugError, isNotFound } from '../../errors.js'
 import { type Routes, viaductRouteProtocol } from '../../kernel/index.js'
+import { userspaceRouteMetric as metric } from '../vips/index.js'
 
 /** Addresses for documentation (RFC 5737, RFC 3849), which no Service has. */
 const probeAddresses = { ipv4: '198.51.100.0', ipv6: '2001:db8::' } as const
@@ -9,7 +10,7 @@ const probeAddresses = { ipv4: '198.51.100.0', ipv6: '2001:db8::' } as const
 export async function probeRoutes(routes: Routes, family: IpFamily): Promise<void> {
   const address = parseIpAddress(probeAddresses[family])
   if (address === undefined) throw new BugError('the probe address does not parse')
-  const route = { address, interfaceIndex: 1, protocol: viaductRouteProtocol }
+  const route = { address, interfaceIndex: 1, protocol: viaductRouteProtocol, metric }
   const { failures } = await routes.apply([{ op: 'remove-route', route }])
   for (const { error } of failures) if (!isNotFound(error)) throw error
 }
