@@ -27,6 +27,8 @@ export interface Pipeline {
   runOnce(): Promise<number | undefined>
   /** Everything was in the kernel once, after all objects were known. */
   readonly isInForce: boolean
+  /** A watch of the kernel can begin: the first sync is over. Some objects may be unknown still. */
+  readonly isWatchable: boolean
   /** The last passes, oldest first: some 60. */
   readonly passes: readonly PassRecord[]
   /** Whether the kernel follows the events. */

@@ -159,7 +159,7 @@ export class Synchronizer {
   async #run(pipeline: Pipeline): Promise<number | undefined> {
     this.#setPending(0, 0)
     const againInMs = await pipeline.runOnce()
-    if (!this.#isWatched && pipeline.isInForce) {
+    if (!this.#isWatched && pipeline.isWatchable) {
       this.#isWatched = true
       this.#modeWatching = this.#followMode().catch(this.#options.onCrash)
     }
@@ -191,9 +191,9 @@ export class Synchronizer {
     this.#requestLooks()
   }
 
-  /** Requests a run of each pipeline in force. The others schedule their own retries. */
+  /** Requests a run of each pipeline whose first sync is over. The others schedule their own retries. */
   #requestLooks(): void {
-    for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
+    for (const { pipeline, runner } of this.#families) if (pipeline.isWatchable) runner.request()
   }
 
   async #follow(watch: LinkWatch): Promise<void> {

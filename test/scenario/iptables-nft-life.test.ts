@@ -215,8 +215,8 @@ describe('the takeover of iptables mode of the flavour nft', () => {
     assert.equal(find(lab, 'PREROUTING', 'jump KUBE-SERVICES').length, 1)
     assert.equal(find(lab, 'add element', ' service-endpoints ', '10.96.0.1').length, 2)
     await lab.deliver(synced)
-    // The quiet time after the first transactions.
-    await lab.clock.advance(100)
+    // The quiet times after the first transactions.
+    await lab.clock.advance(200)
     assert.deepEqual(find(lab, 'KUBE-SVC-'), [])
     await lab.stop()
   })

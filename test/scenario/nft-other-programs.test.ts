@@ -71,6 +71,17 @@ describe('another program', () => {
     })
   }
 
+  it('changes the table while an object cannot be read: it is restored at once', async () => {
+    const lab = new NftModeLab()
+    await lab.deliver(...web, listed)
+    await lab.clock.advance(1000)
+    const before = nftLines(lab.namespace)
+    await lab.asOther({ op: 'flush-table', table: ours })
+    await lab.clock.advance(500)
+    assert.deepEqual(nftLines(lab.namespace), before)
+    await lab.stop()
+  })
+
   it('changes the table while it cannot be watched: the comparison once a sync period restores it', async () => {
     const kernel = openModelKernel()
     kernel.nftables.watch = () => {

@@ -73,6 +73,10 @@ export class RecordingPipeline implements Pipeline {
     this.#intake = new Intake({ ...surroundings, family, clock, syncPeriodMs, metrics: metrics[family] })
   }
 
+  get isWatchable(): boolean {
+    return this.isInForce
+  }
+
   apply(events: readonly ObjectEvent[]): boolean {
     return this.#intake.apply(events, () => true)
   }

@@ -140,6 +140,10 @@ export class IptablesPipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get isWatchable(): boolean {
+    return this.#isInForce
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }

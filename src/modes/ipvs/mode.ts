@@ -121,6 +121,9 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get isInForce() {
       return pipeline.isInForce
     },
+    get isWatchable() {
+      return pipeline.isWatchable
+    },
     get passes() {
       return pipeline.passes
     },

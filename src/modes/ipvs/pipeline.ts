@@ -207,6 +207,10 @@ export class IpvsPipeline {
     return this.#isInForce
   }
 
+  get isWatchable(): boolean {
+    return this.#isInForce
+  }
+
   get health(): FamilyHealth {
     return this.#intake.backlog.health
   }

@@ -85,6 +85,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   #settings: NftModeSettings | undefined
   #hasTakenOver = false
   #isInForce = false
+  #isWatchable = false
   readonly #fullSync = new FullSync()
   #isStopping = false
   /** The run in progress has called `#write`. */
@@ -163,6 +164,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   get isInForce(): boolean {
     return this.#isInForce
+  }
+
+  get isWatchable(): boolean {
+    return this.#isWatchable
   }
 
   get passes(): readonly PassRecord[] {
@@ -253,7 +258,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
     duration.observe(record.durationMs / 1000)
     if (isWritten) await this.#settle()
     this.#isInForce ||= isWritten && this.#hasTakenOver
-    if (this.#hasTakenOver) this.#endFirstSync()
+    this.#isWatchable ||= isWritten
+    if (this.#hasTakenOver || isWritten) this.#endFirstSync()
   }
 
   /**

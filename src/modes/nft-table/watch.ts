@@ -5,7 +5,7 @@ import type { Log } from '../../log.js'
 
 /** A pipeline whose table is watched. */
 export interface WatchedTable {
-  /** Resolves when the first sync with all objects has ended, with or without success. */
+  /** Resolves when a first sync has succeeded, or when the first one with all objects has ended. */
   readonly firstSync: Promise<void>
   /** Changes of other programs. Returns whether a run is needed. */
   noteChanges(changes: readonly NftChange[]): boolean

@@ -114,6 +114,10 @@ export class UserspacePipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get isWatchable(): boolean {
+    return this.#isInForce
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }

@@ -78,6 +78,8 @@ export class NftTables {
   #isStopping = false
   /** All objects are known. */
   #isComplete = false
+  /** A write has succeeded. Rules that differ from now on are changes of another program, and no former owner's. */
+  #isOurs = false
   /** Another owner of the table serves until all objects are known. */
   #isWaiting = false
   /** The table may have objects that it does not need. */
@@ -179,7 +181,7 @@ export class NftTables {
       return false
     }
     this.#dropLeftovers()
-    this.#isWaiting = !isComplete && this.#state.structure.isForeign
+    this.#isWaiting = !isComplete && !this.#isOurs && this.#state.structure.isForeign
     if (this.#isWaiting) return false
     const sent = await this.#ask('write', async () => await this.#send(pass))
     this.#isBehind = sent !== true
@@ -189,6 +191,7 @@ export class NftTables {
       pass.fail(sent)
       return false
     }
+    this.#isOurs = true
     this.#leftOut.settle()
     await this.#finish(pass)
     return true
