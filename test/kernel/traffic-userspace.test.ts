@@ -6,6 +6,7 @@ import { trafficTable } from '../traffic/table/index.js'
 const protocols = ['TCP', 'UDP'] as const
 
 runTable('the traffic table in userspace mode', inUserspace(trafficTable(protocols)), {
-  subject: new AgentSubject('userspace'),
+  // With the default of 250 ms a UDP flow could end between two requests of a case.
+  subject: new AgentSubject('userspace', ['--udp-timeout=1m']),
   protocols,
 })

@@ -222,6 +222,39 @@ describe('userspace mode', () => {
     await lab.stop()
   })
 
+  it('forgets a listener that failed when its Service goes while the relay fails as a whole', async () => {
+    const lab = open()
+    const { EADDRINUSE, ENOMEM } = constants.errno
+    let isBroken = false
+    lab.kernel.relay.batches.plan = {
+      fault: ({ op }) => (op === 'set-listener' ? EADDRINUSE : undefined),
+      callFault: () => (isBroken ? ENOMEM : undefined),
+    }
+    await lab.deliver(...web, synced)
+    isBroken = true
+    await lab.deliver(remove('Service', 'web'))
+    isBroken = false
+    await lab.clock.advance(10_000)
+    assert.deepEqual([listeners(lab), lab.kernel.relay.services.size], [[], 0])
+    const { passes } = lab.synchronizer
+    await lab.clock.advance(20_000)
+    assert.equal(lab.synchronizer.passes.length, passes.length)
+    await lab.stop()
+  })
+
+  it('forgets a VIP that the kernel refused when its Service goes, also before all objects are known', async () => {
+    const lab = open()
+    lab.kernel.routes.batches.plan = {
+      fault: ({ op }) => (op === 'add-route' ? constants.errno.EINVAL : undefined),
+    }
+    await lab.deliver(...web, listed)
+    await lab.deliver(remove('Service', 'web'))
+    const { passes } = lab.synchronizer
+    await lab.clock.advance(20_000)
+    assert.ok(lab.synchronizer.passes.length <= passes.length + 1)
+    await lab.stop()
+  })
+
   it('says that it does not serve SCTP, with an Event, and serves the other ports', async () => {
     const mixed = service('mixed', '10.96.0.4', {
       ports: [port(80, { name: 'a' }), port(81, { name: 'b', protocol: 'SCTP' })],

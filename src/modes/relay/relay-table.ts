@@ -135,23 +135,24 @@ export class RelayTable {
   }
 
   /**
-   * Sends all changes: services first, then their listeners, then the removals in the opposite order. `bindAddresses` makes the addresses
-   * of the listeners local, before they open.
+   * Sends all changes: new services, then listeners, then the removal of services. `bindAddresses` makes the addresses of the listeners
+   * local, before they open.
    */
   async write(pass: RelayPass, bindAddresses: () => Promise<void>): Promise<void> {
-    for (const key of this.#failedServices.due()) markAgain(this.#services, key)
-    for (const id of this.#failedListeners.due()) markAgain(this.#listeners, id)
+    // Also of objects that the table has forgotten meanwhile: the end of the write settles them.
+    for (const key of this.#failedServices.due()) this.#services.markDirty(this.#serviceOf(key))
+    for (const id of this.#failedListeners.due()) this.#listeners.markDirty(this.#listenerOf(id))
     const services = this.#services.takeDirty()
     const listeners = this.#listeners.takeDirty()
     const former = listeners.filter(({ wanted }) => wanted === undefined)
     const present = listeners.filter(({ wanted }) => wanted !== undefined)
-    // Sockets may be short: these Services get theirs before the others.
     const inOrder = [...present.filter(isFirst), ...present.filter((listener) => !isFirst(listener))]
     const upserts = this.#servicePart(services, ({ desired, acknowledged }) => desired ?? acknowledged)
     const removals = this.#servicePart(services, ({ desired }) => desired)
     const isSent = [await this.#send(upserts, pass)]
     await bindAddresses()
-    for (const part of [this.#listenerPart(inOrder), this.#listenerPart(former)])
+    // Former listeners first: sockets may be short.
+    for (const part of [this.#listenerPart(former), this.#listenerPart(inOrder)])
       isSent.push(await this.#send(part, pass))
     isSent.push(await this.#send(removals, pass))
     // Nothing is known about an object that was not sent.
@@ -162,19 +163,25 @@ export class RelayTable {
 
   /** Returns the id of the service in the relay. */
   #claimService(key: ServicePortKey, desired: DesiredRoute['service'] | undefined): number {
-    const known = this.#services.get(key)
-    if (known === undefined && desired === undefined) return 0
-    const object = known ?? this.#services.add(new ServiceObject(key, this.#options.nextId()))
+    if (desired === undefined && this.#services.get(key) === undefined) return 0
+    const object = this.#serviceOf(key)
     object.desired = desired && { id: object.number, ...desired }
     this.#services.markDirty(object)
     return object.number
   }
 
   #want(wanted: WantedListener, change: 'add' | 'remove'): void {
-    const id = describeRelayListener(wanted.listener)
-    const object = this.#listeners.get(id) ?? this.#listeners.add(new ListenerObject(id))
+    const object = this.#listenerOf(describeRelayListener(wanted.listener))
     object[change](wanted)
     this.#listeners.markDirty(object)
+  }
+
+  #serviceOf(key: ServicePortKey): ServiceObject {
+    return this.#services.get(key) ?? this.#services.add(new ServiceObject(key, this.#options.nextId()))
+  }
+
+  #listenerOf(id: string): ListenerObject {
+    return this.#listeners.get(id) ?? this.#listeners.add(new ListenerObject(id))
   }
 
   #servicePart(
@@ -239,11 +246,6 @@ function isFirst({ wanted }: ListenerObject): boolean {
 
 function wantedListener({ wanted }: ListenerObject): ListenerObject['acknowledged'] {
   return wanted?.listener
-}
-
-function markAgain<Id, T extends TrackedObject<Id, unknown>>(table: ObjectTable<Id, T>, id: Id): void {
-  const object = table.get(id)
-  if (object !== undefined) table.markDirty(object)
 }
 
 /** `namespace/name` of the Service. */

@@ -108,6 +108,7 @@ export class UserspacePipeline implements Pipeline {
   stopSoon(): void {
     this.#isStopping = true
     this.#table.stopSoon()
+    this.#vips.stopSoon()
   }
 
   get isInForce(): boolean {

@@ -48,6 +48,7 @@ export class VipBindings {
   #readMs = -Infinity
   readonly #rest = new Backoff({ shortestMs: 1000, longestMs: 30_000 })
   #isSurprised = false
+  #isStopping = false
 
   constructor(options: VipBindingsOptions) {
     this.#options = options
@@ -134,6 +135,11 @@ export class VipBindings {
     return true
   }
 
+  /** The write in progress ends at its next batch. */
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
   /** Makes needed VIPs local. */
   async bind(pass: Pass): Promise<void> {
     for (const address of this.#failed.due()) this.#vips.markDirty(address)
@@ -148,7 +154,7 @@ export class VipBindings {
     this.#work = []
     const removable = keepsUnneeded ? work.filter(({ holders }) => holders.length > 0) : work
     await this.#apply(removable, (vips) => this.#vips.planUnbinds(vips), pass)
-    this.#failed.settle(removable)
+    this.#failed.settle(work)
     if (this.#isSurprised) this.#readAgain()
     else this.#rest.reset()
   }
@@ -161,6 +167,7 @@ export class VipBindings {
   async #apply(vips: readonly Vip[], plan: (vips: readonly Vip[]) => VipCut, pass: Pass): Promise<void> {
     const { clock, routes } = this.#options
     for (let rest = vips; rest.length > 0;) {
+      if (this.#isStopping) return pass.fail()
       const { batch, rest: next } = plan(rest)
       if (batch.ops.length > 0) {
         const outcome = await this.#questions.ask({ key: 'kernel routes' }, () => routes.apply(batch.ops))
