@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Cidr, IpAddress, IpFamily } from '../../address.js'
+import { type Cidr, cidrContains, type IpAddress, type IpFamily, parseCidr } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Relay, RelayCounters } from '../../kernel/index.js'
 import type { LocalDetector } from '../../node/index.js'
@@ -13,11 +13,19 @@ export interface NearClients {
 
 /** `machine`: the machine's own addresses. undefined: pods cannot be recognized. */
 export function nearClients(machine: readonly IpAddress[], detector: LocalDetector | undefined): NearClients {
+  const pods = detector?.kind === 'cidr' ? [detector.cidr] : []
   return {
-    networks: [...machine.map(hostCidr), ...(detector?.kind === 'cidr' ? [detector.cidr] : [])],
+    networks: [...machine.map(networkOfOwn), ...pods],
     interfaces: detector?.kind === 'interface' ? [detector.name] : [],
   }
 }
+
+/** All of 127.0.0.0/8 is this machine, not only the address that its interface has. */
+function networkOfOwn(address: IpAddress): Cidr {
+  return loopback !== undefined && cidrContains(loopback, address) ? loopback : hostCidr(address)
+}
+
+const loopback = parseCidr('127.0.0.0/8')
 
 const noClients: NearClients = { networks: [], interfaces: [] }
 

@@ -5,7 +5,7 @@ import { nearClients, SharedRelay } from '../../../../src/modes/relay/index.js'
 import { openModelKernel } from '../../../model/index.js'
 import { cidr, ip } from '../../../support/routes.js'
 
-const machine = nearClients([ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') })
+const machine = nearClients([ip('127.0.0.1'), ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') })
 const machine6 = nearClients([ip('2001:db8::1')], { kind: 'interface', name: 'cni0' })
 
 function open() {
@@ -20,10 +20,10 @@ describe('the relay that both families share', () => {
     const { relay, texts, shared } = open()
     await shared.setNear('ipv6', machine6)
     await shared.setNear('ipv4', machine)
-    assert.deepEqual(texts(), ['192.0.2.1/32', '10.244.1.0/24', '2001:db8::1/128'])
+    assert.deepEqual(texts(), ['127.0.0.0/8', '192.0.2.1/32', '10.244.1.0/24', '2001:db8::1/128'])
     assert.deepEqual([relay.settings?.nearInterfaces, relay.settings?.udpIdleMs], [['cni0'], 250])
     await shared.setNear('ipv6', nearClients([], undefined))
-    assert.deepEqual(texts(), ['192.0.2.1/32', '10.244.1.0/24'])
+    assert.deepEqual(texts(), ['127.0.0.0/8', '192.0.2.1/32', '10.244.1.0/24'])
   })
 
   it('configures the relay only for a change, and again after a failure', async () => {
@@ -41,7 +41,7 @@ describe('the relay that both families share', () => {
     await shared.setNear('ipv4', machine)
     await shared.setNear(
       'ipv4',
-      nearClients([ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') }),
+      nearClients([ip('127.0.0.1'), ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') }),
     )
     assert.equal(calls, 2)
   })
