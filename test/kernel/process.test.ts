@@ -150,13 +150,13 @@ describe('the process', { timeout: 60_000 }, () => {
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
     const sentence =
-      'parts of the configuration file have no effect: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
+      'parts of the configuration file have no effect: mode: is written twice (line 8); resourceContainer: is not a field of KubeProxyConfiguration'
     const gates = 'unknown feature gates have no effect: NoGate'
     for (const warning of [sentence, gates])
       assert.equal(stdout.split(`"msg":"${warning}"`).length, 2, stdout)
     const strict = await node.start(...command, '--strict-config').ended
     assert.equal(strict.code, 2)
-    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 8\); udpIdleTimeout: /u)
+    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 8\); resourceContainer: /u)
     const writing = await node.start(...command, '--write-config-to', join(folder, 'old-written.yaml')).ended
     assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\nviaduct: ${gates}\n`])
   })
