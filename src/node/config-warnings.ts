@@ -8,6 +8,7 @@ import type { NodeFacts } from './node-tracker.js'
 export interface WarnedConfig extends Pick<
   Config,
   | 'nodePortAddresses'
+  | 'nodePortHolding'
   | 'localhostNodePorts'
   | 'featureGates'
   | 'detectLocalMode'
@@ -20,6 +21,8 @@ export interface WarnedConfig extends Pick<
   /** The programmed families. */
   readonly families: readonly IpFamily[]
 }
+
+const unheld = 'nodePortHolding has no effect in userspace mode, which listens on node ports itself'
 
 /** One sentence per warning. A node without a known IP counts as IPv4 only (F-083). */
 export function configWarnings(
@@ -37,6 +40,7 @@ export function configWarnings(
     ...detectionWarnings(config, node, families),
     ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
+    ...(config.mode === 'userspace' && config.nodePortHolding ? [unheld] : []),
   ]
 }
 

@@ -12,7 +12,7 @@ export const userspaceKind: ModeKind = {
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpRoutes(kernel)
     return {
-      text: removed === 0 ? '' : `removed ${removed} VIP routes`,
+      text: removed === 0 ? '' : `removed ${removed} VIP routes of userspace mode`,
       hasRemoved: removed > 0,
       failures: failures.map(({ message }) => message),
     }

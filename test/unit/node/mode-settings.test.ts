@@ -297,6 +297,12 @@ describe('warnings about valid settings', () => {
       expected: [],
     },
     {
+      name: 'held node ports in a mode that listens on them',
+      config: { ...quiet, mode: 'userspace', nodePortHolding: true },
+      node: { ipv4 },
+      expected: [/^nodePortHolding has no effect in userspace mode/u],
+    },
+    {
       name: 'F-086 servers of a family that is not programmed',
       config: {
         ...quiet,
