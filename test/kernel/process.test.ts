@@ -156,7 +156,10 @@ describe('the process', { timeout: 60_000 }, () => {
       assert.equal(stdout.split(`"msg":"${warning}"`).length, 2, stdout)
     const strict = await node.start(...command, '--strict-config').ended
     assert.equal(strict.code, 2)
-    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 8\); resourceContainer: /u)
+    assert.match(
+      strict.stderr,
+      /^viaduct: .*old\.yaml: mode: is written twice \(line 8\); resourceContainer: /u,
+    )
     const writing = await node.start(...command, '--write-config-to', join(folder, 'old-written.yaml')).ended
     assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\nviaduct: ${gates}\n`])
   })

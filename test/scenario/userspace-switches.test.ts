@@ -69,7 +69,10 @@ describe('a switch', () => {
       await lab.deliver(...web, synced)
       await lab.clock.advance(1000)
       assert.deepEqual(await vipRoutes(kernel), [])
-      assert.equal(lab.log.find('info', 'Leftovers of userspace mode: removed 1 VIP routes of userspace mode').length, 1)
+      assert.equal(
+        lab.log.find('info', 'Leftovers of userspace mode: removed 1 VIP routes of userspace mode').length,
+        1,
+      )
       await lab.stop()
     })
   }
