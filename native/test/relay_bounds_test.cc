@@ -119,9 +119,11 @@ TEST_F(RelayBoundsTest, AFloodOfUdpClientsReplacesItsOwnOldestFlows) {
   const Fd quiet = Connect(SOCK_DGRAM, other);
   ASSERT_EQ(send(quiet.get(), "x", 1, 0), 1);
   Until(relay, [](const CountersRecord& now) { return now.flows == 1; });
+  // They stay open: a later client with the port of an earlier one would belong to its flow.
+  std::vector<Fd> clients;
   for (int i = 0; i < 300; ++i) {
-    const Fd client = Connect(SOCK_DGRAM, flooded);
-    ASSERT_EQ(send(client.get(), "x", 1, 0), 1);
+    clients.push_back(Connect(SOCK_DGRAM, flooded));
+    ASSERT_EQ(send(clients.back().get(), "x", 1, 0), 1);
     const auto expected = static_cast<uint64_t>(i) + 2;
     Until(relay, [expected](const CountersRecord& now) { return now.started_flows == expected; });
   }
