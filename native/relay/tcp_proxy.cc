@@ -24,7 +24,7 @@ void TcpListener::OnEvents(uint32_t) { proxy.Accept(*this); }
 void TcpListener::OnTimer() { proxy.Resume(*this); }
 
 void TcpProxy::Detach(TcpListener& listener) {
-  context_.loop.Unwatch(listener.fd.get());
+  if (listener.fd.is_open()) context_.loop.Unwatch(listener.fd.get());
   listener.pause.Cancel();
 }
 
@@ -39,6 +39,8 @@ void TcpProxy::Accept(TcpListener& listener) {
       return Pause(listener);
     else if (errno == EAGAIN)
       return;
+    else if (errno == EINVAL)
+      return Reopen(listener);
     // Any other error is that of one client, which is gone (accept(2)).
   }
 }
@@ -75,7 +77,28 @@ void TcpProxy::Pause(TcpListener& listener) {
   listener.pause.Set(context_.loop.now() + kPause);
 }
 
-void TcpProxy::Resume(TcpListener& listener) { context_.loop.Rewatch(listener.fd.get(), EPOLLIN, listener); }
+void TcpProxy::Resume(TcpListener& listener) {
+  if (!listener.fd.is_open()) return Reopen(listener);
+  context_.loop.Rewatch(listener.fd.get(), EPOLLIN, listener);
+}
+
+/// Another program ended the listening state (SOCK_DESTROY, `ss -K`). The socket could listen again, but the
+/// connections that it accepts would inherit its shutdown. So a new socket takes its place.
+void TcpProxy::Reopen(TcpListener& listener) {
+  Loop& loop = context_.loop;
+  if (listener.fd.is_open()) {
+    socklen_t length = SocketAddress::kRoom;
+    // Ignoring the result: it fails for no socket that is bound.
+    (void)getsockname(listener.fd.get(), listener.address.data(), &length);
+    loop.Unwatch(listener.fd.get());
+    listener.fd.Reset();
+  }
+  auto fd = OpenListener(IPPROTO_TCP, listener.address);
+  if (fd.ok() && loop.Watch(fd.value().get(), EPOLLIN, listener))
+    listener.fd = std::move(fd.value());
+  else
+    listener.pause.Set(loop.now() + kPause);
+}
 
 void CloseWithReset(Fd fd) {
   const linger reset{.l_onoff = 1, .l_linger = 0};

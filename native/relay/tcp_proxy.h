@@ -16,7 +16,8 @@ struct TcpListener final : Listener {
   void OnEvents(uint32_t events) override;
   void OnTimer() override;
   TcpProxy& proxy;
-  Timer pause;  ///< set while accept() has no descriptors
+  Timer pause;              ///< set while accept() has no descriptors, or no socket listens
+  SocketAddress address{};  ///< known while `fd` is not open
 };
 
 /// The TCP connections of one worker.
@@ -41,6 +42,7 @@ class TcpProxy {
  private:
   void Begin(TcpListener& listener, Fd client, const SocketAddress& peer);
   void Pause(TcpListener& listener);
+  void Reopen(TcpListener& listener);
 
   Context& context_;
   StreamTools tools_;

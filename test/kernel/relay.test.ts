@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Cidr, parseCidr } from '../../src/address.js'
 import type { RelayEndpoint, RelayVerdict } from '../../src/kernel/index.js'
 import { ip } from '../contract/law.js'
+import { mustRun } from '../support/processes.js'
 import { deferred, plainSettings, readAll, RelayLab } from '../support/relay-lab.js'
 
 /** A timeout ends a test that waits for an event that does not come. */
@@ -43,6 +44,14 @@ for (const { address, network, other } of families) {
           { acceptedConnections: 1, receivedBytes: size, sentBytes: size },
         )
       })
+
+    it('listens again after another program ended its listening socket', async () => {
+      await lab.listen({ clusterEndpoints: [await lab.serveEcho()] })
+      await mustRun(['ss', '--kill', '--listening', '--tcp', '--numeric', 'sport = :8080'])
+      // Its answer comes after the relay's threads have handled what the kernel reported before.
+      await lab.kernel.relay.configure(plainSettings)
+      assert.equal(await lab.ask('x'), 'x')
+    })
 
     it('carries the half-close of the client: the endpoint answers after it', async () => {
       const endpoint = await lab.serve((socket) => {
