@@ -347,6 +347,18 @@ describe('ports of Services', () => {
   })
 })
 
+it('held ports of external IPs stay while the addresses of the machine cannot be read', async () => {
+  const lab = await open({ config: { nodePortHolding: true } })
+  await lab.deliver(here, set(service('web', '10.96.0.1', { externalIPs: ['192.0.2.1'] })), synced)
+  const { ports, routes } = lab.kernel
+  assert.deepEqual(ports.held, ['tcp 192.0.2.1:80'])
+  const { EIO } = constants.errno
+  routes.batches.plan = { callFault: (call) => (call === 'dumpAddresses' ? EIO : undefined) }
+  await lab.deliver(set(service('other', '10.96.0.2', { externalIPs: ['192.0.2.9'] })))
+  assert.ok(reports(lab).some((line) => line.includes('addresses of this machine')))
+  assert.deepEqual(ports.held, ['tcp 192.0.2.1:80'])
+})
+
 it('ports that an earlier agent held are free before userspace mode listens on them', async () => {
   const place = { family: 'ipv4', protocol: 'tcp', address: undefined, port: 30080 } as const
   const kernel = openModelKernel({ storedPorts: [place] })

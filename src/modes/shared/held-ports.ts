@@ -118,7 +118,10 @@ export class HeldPorts {
   async #readMachine(): Promise<void> {
     const { family, reports } = this.#options
     const read = async (): Promise<readonly IpAddress[]> => await machineAddresses(family, this.#options)
-    const own = new Set(await askPorts(reports, 'addresses of this machine', read))
+    const addresses = await askPorts(reports, 'addresses of this machine', read)
+    // Unknown addresses are no reason to release a port.
+    if (addresses === undefined) return
+    const own = new Set(addresses)
     if (isDeepStrictEqual(own, this.#addresses.machine)) return
     this.#addresses = { ...this.#addresses, machine: own }
     for (const key of this.#external) this.#changed.add(key)

@@ -111,12 +111,20 @@ export async function releaseStored(
   wanted: { has(description: string): boolean },
 ): Promise<boolean> {
   const released = await askPorts(reports, 'ports of an earlier agent', async () => {
-    const held = await ports.list()
-    const unwanted = held.filter((place) => place.family === family && !wanted.has(describePlace(place)))
-    if (unwanted.length > 0) await ports.apply(unwanted.map((place) => ({ op: 'release', place })))
+    await releaseUnwanted({ ports, family }, wanted)
     return true
   })
   return released === true
+}
+
+/** Releases the held ports of this family that are not in `wanted`, by their descriptions. Throws KernelError. */
+export async function releaseUnwanted(
+  { ports, family }: { readonly ports: Ports; readonly family: IpFamily },
+  wanted: { has(description: string): boolean },
+): Promise<void> {
+  const held = await ports.list()
+  const unwanted = held.filter((place) => place.family === family && !wanted.has(describePlace(place)))
+  if (unwanted.length > 0) await ports.apply(unwanted.map((place) => ({ op: 'release', place })))
 }
 
 function nameOf(key: ServicePortKey, port: string): string {

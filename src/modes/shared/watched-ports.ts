@@ -69,10 +69,10 @@ export class WatchedPorts {
     const asked = new Map([...this.#due].flatMap((key) => this.#entryOf(key)))
     const wanted = [...new Map([...asked.values()].map((port) => [nameOf(port), port])).values()]
     const listeners = await askPorts(reports, 'check of node ports', () => ports.find(family, wanted))
-    this.#isRefused = listeners === undefined
-    if (listeners === undefined) return
+    const byPort = listeners && (await this.#onNodePorts(listeners))
+    this.#isRefused = byPort === undefined
+    if (byPort === undefined) return
     this.#due.clear()
-    const byPort = await this.#onNodePorts(listeners)
     for (const [key, port] of asked) {
       const listener = byPort.get(nameOf(port))
       if (listener === undefined) {
@@ -84,18 +84,18 @@ export class WatchedPorts {
     }
   }
 
-  /** The listeners of other programs at addresses that serve node ports, one for each port. */
-  async #onNodePorts(listeners: readonly Listener[]): Promise<ReadonlyMap<string, Listener>> {
+  /** The listeners of other programs at addresses that serve node ports, one for each port. undefined: the addresses are not known. */
+  async #onNodePorts(listeners: readonly Listener[]): Promise<ReadonlyMap<string, Listener> | undefined> {
     const others = listeners.filter(({ isHeld, isOwn }) => !isHeld && !isOwn)
     const { nodePortAddresses, reports } = this.#options
     const addresses = others.some(({ address }) => address !== undefined)
       ? await askPorts(reports, 'addresses of node ports', nodePortAddresses)
       : []
+    if (addresses === undefined) return undefined
     const found = new Map<string, Listener>()
     for (const listener of others) {
       const { address } = listener
-      if (address === undefined || addresses?.includes(address) === true)
-        found.set(nameOf(listener), listener)
+      if (address === undefined || addresses.includes(address)) found.set(nameOf(listener), listener)
     }
     return found
   }

@@ -29,7 +29,7 @@ import {
   RelayTable,
   type SharedRelay,
 } from '../relay/index.js'
-import { AfterSync, claimDirty, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, claimDirty, releaseUnwanted, type TrafficConfig } from '../shared/index.js'
 import { VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { UnservedPorts } from './unserved-ports.js'
@@ -211,11 +211,9 @@ export class UserspacePipeline implements Pipeline {
 
   /** Releases the ports that an earlier agent held for another mode: this mode listens on them. */
   async #releasePorts(): Promise<void> {
-    const { family, ports } = this.#options
-    const answer = await this.#questions.ask({ key: 'release ports', subject: 'held ports' }, async () => {
-      const held = (await ports.list()).filter((place) => place.family === family)
-      if (held.length > 0) await ports.apply(held.map((place) => ({ op: 'release', place })))
-    })
+    const answer = await this.#questions.ask({ key: 'release ports', subject: 'held ports' }, () =>
+      releaseUnwanted(this.#options, new Set()),
+    )
     this.#hasReleasedPorts = !(answer instanceof KernelError)
   }
 

@@ -75,11 +75,6 @@ export class VipBindings {
     return this.#vips.isNeeded(address)
   }
 
-  /** False before the first reading: nothing may be written. */
-  get isAdopted(): boolean {
-    return this.#isAdopted
-  }
-
   /** Something is to be written now. */
   get isWriteDue(): boolean {
     return this.#vips.hasDirty || this.#failed.nextInMs() === 0
