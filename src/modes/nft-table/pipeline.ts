@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
 import {
   type FamilyHealth,
   Intake,
@@ -29,6 +30,7 @@ import {
 } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
+import { tableName } from './compile/schema.js'
 import { describeDesired } from './describe.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { FixedRules } from './fixed-rules.js'
@@ -141,6 +143,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   noteChanges(changes: readonly NftChange[]): boolean {
     this.#rival.note(changes)
+    if (concernsTable(changes, this.#options.family)) this.#options.quietGap?.hurry()
     const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
     const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
     if (isConcerned) this.#lookTimes.noteChange()
@@ -351,6 +354,17 @@ export class NftPipeline implements Pipeline, WatchedTable {
       machine: this.#addresses.last,
     })
   }
+}
+
+/** Whether a change made or removed the whole table of this family: without it, no Service is served. */
+function concernsTable(changes: readonly NftChange[], family: IpFamily): boolean {
+  return changes.some(
+    (change) =>
+      change.kind === 'transaction' &&
+      change.objects.some(
+        (object) => object.kind === 'table' && object.family === family && object.table === tableName,
+      ),
+  )
 }
 
 /** The settings without those that only the rules of the mode itself depend on. */
