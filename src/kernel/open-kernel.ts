@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import { systemClock } from '../clock.js'
 import { listNftTables, readActiveTables } from './xtables/active-tables.js'
-import type { Addon } from './addon.js'
+import type { Addon, PeerCredentials } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
 import type { Ipset } from './ipset/ipset.js'
@@ -60,6 +60,8 @@ export interface Kernel {
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void
+  /** SO_PEERCRED of unix(7), by the descriptor of an accepted connection. Throws KernelError. */
+  peerCredentials(fd: number): PeerCredentials
   /** Counts of calls into the addon, by part of the kernel. */
   readonly calls: ReadonlyMap<string, number>
   /** For a stop: no call waits for the x_tables lock any more. A call that waits now throws EAGAIN. */
@@ -150,13 +152,8 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       looks.set(key, look)
       return look
     },
-    notifyServiceManager: (socket, state) => {
-      try {
-        addon().notifyServiceManager(socket, state)
-      } catch (error) {
-        throw toKernelError(error, 'addon')
-      }
-    },
+    notifyServiceManager: (socket, state) => atOnce(() => addon().notifyServiceManager(socket, state)),
+    peerCredentials: (fd) => atOnce(() => addon().peerCredentials(fd)),
     hurry: () => {
       isHurried = true
       for (const table of xtables.values()) table.hurry()
@@ -167,5 +164,14 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       const parts = [ipvs, routes, links, ports, relay, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
+  }
+}
+
+/** A call of the addon that does not wait. Throws KernelError. */
+function atOnce<Result>(call: () => Result): Result {
+  try {
+    return call()
+  } catch (error) {
+    throw toKernelError(error, 'addon')
   }
 }

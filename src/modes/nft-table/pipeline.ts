@@ -15,7 +15,7 @@ import {
 import { KernelError } from '../../errors.js'
 import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
-import { ServiceCidrs } from '../../model/index.js'
+import { ServiceCidrs, type ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -171,6 +171,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   get isWatchable(): boolean {
     return this.#isWatchable
+  }
+
+  get services(): ServiceView {
+    return this.#intake.tracker
   }
 
   get passes(): readonly PassRecord[] {
