@@ -60,7 +60,7 @@ void TcpConnection::Connect(const SocketAddress& endpoint) {
   Fd& fd = upstream_.side.fd;
   fd = Fd(socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.is_open()) {
-    proxy_.context().shared.NoteShortage(proxy_.context().loop.now());
+    proxy_.context().shared.descriptor_shortage.Note(proxy_.context().loop.now());
     return Abort();
   }
   SetStreamOptions(fd.get());
