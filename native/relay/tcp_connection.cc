@@ -34,7 +34,9 @@ TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const IpKey& address, V
       verdict_(verdict),
       client_(*this),
       upstream_(*this),
-      timer_(proxy.context().loop, upstream_) {
+      timer_(proxy.context().loop, upstream_),
+      forward_(service_->descriptors),
+      backward_(service_->descriptors) {
   client_.side.fd = std::move(client);
   service_->descriptors += kDescriptors;
   proxy_.context().shared.descriptors.Take(kDescriptors);

@@ -113,6 +113,30 @@ TEST_F(RelayBoundsTest, AGreedyServiceLeavesDescriptorsForOthers) {
   Until(relay, [](const CountersRecord& now) { return now.connections < 100; });
 }
 
+/// Sends until no more is taken for a moment.
+void Fill(int fd) {
+  static const std::vector<char> bytes(1 << 16);
+  pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+  while (poll(&writable, 1, 20) > 0)
+    if (send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN) return;
+}
+
+TEST_F(RelayBoundsTest, ThePipesOfAServiceAreInItsShare) {
+  Relay relay = Open(200);
+  const Server backend(SOCK_STREAM);
+  const uint16_t greedy = Serve(relay, 1, IPPROTO_TCP, backend.port);
+  const uint16_t other = Serve(relay, 2, IPPROTO_TCP, backend.port);
+  std::vector<Fd> clients;
+  for (int i = 0; i < 60; ++i) clients.push_back(Connect(SOCK_STREAM, greedy));
+  Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 60; });
+  const uint64_t greedy_connections = relay.ReadCounters().connections;
+  // The endpoint reads nothing, so a pipe of each connection would keep its bytes.
+  for (const Fd& client : clients) Fill(client.get());
+  for (int i = 0; i < 20; ++i) clients.push_back(Connect(SOCK_STREAM, other));
+  Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 80; });
+  EXPECT_EQ(relay.ReadCounters().connections, greedy_connections + 20);
+}
+
 TEST_F(RelayBoundsTest, AFloodOfUdpClientsReplacesItsOwnOldestFlows) {
   Relay relay = Open(100);
   const Server backend(SOCK_DGRAM);
