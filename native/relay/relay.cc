@@ -48,7 +48,7 @@ uint32_t UsableDescriptors() {
 
 /// Three quarters of the local ports. The others are for the node's own programs, such as resolvers.
 uint32_t UsableUdpPorts() {
-  // Of both families and of this network namespace.
+  // The range holds for both families, in this network namespace.
   std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
   uint32_t first = 0;
   uint32_t last = 0;

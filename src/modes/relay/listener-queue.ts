@@ -28,7 +28,7 @@ export class ListenerQueue {
 
 /** A new list in the order in which the listeners open. */
 export function inOrder(listeners: readonly ListenerObject[]): readonly ListenerObject[] {
-  return [...listeners].sort((a, b) => rankOf(a) - rankOf(b) || ageOf(a) - ageOf(b) || a.number - b.number)
+  return listeners.toSorted((a, b) => rankOf(a) - rankOf(b) || ageOf(a) - ageOf(b) || a.number - b.number)
 }
 
 function rankOf({ wanted }: ListenerObject): 0 | 1 {

@@ -91,7 +91,7 @@ class Lab {
     return [...this.#numbers]
       .filter(([, number]) => this.relay.open.has(`tcp 10.96.0.${number}:80`))
       .map(([service]) => service)
-      .sort()
+      .toSorted()
   }
 }
 
