@@ -1,14 +1,15 @@
 // The relay beside a plain C proxy and a direct connection, in one namespace on loopback:
-//   node run.js traffic | listeners SPLICE_PROXY STREAM_LOAD
+//   node run.js traffic | listeners | faults SPLICE_PROXY STREAM_LOAD FLOOD
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Namespace } from '../../test/support/namespaces.js'
 import { median } from '../stage/figures.js'
+import { measureFaults } from './faults.js'
 import { firstPort } from './ports.js'
 
-const [part = '', spliceProxy = '', streamLoad = ''] = process.argv.slice(2)
+const [part = '', spliceProxy = '', streamLoad = '', flood = ''] = process.argv.slice(2)
 const endpointPort = 9000
 const proxyPort = 9100
 const rounds = 7
@@ -111,10 +112,17 @@ async function measureListeners(place: Namespace): Promise<unknown> {
   return figures
 }
 
-const place = await Namespace.create('bench')
-try {
-  const figures = part === 'traffic' ? await measureTraffic(place) : await measureListeners(place)
-  console.log(JSON.stringify(figures))
-} finally {
-  await place.close()
+async function withPlace(measure: (place: Namespace) => Promise<unknown>): Promise<unknown> {
+  const place = await Namespace.create('bench')
+  try {
+    return await measure(place)
+  } finally {
+    await place.close()
+  }
 }
+
+const figures =
+  part === 'faults'
+    ? await measureFaults(flood)
+    : await withPlace(part === 'traffic' ? measureTraffic : measureListeners)
+console.log(JSON.stringify(figures))

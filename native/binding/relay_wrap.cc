@@ -123,8 +123,10 @@ Napi::Value RelayWrap::Strain(const Napi::CallbackInfo& info) {
   Slot(info).Hurry([&](Relay& relay) {
     const relay::Strain strain = relay.ReadStrain();
     auto object = Napi::Object::New(info.Env());
-    object.Set("isShort", Napi::Boolean::New(info.Env(), strain.is_short));
+    object.Set("hasFewDescriptors", Napi::Boolean::New(info.Env(), strain.has_few_descriptors));
+    object.Set("hasFewUdpPorts", Napi::Boolean::New(info.Env(), strain.has_few_udp_ports));
     object.Set("descriptorLimit", Napi::Number::New(info.Env(), strain.descriptor_limit));
+    object.Set("udpPortLimit", Napi::Number::New(info.Env(), strain.udp_port_limit));
     result = object;
   });
   return result;

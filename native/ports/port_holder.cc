@@ -121,7 +121,7 @@ Result<std::vector<PortRecord>> PortHolder::List() {
   Adopt();
   std::vector<PortRecord> ports;
   ports.reserve(held_.size());
-  for (const auto& [port, fd] : held_) ports.push_back(port);
+  for (const auto& [port, held] : held_) ports.push_back(port);
   return ports;
 }
 
@@ -152,7 +152,7 @@ int PortHolder::Hold(const PortRecord& port) {
 int PortHolder::Release(const PortRecord& port) {
   const auto found = held_.find(port);
   if (found == held_.end()) return ENOENT;
-  store_.Remove(found->second.get());
+  store_.Remove(found->second.fd.get());
   held_.erase(found);
   return 0;
 }

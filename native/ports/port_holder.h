@@ -5,9 +5,11 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/fd.h"
+#include "core/held_descriptors.h"
 #include "core/outcome.h"
 #include "core/result.h"
 #include "ports/record.h"
@@ -46,13 +48,24 @@ class PortHolder {
     bool operator()(const PortRecord& a, const PortRecord& b) const { return memcmp(&a, &b, sizeof a) < 0; }
   };
 
+  /// A socket in `held_descriptors`.
+  struct Held {
+    explicit Held(Fd socket) : fd(std::move(socket)) { held_descriptors.fetch_add(1); }
+    ~Held() { held_descriptors.fetch_sub(1); }
+    Held(const Held&) = delete;  // counts once
+    Held(Held&&) = delete;
+    Held& operator=(const Held&) = delete;
+    Held& operator=(Held&&) = delete;
+    Fd fd;
+  };
+
   void Adopt();
   int Hold(const PortRecord& port);
   int Release(const PortRecord& port);
 
   SocketStore store_;
   std::vector<InheritedRecord> inherited_;
-  std::map<PortRecord, Fd, Less> held_;  ///< by records with kNone
+  std::map<PortRecord, Held, Less> held_;  ///< by records with kNone
 };
 
 }  // namespace viaduct::ports

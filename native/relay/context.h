@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/fd.h"
+#include "core/held_descriptors.h"
 #include "relay/budget.h"
 #include "relay/loop.h"
 #include "relay/network_set.h"
@@ -41,18 +42,34 @@ struct Counters {
       sent_bytes;
 };
 
+/// When something was short for the last time. Any thread.
+class Shortage {
+ public:
+  void Note(Clock::time_point now) {
+    last_ns_.store(now.time_since_epoch() / std::chrono::nanoseconds(1), std::memory_order_relaxed);
+  }
+  bool IsWithin(std::chrono::nanoseconds time, Clock::time_point now) const {
+    const std::chrono::nanoseconds last(last_ns_.load(std::memory_order_relaxed));
+    return last.count() > 0 && now.time_since_epoch() - last < time;
+  }
+
+ private:
+  std::atomic<int64_t> last_ns_ = 0;  ///< steady clock; 0: never
+};
+
 /// What all workers share.
 struct Shared {
-  Shared(uint32_t descriptor_limit, uint32_t affinity_limit)
-      : descriptors(descriptor_limit), affinity_records(affinity_limit) {}
+  Shared(uint32_t descriptor_limit, uint32_t udp_port_limit, uint32_t affinity_limit)
+      : descriptors(descriptor_limit, &held_descriptors),
+        udp_ports(udp_port_limit),
+        affinity_records(affinity_limit) {}
 
   Budget descriptors;
+  /// Local ports of flows. The kernel gives a port to one unbound UDP socket of the whole node.
+  Budget udp_ports;
   Budget affinity_records;
-  std::atomic<int64_t> last_shortage_ns = 0;  ///< steady clock; 0: none so far
-
-  void NoteShortage(Clock::time_point now) {
-    last_shortage_ns.store(now.time_since_epoch() / std::chrono::nanoseconds(1), std::memory_order_relaxed);
-  }
+  Shortage descriptor_shortage;
+  Shortage udp_port_shortage;
 };
 
 /// What the parts of one worker share.

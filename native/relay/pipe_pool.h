@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/fd.h"
@@ -23,11 +24,12 @@ class PipePool {
   PipePool& operator=(const PipePool&) = delete;
   PipePool& operator=(PipePool&&) = delete;
 
-  /// Not open: the kernel gives no pipe.
-  Pipe Take();
+  /// `held`: the descriptors of the holder's service, to which those of the pipe are added. Not open: the
+  /// service has its share of the descriptors, or the kernel gives no pipe.
+  Pipe Take(uint32_t& held);
   /// An empty pipe. NB: for one with bytes, use Discard().
-  void Give(Pipe pipe);
-  void Discard(Pipe pipe);
+  void Give(Pipe pipe, uint32_t& held);
+  void Discard(Pipe pipe, uint32_t& held);
 
  private:
   static constexpr size_t kKept = 16;

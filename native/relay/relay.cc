@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -28,6 +29,8 @@ constexpr uint32_t kReserve = 256;
 constexpr uint32_t kMostDescriptors = 131'072;
 /// Records of affinity of all services: some 150 bytes each, 40 MB.
 constexpr uint32_t kMostAffinityRecords = 262'144;
+/// Three quarters of 32768 to 60999, the kernel's default range.
+constexpr uint32_t kUsualUdpPorts = 21'174;
 /// A shortage is reported until this time after the last refused connection or flow.
 constexpr std::chrono::seconds kShortageTime{10};
 
@@ -41,6 +44,17 @@ uint32_t UsableDescriptors() {
   }
   const rlim_t usable = limit.rlim_cur - std::min<rlim_t>(kReserve, limit.rlim_cur / 2);
   return static_cast<uint32_t>(std::min<rlim_t>(usable, kMostDescriptors));
+}
+
+/// Three quarters of the local ports. The others are for the node's own programs, such as resolvers.
+uint32_t UsableUdpPorts() {
+  // The range holds for both families, in this network namespace.
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  uint32_t first = 0;
+  uint32_t last = 0;
+  if (!(range >> first >> last) || last < first) return kUsualUdpPorts;
+  const uint32_t ports = last - first + 1;
+  return ports - ports / 4;
 }
 
 unsigned DefaultWorkers() { return std::clamp(std::thread::hardware_concurrency(), 1U, kMostWorkers); }
@@ -83,8 +97,8 @@ Error Missing(const char* what) { return {ENOENT, what, {}}; }
 /// The services and listeners, and the threads that use them.
 class Relay::State {
  public:
-  State(unsigned worker_count, uint32_t descriptor_limit)
-      : worker_count_(worker_count), shared_(descriptor_limit, kMostAffinityRecords) {}
+  State(unsigned worker_count, uint32_t descriptor_limit, uint32_t udp_port_limit)
+      : worker_count_(worker_count), shared_(descriptor_limit, udp_port_limit, kMostAffinityRecords) {}
   ~State();
   State(const State&) = delete;  // the threads refer to it
   State(State&&) = delete;
@@ -226,7 +240,8 @@ Status Relay::State::OpenListener(const ListenerRecord& record, const ListenerKe
                                   ServiceEntry& service) {
   if (removed_.contains(key)) Flush();
   // A quarter of the descriptors is left for connections and flows.
-  const uint32_t limit = shared_.descriptors.limit();
+  const Budget& descriptors = shared_.descriptors;
+  const uint32_t limit = descriptors.limit() - std::min(descriptors.limit(), descriptors.others());
   if (listener_count_ >= limit - limit / 4)
     return Error{EMFILE, "three quarters of the file descriptors are listeners", {}};
   auto fd = relay::OpenListener(record.protocol, key.address);
@@ -302,15 +317,19 @@ CountersRecord Relay::State::ReadCounters() const {
 }
 
 Strain Relay::State::ReadStrain() const {
-  const std::chrono::nanoseconds last(shared_.last_shortage_ns.load(std::memory_order_relaxed));
-  const bool is_short = last.count() > 0 && Clock::now().time_since_epoch() - last < kShortageTime;
-  return {is_short, shared_.descriptors.limit()};
+  const auto now = Clock::now();
+  return {.has_few_descriptors = shared_.descriptor_shortage.IsWithin(kShortageTime, now),
+          .has_few_udp_ports = shared_.udp_port_shortage.IsWithin(kShortageTime, now),
+          .descriptor_limit = shared_.descriptors.limit(),
+          .udp_port_limit = shared_.udp_ports.limit()};
 }
 
 Result<Relay> Relay::Open(const Options& options) {
   const uint32_t usable = UsableDescriptors();
-  auto state = std::make_unique<State>(options.workers == 0 ? DefaultWorkers() : options.workers,
-                                       options.descriptor_limit == 0 ? usable : options.descriptor_limit);
+  auto state =
+      std::make_unique<State>(options.workers == 0 ? DefaultWorkers() : options.workers,
+                              options.descriptor_limit == 0 ? usable : options.descriptor_limit,
+                              options.udp_port_limit == 0 ? UsableUdpPorts() : options.udp_port_limit);
   const Status status = state->Start();
   if (!status.ok()) return status.error();
   return Relay(std::move(state));

@@ -14,6 +14,7 @@ namespace viaduct::relay {
 struct Options {
   unsigned workers = 0;           ///< threads; 0: one for each core, at most 4
   uint32_t descriptor_limit = 0;  ///< 0: from RLIMIT_NOFILE
+  uint32_t udp_port_limit = 0;    ///< 0: from net.ipv4.ip_local_port_range
 };
 
 /// Settings as records.
@@ -23,10 +24,12 @@ struct SettingsRecords {
   std::chrono::milliseconds udp_idle;
 };
 
-/// Descriptors are short: new connections or flows were refused within the last seconds.
+/// Shortages that ended or refused connections or flows within the last seconds.
 struct Strain {
-  bool is_short;
+  bool has_few_descriptors;
+  bool has_few_udp_ports;
   uint32_t descriptor_limit;
+  uint32_t udp_port_limit;
 };
 
 /// A proxy on own threads (Relay of src/kernel/relay/relay.ts). Each service belongs to one thread. One

@@ -59,7 +59,7 @@ Progress Stream::Move(Side& source, Side& sink, StreamTools& tools) {
 
 ssize_t Stream::Fill(Side& source, Side& sink, StreamTools& tools) {
   if (!is_bulk_ || !tools.can_splice) return Copy(source, sink, tools);
-  if (!pipe_.is_open()) pipe_ = tools.pipes.Take();
+  if (!pipe_.is_open()) pipe_ = tools.pipes.Take(held_);
   if (!pipe_.is_open()) return Copy(source, sink, tools);
   const ssize_t count = splice(source.fd.get(), nullptr, pipe_.write_end.get(), nullptr, kSpliceBytes,
                                SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -116,13 +116,13 @@ ssize_t Stream::DrainPipe(Side& sink, StreamTools& tools) {
 size_t Stream::TakeDelivered() { return std::exchange(delivered_, 0); }
 
 void Stream::Rest(StreamTools& tools) {
-  if (pipe_.is_open()) tools.pipes.Give(std::exchange(pipe_, {}));
+  if (pipe_.is_open()) tools.pipes.Give(std::exchange(pipe_, {}), held_);
   if (rest_.empty()) rest_ = {};
 }
 
 void Stream::Drop(StreamTools& tools) {
   if (piped_ > 0)
-    tools.pipes.Discard(std::exchange(pipe_, {}));
+    tools.pipes.Discard(std::exchange(pipe_, {}), held_);
   else
     Rest(tools);
 }

@@ -40,6 +40,8 @@ enum class Progress {
 /// at most one buffer or one pipe of bytes, which the sink has not taken.
 class Stream {
  public:
+  /// `held`: the descriptors of the service, which its pipes are part of.
+  explicit Stream(uint32_t& held) : held_(held) {}
   Progress Move(Side& source, Side& sink, StreamTools& tools);
   /// Bytes that the sink has taken since the last call.
   size_t TakeDelivered();
@@ -55,6 +57,7 @@ class Stream {
   bool IsEmpty() const { return rest_.empty() && piped_ == 0; }
   void Rest(StreamTools& tools);
 
+  uint32_t& held_;
   std::vector<uint8_t> rest_;  ///< read, but not yet written
   Pipe pipe_;
   size_t piped_ = 0;  ///< bytes in the pipe

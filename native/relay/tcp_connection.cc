@@ -34,7 +34,9 @@ TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const IpKey& address, V
       verdict_(verdict),
       client_(*this),
       upstream_(*this),
-      timer_(proxy.context().loop, upstream_) {
+      timer_(proxy.context().loop, upstream_),
+      forward_(service_->descriptors),
+      backward_(service_->descriptors) {
   client_.side.fd = std::move(client);
   service_->descriptors += kDescriptors;
   proxy_.context().shared.descriptors.Take(kDescriptors);
@@ -60,7 +62,7 @@ void TcpConnection::Connect(const SocketAddress& endpoint) {
   Fd& fd = upstream_.side.fd;
   fd = Fd(socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.is_open()) {
-    proxy_.context().shared.NoteShortage(proxy_.context().loop.now());
+    proxy_.context().shared.descriptor_shortage.Note(proxy_.context().loop.now());
     return Abort();
   }
   SetStreamOptions(fd.get());

@@ -57,8 +57,8 @@ class TcpConnection {
   End client_;
   End upstream_;
   Timer timer_;  ///< of the attempt to connect
-  Stream forward_{};
-  Stream backward_{};
+  Stream forward_;
+  Stream backward_;
   uint32_t timeouts_ = 0;
   uint32_t refusals_ = 0;
   bool is_connected_ = false;

@@ -58,7 +58,7 @@ void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer
   }
   if (!context_.shared.descriptors.Allows(service.descriptors)) {
     counters.shed.Add(1);
-    context_.shared.NoteShortage(context_.loop.now());
+    context_.shared.descriptor_shortage.Note(context_.loop.now());
     return CloseWithReset(std::move(client));
   }
   connections_.push_back(
@@ -72,7 +72,7 @@ void TcpProxy::AbortAll() {
 }
 
 void TcpProxy::Pause(TcpListener& listener) {
-  context_.shared.NoteShortage(context_.loop.now());
+  context_.shared.descriptor_shortage.Note(context_.loop.now());
   context_.loop.Rewatch(listener.fd.get(), 0, listener);
   listener.pause.Set(context_.loop.now() + kPause);
 }

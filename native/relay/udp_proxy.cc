@@ -105,8 +105,11 @@ UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, si
 
 /// Ends the oldest flow of a service that has its share. False: no room.
 bool UdpProxy::MakeRoom(Service& service) {
-  if (context_.shared.descriptors.Allows(service.descriptors)) return true;
-  context_.shared.NoteShortage(context_.loop.now());
+  Shared& shared = context_.shared;
+  const bool has_descriptor = shared.descriptors.Allows(service.descriptors);
+  const bool has_port = shared.udp_ports.Allows(static_cast<uint32_t>(service.flows.size()));
+  if (has_descriptor && has_port) return true;
+  (has_descriptor ? shared.udp_port_shortage : shared.descriptor_shortage).Note(context_.loop.now());
   if (service.flows.empty()) return false;
   context_.counters.evicted.Add(1);
   End(*service.flows.front());
@@ -120,10 +123,12 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, Ver
   const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
   Fd upstream(socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!upstream.is_open()) {
-    context_.shared.NoteShortage(context_.loop.now());
+    context_.shared.descriptor_shortage.Note(context_.loop.now());
     return nullptr;
   }
   if (connect(upstream.get(), endpoint.data(), endpoint.size()) != 0) {
+    // EAGAIN: other programs have all local ports.
+    if (errno == EAGAIN) context_.shared.udp_port_shortage.Note(context_.loop.now());
     service.ForgetClient(client.Ip());
     return nullptr;
   }
@@ -137,6 +142,7 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, Ver
   listener.flows.emplace(client, &flow);
   flow.service->descriptors += 1;
   context_.shared.descriptors.Take(1);
+  context_.shared.udp_ports.Take(1);
   context_.counters.flows.Add(1);
   if (!context_.loop.Watch(flow.upstream.get(), EPOLLIN, flow)) {
     End(flow);
@@ -195,6 +201,7 @@ void UdpProxy::End(UdpFlow& flow) {
   flow.service->flows.erase(flow.in_service);
   flow.service->descriptors -= 1;
   context_.shared.descriptors.Give(1);
+  context_.shared.udp_ports.Give(1);
   context_.counters.flows.Add(-1);
   ended_.splice(ended_.end(), flows_, flow.self);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/fd.h"
+#include "ports/port_holder.h"
 #include "relay/relay.h"
 
 namespace viaduct::relay {
@@ -49,8 +50,9 @@ uint16_t FreePort(int type) { return Server(type).port; }
 
 class RelayBoundsTest : public testing::Test {
  protected:
-  Relay Open(uint32_t descriptors, unsigned workers = 2) {
-    auto relay = Relay::Open({.workers = workers, .descriptor_limit = descriptors});
+  Relay Open(uint32_t descriptors, unsigned workers = 2, uint32_t udp_ports = 0) {
+    auto relay =
+        Relay::Open({.workers = workers, .descriptor_limit = descriptors, .udp_port_limit = udp_ports});
     EXPECT_TRUE(relay.ok());
     EXPECT_TRUE(relay.value().Configure({.udp_idle = std::chrono::seconds(60)}).ok());
     return std::move(relay.value());
@@ -93,7 +95,7 @@ TEST_F(RelayBoundsTest, AGreedyServiceLeavesDescriptorsForOthers) {
   const Server backend(SOCK_STREAM);
   const uint16_t greedy = Serve(relay, 1, IPPROTO_TCP, backend.port);
   const uint16_t other = Serve(relay, 2, IPPROTO_TCP, backend.port);
-  EXPECT_FALSE(relay.ReadStrain().is_short);
+  EXPECT_FALSE(relay.ReadStrain().has_few_descriptors);
   std::vector<Fd> clients;
   for (int i = 0; i < 150; ++i) clients.push_back(Connect(SOCK_STREAM, greedy));
   Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 150; });
@@ -102,13 +104,37 @@ TEST_F(RelayBoundsTest, AGreedyServiceLeavesDescriptorsForOthers) {
   EXPECT_GE(full.connections, 48U);
   EXPECT_LE(full.connections, 50U);
   EXPECT_EQ(full.shed_connections, 150 - full.connections);
-  EXPECT_TRUE(relay.ReadStrain().is_short);
+  EXPECT_TRUE(relay.ReadStrain().has_few_descriptors);
   EXPECT_EQ(relay.ReadStrain().descriptor_limit, 200U);
   for (int i = 0; i < 20; ++i) clients.push_back(Connect(SOCK_STREAM, other));
   Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 170; });
   EXPECT_EQ(relay.ReadCounters().connections, full.connections + 20);
   clients.clear();
   Until(relay, [](const CountersRecord& now) { return now.connections < 100; });
+}
+
+/// Sends until no more is taken for a moment.
+void Fill(int fd) {
+  static const std::vector<char> bytes(1 << 16);
+  pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+  while (poll(&writable, 1, 20) > 0)
+    if (send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN) return;
+}
+
+TEST_F(RelayBoundsTest, ThePipesOfAServiceAreInItsShare) {
+  Relay relay = Open(200);
+  const Server backend(SOCK_STREAM);
+  const uint16_t greedy = Serve(relay, 1, IPPROTO_TCP, backend.port);
+  const uint16_t other = Serve(relay, 2, IPPROTO_TCP, backend.port);
+  std::vector<Fd> clients;
+  for (int i = 0; i < 60; ++i) clients.push_back(Connect(SOCK_STREAM, greedy));
+  Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 60; });
+  const uint64_t greedy_connections = relay.ReadCounters().connections;
+  // The endpoint reads nothing, so a pipe of each connection would keep its bytes.
+  for (const Fd& client : clients) Fill(client.get());
+  for (int i = 0; i < 20; ++i) clients.push_back(Connect(SOCK_STREAM, other));
+  Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 80; });
+  EXPECT_EQ(relay.ReadCounters().connections, greedy_connections + 20);
 }
 
 TEST_F(RelayBoundsTest, AFloodOfUdpClientsReplacesItsOwnOldestFlows) {
@@ -134,6 +160,51 @@ TEST_F(RelayBoundsTest, AFloodOfUdpClientsReplacesItsOwnOldestFlows) {
   ASSERT_EQ(send(quiet.get(), "x", 1, 0), 1);
   Until(relay, [&](const CountersRecord& later) { return later.received_bytes == 302; });
   EXPECT_EQ(relay.ReadCounters().started_flows, now.started_flows);
+}
+
+TEST_F(RelayBoundsTest, AFloodOfUdpClientsLeavesLocalPortsForOthers) {
+  Relay relay = Open(10'000, 2, 40);
+  const Server backend(SOCK_DGRAM);
+  const uint16_t flooded = Serve(relay, 1, IPPROTO_UDP, backend.port);
+  const uint16_t other = Serve(relay, 2, IPPROTO_UDP, backend.port);
+  std::vector<Fd> clients;
+  for (uint64_t i = 0; i < 100; ++i) {
+    clients.push_back(Connect(SOCK_DGRAM, flooded));
+    ASSERT_EQ(send(clients.back().get(), "x", 1, 0), 1);
+    Until(relay, [i](const CountersRecord& now) { return now.started_flows == i + 1; });
+  }
+  EXPECT_EQ(relay.ReadCounters().flows, 20U);
+  EXPECT_TRUE(relay.ReadStrain().has_few_udp_ports);
+  EXPECT_FALSE(relay.ReadStrain().has_few_descriptors);
+  for (uint64_t i = 100; i < 110; ++i) {
+    clients.push_back(Connect(SOCK_DGRAM, other));
+    ASSERT_EQ(send(clients.back().get(), "x", 1, 0), 1);
+    Until(relay, [i](const CountersRecord& now) { return now.started_flows == i + 1; });
+  }
+  EXPECT_EQ(relay.ReadCounters().flows, 30U);
+}
+
+TEST_F(RelayBoundsTest, HeldPortsTakePartOfTheDescriptors) {
+  Relay relay = Open(40);
+  ports::PortHolder holder("", {});
+  std::vector<ports::PortRecord> held;
+  for (int i = 0; i < 20; ++i) {
+    ports::PortRecord port{};
+    std::copy(std::begin(kLoopback), std::end(kLoopback), port.address);
+    port.port = FreePort(SOCK_STREAM);
+    port.family = AF_INET;
+    port.protocol = IPPROTO_TCP;
+    port.op = ports::Op::kHold;
+    held.push_back(port);
+  }
+  auto outcome = holder.Apply(held);
+  ASSERT_TRUE(outcome.ok() && outcome.value().batch.failures.empty());
+  for (uint32_t id = 1; id <= 15; ++id) EXPECT_NE(Serve(relay, id, IPPROTO_TCP, 9), 0);
+  EXPECT_EQ(Serve(relay, 16, IPPROTO_TCP, 9), 0);
+  for (ports::PortRecord& port : held) port.op = ports::Op::kRelease;
+  outcome = holder.Apply(held);
+  ASSERT_TRUE(outcome.ok() && outcome.value().batch.failures.empty());
+  EXPECT_NE(Serve(relay, 17, IPPROTO_TCP, 9), 0);
 }
 
 TEST_F(RelayBoundsTest, ListenersTakeAtMostThreeQuartersOfTheDescriptors) {
@@ -169,7 +240,7 @@ TEST_F(RelayBoundsTest, AProcessWithoutDescriptorsPausesAndServesLater) {
   {
     const FewDescriptors few(static_cast<rlim_t>(client.get()) + 1);
     ASSERT_EQ(connect(client.get(), Plain(At(port)), sizeof(sockaddr_in)), 0);
-    while (!relay.ReadStrain().is_short) poll(nullptr, 0, 1);
+    while (!relay.ReadStrain().has_few_descriptors) poll(nullptr, 0, 1);
     EXPECT_EQ(relay.ReadCounters().accepted_connections, 0U);
   }
   Until(relay, [](const CountersRecord& now) { return now.connections == 1; });

@@ -50,7 +50,8 @@ class StreamTest : public testing::TestWithParam<bool> {
 
   Budget budget{100};
   StreamTools tools{budget};
-  Stream stream;
+  uint32_t held = 0;
+  Stream stream{held};
   Side source;
   Side sink;
   Fd client;

@@ -12,6 +12,7 @@ const limitSeconds = 300
 /** @type {Readonly<Record<string, import('./rows.mjs').Part>>} */
 const parts = {
   traffic: { title: 'the relay: 16 connections, connects, requests of one byte', rows: trafficRows },
+  faults: { title: 'the relay: faults of clients and endpoints, beside another Service', rows: faultRows },
   listeners: { title: 'the relay: opening listeners', rows: listenerRows },
 }
 
@@ -19,7 +20,11 @@ const parts = {
 export async function benchRelay(names) {
   for (const name of names)
     if (!(name in parts)) throw new StepError(`no part ${name}, only ${Object.keys(parts).join(', ')}`)
-  const programs = [await compileProgram('splice_proxy'), await compileProgram('stream_load')]
+  const programs = [
+    await compileProgram('splice_proxy'),
+    await compileProgram('stream_load'),
+    await compileProgram('flood'),
+  ]
   /** @type {Record<string, { load: number, figures: any }>} */
   const results = {}
   for (const name of names.length === 0 ? Object.keys(parts) : names) {
@@ -85,5 +90,33 @@ function listenerRows(figures) {
   return Object.entries(figures).flatMap(([size, { openMs, rssMiB }]) => [
     { what: `${size} listeners: time to open`, value: openMs, format: ms },
     { what: `${size} listeners: memory of the process`, value: rssMiB, format: mebibytes },
+  ])
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function faultRows(figures) {
+  return Object.entries(figures).flatMap(([name, { before, peak, after, restMs, tcp, udp, log }]) => [
+    {
+      what: `${name}: memory of the process`,
+      value: peak.rss,
+      format: mebibytes,
+      note: `before ${mebibytes(before.rss)}, after ${mebibytes(after.rss)}`,
+    },
+    {
+      what: `${name}: slab and socket buffers of the kernel, over before`,
+      value: peak.slab + peak.buffers - before.slab - before.buffers,
+      format: mebibytes,
+      note: `after ${mebibytes(after.slab + after.buffers - before.slab - before.buffers)}, at most ${peak.sockets} sockets`,
+    },
+    ...[
+      { title: 'TCP', probe: tcp },
+      { title: 'UDP', probe: udp },
+    ].map(({ title, probe }) => ({
+      what: `${name}: p99 of another ${title} Service`,
+      value: probe.p99Us,
+      format: us,
+      note: `${probe.failed} of ${probe.tried} failed, p50 ${us(probe.p50Us)}`,
+    })),
+    { what: `${name}: time until all is closed`, value: restMs, format: ms, note: log.join('; ') },
   ])
 }

@@ -25,6 +25,7 @@ export { FailedObjects } from './failed-objects.js'
 export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { Inbox } from './inbox.js'
 export { Intake, type KnownObjects } from './intake.js'
+export { JoinedWatch } from './joined-watch.js'
 export {
   type HealthCheckFailure,
   type HealthCheckListeners,

@@ -45,6 +45,8 @@ export interface ServicePort {
   readonly healthCheckNodePort: number
   /** The Service's settings for ipvs mode. */
   readonly scheduling: SchedulingAnnotations
+  /** Unix seconds of the Service's creation; absent: unknown. */
+  readonly createdSeconds?: number | undefined
 }
 
 /** The service ports of one Service in this family, and the Service's problems. */
@@ -124,6 +126,7 @@ function readPort(
     isExternallyAccessible: port.nodePort !== 0 || exposure.hasExternalAddress,
     healthCheckNodePort: exposure.healthCheckNodePort,
     scheduling: service.scheduling,
+    createdSeconds: service.createdSeconds,
   }
 }
 
@@ -143,6 +146,7 @@ export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
     a.isExternalLocal === b.isExternalLocal &&
     a.isExternallyAccessible === b.isExternallyAccessible &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
+    a.createdSeconds === b.createdSeconds &&
     equalScheduling(a.scheduling, b.scheduling) &&
     equalTexts(a.externalIPs, b.externalIPs) &&
     equalTexts(a.loadBalancerIPs, b.loadBalancerIPs) &&

@@ -87,6 +87,7 @@ export function route(
     isExternallyAccessible: port.isExternallyAccessible,
     healthCheckNodePort: port.healthCheckNodePort,
     scheduling: port.scheduling,
+    createdSeconds: port.createdSeconds,
     clusterBackends,
     localBackends,
     hasEndpoints,

@@ -51,6 +51,8 @@ export interface Service extends ObjectKey {
   readonly kind: 'Service'
   readonly labels: Labels
   readonly scheduling: SchedulingAnnotations
+  /** Unix seconds of the creation in the cluster; absent: unknown. */
+  readonly createdSeconds?: number | undefined
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
   readonly clusterIP: string

@@ -78,6 +78,7 @@ const metadata = fc.record({
   uid: anyText,
   resourceVersion: fc.nat().map(String),
   generation: fc.integer(),
+  creationTimestamp: maybe(fc.constantFrom('2026-01-01T00:00:00Z', '2040-02-29T23:59:59Z')),
   deletionTimestamp: maybe(fc.constant('2026-01-01T00:00:00Z')),
   labels: map,
   annotations: map,

@@ -27,6 +27,7 @@ const metadata: Shape = {
   uid: [5, 'string'],
   resourceVersion: [6, 'string'],
   generation: [7, 'int64'],
+  creationTimestamp: [8, 'time?'],
   deletionTimestamp: [9, 'time?'],
   deletionGracePeriodSeconds: [10, 'int64?'],
   labels: [11, 'map'],

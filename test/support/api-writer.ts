@@ -113,7 +113,7 @@ function protobufField(number: number, type: Type, inner: Shape, value: unknown)
   if (type.startsWith('int')) return [numberField(number, typeof value === 'number' ? value : 0)]
   if (type.startsWith('bool')) return [numberField(number, value === true ? 1 : 0)]
   if (type.startsWith('struct')) return [field(number, protobufOf(inner, documentOf(value)))]
-  if (type === 'time?') return [field(number, numberField(1, 1_700_000_000))]
+  if (type === 'time?') return [field(number, numberField(1, Date.parse(String(value)) / 1000))]
   if (type === 'map') return mapFields(number, documentOf(value))
   if (type.startsWith('strings'))
     return itemsOf(value).map((item) => field(number, Buffer.from(String(item))))

@@ -21,6 +21,8 @@ export type Field = { readonly name: string } &
     | { readonly read: 'text'; readonly dropsZero: boolean; readonly isCommon: boolean }
     | { readonly read: 'whole'; readonly dropsZero: boolean }
     | { readonly read: 'flag' }
+    /** A metav1.Time; becomes the text that JSON has: RFC 3339, whole seconds. The reader drops a zero time. */
+    | { readonly read: 'time' }
     /** `bytes` is a view of an embedded message, `views` are the views of a list. `presence` becomes an empty text. */
     | { readonly read: 'texts' | 'presence' | 'bytes' | 'views' }
     | { readonly read: 'message' | 'messages'; readonly message: Message }
@@ -87,6 +89,9 @@ const fourBytes = 5
 const largestVarintLength = 10
 const cutOff = 'is cut off'
 
+/** ECMA-262, Time Values and Time Range. */
+const largestDateSeconds = 8.64e12
+
 const commonTexts = new CommonTexts()
 
 class Reader {
@@ -144,6 +149,11 @@ class Reader {
       }
       case 'map':
         return this.#readEntry(field.keys, valueEnd, fieldsIn(into, field.name))
+      case 'time': {
+        const text = this.#readTime(valueEnd)
+        if (text !== '') into[field.name] = text
+        return
+      }
       case 'presence':
         into[field.name] = ''
         this.#at = valueEnd
@@ -162,6 +172,19 @@ class Reader {
     this.readInto(mapEntry, end, entry)
     const { key = '', value = '' } = entry
     if (keys.has(key)) into[key] = value
+  }
+
+  /** Field 1 is the seconds since 1970. Empty: no time, or one that a Date cannot hold. */
+  #readTime(end: number): string {
+    let seconds = 0
+    while (this.#at < end) {
+      const tag = this.#readNumber(end)
+      if (tag === 8) seconds = this.#readNumber(end)
+      else this.#skip(Math.floor(tag / 8), tag % 8, end)
+    }
+    return seconds === 0 || seconds > largestDateSeconds
+      ? ''
+      : `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`
   }
 
   #skip(number: number, wireType: number, end: number): void {

@@ -55,7 +55,10 @@ class CountersReader extends RecordTable {
 export class RealRelay implements Relay {
   readonly #queue: RequestQueue<RawRelay>
   readonly #clock: Clock
-  #wasShort = false
+  #last: Pick<RelayStrain, 'hasFewDescriptors' | 'hasFewUdpPorts'> = {
+    hasFewDescriptors: false,
+    hasFewUdpPorts: false,
+  }
   #isClosed = false
   /** Ends the wait of nextStrain(). */
   #wake: () => void = () => {}
@@ -99,13 +102,17 @@ export class RealRelay implements Relay {
       this.#queue.touch((relay) => {
         strain = relay.strain()
       })
-      if (strain !== undefined && strain.isShort !== this.#wasShort) {
-        this.#wasShort = strain.isShort
+      if (strain !== undefined && this.#isNew(strain)) {
+        this.#last = strain
         return strain
       }
       await this.#pause()
     }
     return undefined
+  }
+
+  #isNew({ hasFewDescriptors, hasFewUdpPorts }: RelayStrain): boolean {
+    return hasFewDescriptors !== this.#last.hasFewDescriptors || hasFewUdpPorts !== this.#last.hasFewUdpPorts
   }
 
   /** Waits for the next look, or for close(). Does not keep the process alive. */

@@ -92,11 +92,14 @@ export interface RelayCounters {
   readonly sentBytes: number
 }
 
-/** File descriptors are short: new connections or flows of greedy listeners are refused. */
+/** Shortages. The services with the most connections or flows get no more, or lose their oldest flows. */
 export interface RelayStrain {
-  readonly isShort: boolean
-  /** The limit of file descriptors that the relay works with. */
+  readonly hasFewDescriptors: boolean
+  readonly hasFewUdpPorts: boolean
+  /** The limit of file descriptors that the relay works with. Held ports are among them. */
   readonly descriptorLimit: number
+  /** The most UDP flows at a time: each one needs a local port of the node. */
+  readonly udpPortLimit: number
 }
 
 /**

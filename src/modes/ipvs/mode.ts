@@ -4,7 +4,7 @@ import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
-import { openLocalhostNodePorts, SharedRelay } from '../relay/index.js'
+import { openLocalhostNodePorts, SharedRelay, withStrainWatch } from '../relay/index.js'
 import { openWarnings } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
@@ -93,7 +93,8 @@ export function ipvsMode(
     flavour,
     families,
     openPipeline,
-    openWatch: () => openIpvsWatch({ ...options, look, pipelines }),
+    openWatch: () =>
+      withStrainWatch(openIpvsWatch({ ...options, look, pipelines }), { ...options, mode: 'ipvs', families }),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,

@@ -1,7 +1,7 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { openLocalhostNodePorts, SharedRelay } from '../relay/index.js'
+import { openLocalhostNodePorts, SharedRelay, withStrainWatch } from '../relay/index.js'
 import { familiesWithNftables, openNftPipelines } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
@@ -23,22 +23,18 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
   const { config, kernel, metrics } = options
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
   const relay = new SharedRelay(kernel.relay, config)
+  const { openPipeline, openWatch } = openNftPipelines(options, (family) => ({
+    config: withoutLocalhost(config),
+    settingsOf: (state) => nftSettings(family, config, state),
+    syncPeriodMs,
+    metrics: metrics[family],
+    also: openLocalhostNodePorts({ ...options, mode: 'nftables', family, relay, metrics: metrics[family] }),
+  }))
   return {
     name: 'nftables',
     families,
-    ...openNftPipelines(options, (family) => ({
-      config: withoutLocalhost(config),
-      settingsOf: (state) => nftSettings(family, config, state),
-      syncPeriodMs,
-      metrics: metrics[family],
-      also: openLocalhostNodePorts({
-        ...options,
-        mode: 'nftables',
-        family,
-        relay,
-        metrics: metrics[family],
-      }),
-    })),
+    openPipeline,
+    openWatch: () => withStrainWatch(openWatch(), { ...options, mode: 'nftables', families }),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,

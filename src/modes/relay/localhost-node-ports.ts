@@ -1,11 +1,14 @@
-import type { IpAddress } from '../../address.js'
-import { KernelQuestions } from '../../engine/index.js'
+import type { IpAddress, IpFamily } from '../../address.js'
+import { JoinedWatch, KernelQuestions, type ModeWatch } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
+import type { Relay } from '../../kernel/index.js'
+import type { Log } from '../../log.js'
 import { type LocalhostFacts, relayedLoopback } from '../../node/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Route } from '../../routing/index.js'
 import type { AfterSyncPart } from '../shared/index.js'
 import { compileNodePort } from './compile/compile.js'
+import { StrainWatch } from './strain-watch.js'
 import { type RelayPass, RelayTable, type RelayTableOptions } from './relay-table.js'
 import { nearClients, type SharedRelay } from './shared-relay.js'
 
@@ -19,6 +22,23 @@ export interface LocalhostNodePortsOptions extends Omit<RelayTableOptions, 'rela
 export function openLocalhostNodePorts(options: LocalhostNodePortsOptions): AfterSyncPart | undefined {
   const address = relayedLoopback(options)
   return address === undefined ? undefined : new LocalhostNodePorts(options, address)
+}
+
+export interface LocalhostWatchOptions extends Pick<LocalhostNodePortsOptions, 'mode' | 'config'> {
+  readonly families: readonly IpFamily[]
+  readonly kernel: { readonly relay: Relay }
+  readonly log: Log
+}
+
+/** The watch of a mode, joined by that of the relay's shortages if the configuration asks for node ports on a loopback address. */
+export function withStrainWatch(
+  watch: ModeWatch | undefined,
+  { families, mode, config, kernel, log }: LocalhostWatchOptions,
+): ModeWatch | undefined {
+  const usesRelay = families.some((family) => relayedLoopback({ mode, family, config }) !== undefined)
+  if (!usesRelay) return watch
+  const strain = new StrainWatch(kernel.relay, log)
+  return watch === undefined ? strain : new JoinedWatch([watch, strain])
 }
 
 /** A write of this part is no pass of its own: its failures are reported as problems. */

@@ -35,15 +35,20 @@ export interface WantedListener {
   readonly listener: RelayListener
   /** `namespace/name`, for messages. */
   readonly serviceName: string
+  /** Unix seconds of the Service's creation; undefined: unknown. */
+  readonly createdSeconds: number | undefined
   /** A node port. It gives way to an external IP that is the same address. */
   readonly isNodePort: boolean
 }
 
 export class ListenerObject extends KernelObject<string, RelayListener | undefined> {
   #wanted: readonly WantedListener[] = []
+  /** Ascends with the arrival. */
+  readonly number: number
 
-  constructor(id: string) {
+  constructor(id: string, number: number) {
     super(id, undefined)
+    this.number = number
   }
 
   /** undefined: no service port wants it. */

@@ -1,5 +1,6 @@
 // The services and listeners of one family: what service ports want, and what the relay has.
 import {
+  type Confirmation,
   confirmBatch,
   FailedObjects,
   KernelQuestions,
@@ -17,8 +18,8 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { type FrontendConflict, FrontendOwners } from '../../routing/index.js'
-import { isFirstService } from '../shared/index.js'
 import type { DesiredFrontend, DesiredRoute } from './compile/compile.js'
+import { inOrder, ListenerQueue } from './listener-queue.js'
 import {
   listenerKind,
   ListenerObject,
@@ -62,6 +63,8 @@ export class RelayTable {
   readonly #listeners = new ObjectTable<string, ListenerObject>()
   readonly #failedServices: FailedObjects<ServiceObject, ServicePortKey>
   readonly #failedListeners: FailedObjects<ListenerObject, string>
+  readonly #queue = new ListenerQueue()
+  #lastListener = 0
   #isStopping = false
 
   constructor(options: RelayTableOptions) {
@@ -90,6 +93,7 @@ export class RelayTable {
       listeners: listeners.map((listener) => ({
         listener: { ...listener, service: number },
         serviceName: service,
+        createdSeconds: desired?.createdSeconds,
         isNodePort: frontend.kind === 'node-port',
       })),
     }))
@@ -143,16 +147,18 @@ export class RelayTable {
     for (const key of this.#failedServices.due()) this.#services.markDirty(this.#serviceOf(key))
     for (const id of this.#failedListeners.due()) this.#listeners.markDirty(this.#listenerOf(id))
     const services = this.#services.takeDirty()
-    const listeners = this.#listeners.takeDirty()
-    const former = listeners.filter(({ wanted }) => wanted === undefined)
-    const present = listeners.filter(({ wanted }) => wanted !== undefined)
-    const inOrder = [...present.filter(isFirst), ...present.filter((listener) => !isFirst(listener))]
+    const changed = this.#listeners.takeDirty()
+    const former = changed.filter(({ wanted }) => wanted === undefined)
+    // Each listener that closes leaves its descriptor to the oldest one that waits.
+    const next = this.#queue.oldest(former.length)
+    const present = inOrder([...new Set([...changed.filter(({ wanted }) => wanted !== undefined), ...next])])
+    const listeners = [...former, ...present]
     const upserts = this.#servicePart(services, ({ desired, acknowledged }) => desired ?? acknowledged)
     const removals = this.#servicePart(services, ({ desired }) => desired)
     const isSent = [await this.#send(upserts, pass)]
     await bindAddresses()
     // Former listeners first: sockets may be short.
-    for (const part of [this.#listenerPart(former), this.#listenerPart(inOrder)])
+    for (const part of [this.#listenerPart(former), this.#listenerPart(present)])
       isSent.push(await this.#send(part, pass))
     isSent.push(await this.#send(removals, pass))
     // Nothing is known about an object that was not sent.
@@ -181,7 +187,7 @@ export class RelayTable {
   }
 
   #listenerOf(id: string): ListenerObject {
-    return this.#listeners.get(id) ?? this.#listeners.add(new ListenerObject(id))
+    return this.#listeners.get(id) ?? this.#listeners.add(new ListenerObject(id, ++this.#lastListener))
   }
 
   #servicePart(
@@ -193,7 +199,13 @@ export class RelayTable {
 
   #listenerPart(objects: readonly ListenerObject[]): Part<ListenerObject, ListenerObject['acknowledged']> {
     const table = this.#listeners
-    return { kind: listenerKind, table, objects, targetOf: wantedListener, failed: this.#failedListeners }
+    const failed = {
+      note: (confirmation: Confirmation<ListenerObject>) => {
+        this.#failedListeners.note(confirmation)
+        this.#queue.note(confirmation)
+      },
+    }
+    return { kind: listenerKind, table, objects, targetOf: wantedListener, failed }
   }
 
   /**
@@ -238,10 +250,6 @@ interface Part<T extends TrackedObject<unknown, State>, State> {
   readonly objects: readonly T[]
   readonly targetOf: (object: T) => State
   readonly failed: Pick<FailedObjects<T, unknown>, 'note'>
-}
-
-function isFirst({ wanted }: ListenerObject): boolean {
-  return wanted !== undefined && isFirstService(wanted.serviceName)
 }
 
 function wantedListener({ wanted }: ListenerObject): ListenerObject['acknowledged'] {

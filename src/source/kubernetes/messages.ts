@@ -23,6 +23,7 @@ const metadata = one(
     1: text('name'),
     3: commonText('namespace'),
     6: text('resourceVersion'),
+    8: { name: 'creationTimestamp', read: 'time' },
     9: { name: 'deletionTimestamp', read: 'presence' },
     11: { name: 'labels', read: 'map', keys: keptLabels },
     12: { name: 'annotations', read: 'map', keys: keptAnnotations },

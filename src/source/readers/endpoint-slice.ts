@@ -51,7 +51,7 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
   if ('problems' in reading) return reading.problems
   const { metadata, ports, endpoints } = reading.fields
   const labels = f.keptLabels(metadata.labels)
-  const lastChangeMs = timeOf(metadata.annotations?.[lastChangeAnnotation])
+  const lastChangeMs = f.timeOf(metadata.annotations?.[lastChangeAnnotation])
   return {
     kind: 'EndpointSlice',
     namespace: metadata.namespace ?? 'default',
@@ -63,12 +63,6 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
     ports: f.kept(ports).map(buildPort),
     endpoints: f.kept(endpoints).map(buildEndpoint),
   }
-}
-
-/** Unix milliseconds; undefined for a text that is no time, as in kube-proxy. */
-function timeOf(text: string | undefined): number | undefined {
-  const ms = text === undefined ? NaN : Date.parse(text)
-  return Number.isNaN(ms) ? undefined : ms
 }
 
 // The API server's default for an absent name is the empty name.

@@ -78,6 +78,12 @@ export function kept<T>(items: readonly T[] | undefined): readonly T[] {
 
 const none: readonly never[] = []
 
+/** Unix milliseconds; undefined for a value that is no time, as in kube-proxy. */
+export function timeOf(written: unknown): number | undefined {
+  const ms = typeof written === 'string' ? Date.parse(written) : NaN
+  return Number.isNaN(ms) ? undefined : ms
+}
+
 /** The labels that are read. All objects without any share one object. */
 export function keptLabels(written: Readonly<Record<string, string>> | undefined): Labels {
   if (written === undefined) return noLabels

@@ -11,7 +11,12 @@ const affinityLargestSeconds = 86400
 
 const ServiceDocument = f.mapping({
   // Stricter than the names of other objects, because comments of rules hold the name and have a limited length.
-  metadata: f.mapping({ ...f.metadata, name: f.dnsLabel, annotations: f.annotations }),
+  metadata: f.mapping({
+    ...f.metadata,
+    name: f.dnsLabel,
+    annotations: f.annotations,
+    creationTimestamp: Type.Optional(Type.Unknown()),
+  }),
   spec: f.mapping({
     type: Type.Optional(f.oneOf('ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName')),
     clusterIP: Type.Optional(f.clusterIP),
@@ -78,12 +83,16 @@ function buildService({ metadata, spec, status }: Fields): Service {
   const ingress = f.kept(status?.loadBalancer?.ingress).map(buildIngress)
   const labels = f.keptLabels(metadata.labels)
   const scheduling = f.keptScheduling(metadata.annotations)
+  const createdMs = f.timeOf(metadata.creationTimestamp)
+  // The API has whole seconds. V8 keeps them in place, and milliseconds in a heap object of their own.
+  const createdSeconds = createdMs && Math.floor(createdMs / 1000)
   return {
     kind: 'Service',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
     labels,
     scheduling,
+    createdSeconds,
     type: spec.type ?? 'ClusterIP',
     clusterIP: one === '' ? (clusterIPs[0] ?? '') : one,
     clusterIPs,

@@ -272,6 +272,7 @@ it('a route has the fields of its service port', () => {
     loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
     loadBalancerSourceRanges: ['192.0.2.0/24'],
     sessionAffinity: 'ClientIP',
+    createdSeconds: 1_700_000_000,
     scheduling: { scheduler: 'mh' },
   }
   assert.deepEqual(decide([], rest), {
@@ -295,6 +296,7 @@ it('a route has the fields of its service port', () => {
     localBackends: [],
     hasEndpoints: false,
     flowBackends: [],
+    createdSeconds: 1_700_000_000,
     scheduling: { scheduler: 'mh' },
     backendNodes: new Map(),
   })

@@ -38,6 +38,7 @@ describe('parseManifest: Service', () => {
       name: 'web',
       labels: {},
       scheduling: {},
+      createdSeconds: undefined,
       type: 'ClusterIP',
       clusterIP: '10.96.0.10',
       clusterIPs: ['10.96.0.10'],
@@ -54,11 +55,23 @@ describe('parseManifest: Service', () => {
     })
   })
 
+  for (const written of ['null', '2026-13-45', '7', '[2026]'])
+    it(`a creationTimestamp of ${written} is unknown, not a problem`, () => {
+      const [service] = objectsOf(
+        serviceYaml('clusterIP: 10.96.0.10\nports: [{port: 80}]').replace(
+          'name: web',
+          `name: web, creationTimestamp: ${written}`,
+        ),
+      )
+      assert.ok(service?.kind === 'Service')
+      assert.equal(service.createdSeconds, undefined)
+    })
+
   it('reads every supported field', () => {
     const [service] = objectsOf(`
 apiVersion: v1
 kind: Service
-metadata: {name: web, namespace: shop, labels: {app: web, service.kubernetes.io/service-proxy-name: other}, annotations: {note: "2026-01-01", viaduct.dev/ipvs-scheduler: mh, viaduct.dev/ipvs-weights: node-a=3}, uid: 1}
+metadata: {name: web, namespace: shop, creationTimestamp: 2026-01-01T00:00:07Z, labels: {app: web, service.kubernetes.io/service-proxy-name: other}, annotations: {note: "2026-01-01", viaduct.dev/ipvs-scheduler: mh, viaduct.dev/ipvs-weights: node-a=3}, uid: 1}
 spec:
   type: LoadBalancer
   clusterIP: fd00::10
@@ -83,6 +96,7 @@ status:
       namespace: 'shop',
       name: 'web',
       labels: { 'service.kubernetes.io/service-proxy-name': 'other' },
+      createdSeconds: Date.UTC(2026, 0, 1, 0, 0, 7) / 1000,
       scheduling: { scheduler: 'mh', schedulerFlags: undefined, weights: 'node-a=3' },
       type: 'LoadBalancer',
       clusterIP: 'fd00::10',

@@ -27,6 +27,8 @@ export interface DesiredFrontend {
 }
 
 export interface DesiredRoute {
+  /** Unix seconds of the Service's creation; undefined: unknown. */
+  readonly createdSeconds: number | undefined
   readonly service: Omit<RelayService, 'id'>
   readonly frontends: readonly DesiredFrontend[]
 }
@@ -51,6 +53,7 @@ export function compileNodePort(route: Route, settings: RelayRouteSettings): Des
 function compiled(route: Route, settings: RelayRouteSettings, frontends: readonly Frontend[]): DesiredRoute {
   const { affinitySeconds, clusterBackends, localBackends } = route
   return {
+    createdSeconds: route.createdSeconds,
     service: {
       affinitySeconds: affinitySeconds === 0 ? undefined : affinitySeconds,
       clusterEndpoints: clusterBackends,

@@ -4,6 +4,13 @@ import { StrainWatch } from '../../../../src/modes/relay/index.js'
 import type { RelayStrain } from '../../../../src/kernel/index.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 
+const calm: RelayStrain = {
+  hasFewDescriptors: false,
+  hasFewUdpPorts: false,
+  descriptorLimit: 1024,
+  udpPortLimit: 900,
+}
+
 function open(...strains: readonly RelayStrain[]) {
   const left = [...strains]
   const log = new MemoryLog()
@@ -14,15 +21,32 @@ function open(...strains: readonly RelayStrain[]) {
   return { log, watch: new StrainWatch({ nextStrain }, log) }
 }
 
-describe('a shortage of file descriptors', () => {
-  it('is one problem line with the limit, and ends with one line and a run', async () => {
-    const { log, watch } = open(
-      { isShort: true, descriptorLimit: 1024 },
-      { isShort: false, descriptorLimit: 1024 },
-    )
+describe('a shortage', () => {
+  it('of file descriptors is one problem line with the limit, and ends with one line and a run', async () => {
+    const { log, watch } = open({ ...calm, hasFewDescriptors: true }, calm)
     assert.equal(await watch.next(), true)
     assert.equal(log.find('error', 'File descriptors are short: the limit is 1024').length, 1)
     assert.equal(log.find('info', 'File descriptors are no longer short').length, 1)
+    await watch.close()
+  })
+
+  it('of local UDP ports is a line of its own, and its end needs no run', async () => {
+    const { log, watch } = open(
+      { ...calm, hasFewUdpPorts: true },
+      calm,
+      { ...calm, hasFewDescriptors: true },
+      calm,
+    )
+    assert.equal(await watch.next(), true)
+    assert.deepEqual(
+      log.lines.map(({ message }) => message.split(':')[0]),
+      [
+        'Local UDP ports are short',
+        'Local UDP ports are no longer short',
+        'File descriptors are short',
+        'File descriptors are no longer short',
+      ],
+    )
     await watch.close()
   })
 
