@@ -22,8 +22,11 @@ constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
   const Arguments arguments(info,
-                            {Parameter::U32("family"), Parameter::Text("table", XT_TABLE_MAXNAMELEN - 1)});
-  return XtablesTable::Open(CheckFamily(info.Env(), arguments.U32(0)), arguments.Text(1));
+                            {Parameter::U32("family"), Parameter::Text("table", XT_TABLE_MAXNAMELEN - 1),
+                             Parameter::Bool("isPlanned")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  return arguments.Bool(2) ? XtablesTable::OpenPlanned(family, arguments.Text(1))
+                           : XtablesTable::Open(family, arguments.Text(1));
 }
 
 /// The first three arguments. The core does not check the ranges of rules.
@@ -98,6 +101,25 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
   return result;
 }
 
+Napi::Value ListingToValue(Napi::Env env, xtables::Listing&& listing) {
+  auto chains = Napi::Array::New(env, listing.chains.size());
+  for (uint32_t i = 0; i < listing.chains.size(); ++i) {
+    auto chain = Napi::Object::New(env);
+    chain.Set("name", listing.chains[i].name);
+    chain.Set("isBuiltIn", listing.chains[i].is_built_in);
+    chain.Set("drops", listing.chains[i].drops);
+    chain.Set("rules", Napi::Number::New(env, listing.chains[i].rules));
+    chain.Set("last", Napi::Number::New(env, listing.chains[i].last));
+    chains.Set(i, chain);
+  }
+  auto bytes = Napi::Uint8Array::New(env, listing.bytes.size());
+  std::copy(listing.bytes.begin(), listing.bytes.end(), bytes.Data());
+  auto result = Napi::Object::New(env);
+  result.Set("chains", chains);
+  result.Set("bytes", bytes);
+  return result;
+}
+
 /// undefined: none.
 Napi::Value BarrierToValue(Napi::Env env, std::optional<xtables::Barrier>&& barrier) {
   if (!barrier) return env.Undefined();
@@ -126,9 +148,9 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
       {InstanceMethod<&XtablesWrap::Load>("load"), InstanceMethod<&XtablesWrap::Stage>("stage"),
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
-       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Barrier>("barrier"),
-       InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
-       InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::List>("list"),
+       InstanceMethod<&XtablesWrap::Barrier>("barrier"), InstanceMethod<&XtablesWrap::Packets>("packets"),
+       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
@@ -194,6 +216,11 @@ Napi::Value XtablesWrap::Compare(const Napi::CallbackInfo& info) {
 Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<xtables::Chains>(
       info, {[](XtablesTable& table) { return table.ListChains(); }, ChainsToValue});
+}
+
+Napi::Value XtablesWrap::List(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<xtables::Listing>(info,
+                                          {[](XtablesTable& table) { return table.List(); }, ListingToValue});
 }
 
 Napi::Value XtablesWrap::Barrier(const Napi::CallbackInfo& info) {

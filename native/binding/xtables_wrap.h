@@ -22,6 +22,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   Napi::Value Check(const Napi::CallbackInfo& info);
   Napi::Value Compare(const Napi::CallbackInfo& info);
   Napi::Value Chains(const Napi::CallbackInfo& info);
+  Napi::Value List(const Napi::CallbackInfo& info);
   Napi::Value Barrier(const Napi::CallbackInfo& info);
   Napi::Value Packets(const Napi::CallbackInfo& info);
   void Hurry(const Napi::CallbackInfo& info);

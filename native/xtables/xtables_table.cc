@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "xtables/planned_calls.h"
 #include "xtables/refusal_search.h"
 
 namespace viaduct::xtables {
@@ -33,11 +34,24 @@ Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table
                                         SocketCalls& calls) {
   auto socket = TableSocket::Open(ShapeOf(family), table, calls);
   if (!socket.ok()) return socket.error();
-  return XtablesTable(std::move(socket.value()), calls, std::move(lock_path));
+  return XtablesTable(std::move(socket.value()), calls, std::move(lock_path), nullptr);
 }
 
-XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path)
-    : socket_(std::move(socket)),
+Result<XtablesTable> XtablesTable::OpenPlanned(uint8_t family, const std::string& table, std::string proc,
+                                               SocketCalls& calls) {
+  const Shape& shape = ShapeOf(family);
+  auto planned = std::make_unique<PlannedCalls>(shape, table, std::move(proc), calls);
+  auto socket = TableSocket::Open(shape, table, *planned);
+  if (!socket.ok()) return socket.error();
+  SocketCalls& used = *planned;
+  // A plan writes nothing, so it needs no lock: no other program locks this file.
+  return XtablesTable(std::move(socket.value()), used, "/dev/null", std::move(planned));
+}
+
+XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path,
+                           std::unique_ptr<SocketCalls> planned_calls)
+    : planned_calls_(std::move(planned_calls)),
+      socket_(std::move(socket)),
       encoder_(socket_.shape(), calls, socket_.fd()),
       lock_(std::move(lock_path)) {}
 
@@ -192,6 +206,24 @@ Result<Chains> XtablesTable::ListChains() {
     chains.rules.push_back(chain.entries - 2);  // without ERROR and closing entry
   }
   return chains;
+}
+
+Result<Listing> XtablesTable::List() {
+  socket_.Trim();
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  const TableImage& image = there.value().image;
+  Listing listing;
+  listing.bytes.assign(image.bytes().begin(), image.bytes().end());
+  for (const ImageChain& chain : image.built_in()) {
+    const EntryView policy = image.At(chain.last);
+    const auto at = policy.VerdictOffset();
+    const bool drops = at && xtables::Load<int32_t>(policy.bytes() + *at) == kDropVerdict;
+    listing.chains.push_back({std::string(chain.name), true, drops, chain.rules, chain.last});
+  }
+  for (const ImageChain& chain : image.chains())
+    listing.chains.push_back({std::string(chain.name), false, false, chain.rules, chain.last});
+  return listing;
 }
 
 Result<std::optional<Barrier>> XtablesTable::FindBarrier(std::string_view hook) {

@@ -41,6 +41,20 @@ struct Chains {
 /// Packet counts of a chain's rules, in order. Empty: the chain is absent or has no rules.
 using Packets = std::vector<uint64_t>;
 
+/// A table as the kernel gives it. Chains refer to `bytes`; the entries of a chain end with RETURN or a
+/// policy.
+struct Listing {
+  struct Chain {
+    std::string name;
+    bool is_built_in = false;
+    bool drops = false;  ///< the policy of a built-in chain is DROP
+    uint32_t rules = 0;  ///< offset of the first rule, the target of jumps
+    uint32_t last = 0;   ///< offset of the closing entry
+  };
+  std::vector<Chain> chains;  ///< in the table's order, built-in chains first
+  std::vector<uint8_t> bytes;
+};
+
 /// A table of legacy x_tables in the network namespace in which it was opened, and its desired content. Not
 /// thread-safe, except Hurry(): one call at a time.
 class XtablesTable {
@@ -49,6 +63,10 @@ class XtablesTable {
   static Result<XtablesTable> Open(uint8_t family, const std::string& table,
                                    std::string lock_path = XtablesLock::DefaultPath(),
                                    SocketCalls& calls = SocketCalls::Kernel());
+  /// A table for a plan (PlannedCalls): no call changes the kernel, and none waits for the lock.
+  static Result<XtablesTable> OpenPlanned(uint8_t family, const std::string& table,
+                                          std::string proc = "/proc/net",
+                                          SocketCalls& calls = SocketCalls::Kernel());
 
   /// Makes the kernel load the modules that the rules need. Changes nothing.
   void Load(const Batch& batch);
@@ -69,6 +87,8 @@ class XtablesTable {
   /// Reads the table and compares it with the desired content.
   Result<Drift> Compare();
   Result<Chains> ListChains();
+  /// All chains with their rules.
+  Result<Listing> List();
   /// FindBarrier() of the kernel's table. Does not use the desired content.
   Result<std::optional<Barrier>> FindBarrier(std::string_view hook);
   /// Packet counts of these user chains, from one read of the table. Does not use the desired content: a
@@ -76,7 +96,8 @@ class XtablesTable {
   Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);
 
  private:
-  XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path);
+  XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path,
+               std::unique_ptr<SocketCalls> planned_calls);
   /// The kernel's table, split into chains.
   struct Snapshot {
     TableSocket::Table table;
@@ -95,6 +116,7 @@ class XtablesTable {
                          uint32_t entries);
   void Settle(const TableInfo& info, Outcome& outcome);
 
+  std::unique_ptr<SocketCalls> planned_calls_;  ///< null: calls of the kernel; first: `socket_` uses them
   TableSocket socket_;
   RuleEncoder encoder_;
   WantedTable wanted_;

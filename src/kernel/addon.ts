@@ -162,6 +162,21 @@ export interface RawXtOutcome {
   readonly repaired: XtDrift
 }
 
+/** A table as the kernel has it. */
+export interface RawXtListing {
+  /** Built-in chains first. `rules`, `last`: byte offsets of the first rule and of the entry after the last rule. */
+  readonly chains: readonly {
+    readonly name: string
+    readonly isBuiltIn: boolean
+    /** The policy of a built-in chain is DROP. */
+    readonly drops: boolean
+    readonly rules: number
+    readonly last: number
+  }[]
+  /** Entries: ipt_entry or ip6t_entry. */
+  readonly bytes: Uint8Array
+}
+
 export interface RawXtablesTable {
   /**
    * ChainRecords, RuleRecords and their texts: `texts` holds NUL-ended UTF-8 strings one after the other; records refer to a text
@@ -183,6 +198,7 @@ export interface RawXtablesTable {
   compare(): Promise<XtDrift>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
+  list(): Promise<RawXtListing>
   /** Of a built-in chain, by name. undefined: none. */
   barrier(hook: string): Promise<XtBarrier | undefined>
   /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
@@ -253,7 +269,8 @@ export interface Addon {
   ) => RawLookWatch
   /** Starts its threads. */
   readonly Relay: new () => RawRelay
-  readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
+  /** `isPlanned`: no call changes the kernel. Later calls of the object show the table as its calls would have changed it. */
+  readonly XtablesTable: new (family: RawFamily, table: string, isPlanned: boolean) => RawXtablesTable
   /** InheritedRecords, and the value of NOTIFY_SOCKET if a service manager stores held ports. Opens nothing. */
   readonly PortHolder: new (inherited: Uint8Array, storeSocket?: string) => RawPortHolder
   readonly ListenerSocket: new () => RawListenerSocket

@@ -1,50 +1,21 @@
 import type { IpFamily } from '../address.js'
-import { systemClock } from '../clock.js'
-import { listNftTables, readActiveTables } from './xtables/active-tables.js'
 import type { Addon, PeerCredentials } from './addon.js'
-import type { Conntrack } from './conntrack/conntrack.js'
-import { describeXtTable } from './xtables/describe.js'
-import type { Ipset } from './ipset/ipset.js'
-import type { Ipvs } from './ipvs/ipvs.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
-import type { Ports } from './ports/ports.js'
-import { noPortStore, type PortStore, RealPorts } from './ports/real-ports.js'
-import type { Links } from './route/links.js'
-import { loadAddon } from './loader.js'
-import type { NftChains } from './nftables/nft-chains.js'
-import { RealConntrack } from './conntrack/real-conntrack.js'
-import { RealIpset } from './ipset/real-ipset.js'
-import { RealIpvs } from './ipvs/real-ipvs.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
-import { RealLinks } from './route/real-links.js'
-import type { Nftables } from './nftables/nftables.js'
-import { RealNftChains } from './nftables/real-nft-chains.js'
-import { RealNftables } from './nftables/real-nftables.js'
-import { RealRelay } from './relay/real-relay.js'
-import { RealRoutes } from './route/real-routes.js'
-import { RealSysctl } from './system/real-sysctl.js'
-import { RealXtables } from './xtables/real-xtables.js'
+import { loadAddon } from './loader.js'
+import { type KernelParts, openParts, planParts } from './open-parts.js'
+import { countReferences } from './planned/count-references.js'
+import { PlannedLook } from './planned/planned-parts.js'
+import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
-import type { Relay } from './relay/relay.js'
-import type { Routes } from './route/routes.js'
-import type { Sysctl } from './system/sysctl.js'
-import { findForwardBarriers, findNftBarrier, type NfForwardBarrier } from './xtables/nft/barrier.js'
-import { NftXtables } from './xtables/nft/nft-xtables.js'
+import type { XtPlace } from './xtables/encode.js'
+import { KernelTables } from './xtables/kernel-tables.js'
+import type { XtListing } from './xtables/listing.js'
+import { findForwardBarriers, type NfForwardBarrier } from './xtables/nft/barrier.js'
 import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables/xtables.js'
 
 /** The parts of the kernel that Viaduct programs. */
-export interface Kernel {
-  readonly ipvs: Ipvs
-  readonly routes: Routes
-  readonly links: Links
-  readonly sysctl: Sysctl
-  readonly conntrack: Conntrack
-  readonly ipset: Ipset
-  readonly nftChains: NftChains
-  readonly nftables: Nftables
-  readonly ports: Ports
-  /** Its threads start with the first call. */
-  readonly relay: Relay
+export interface Kernel extends Omit<KernelParts, 'setNames'> {
   /** The table of a family. Its desired content lives as long as the kernel is open. Default: the legacy table. */
   xtables(family: IpFamily, table: XtTableName, flavour?: XtFlavour): Xtables
   /** The tables that exist in a flavour, by default legacy. Opening another legacy table would create it. Throws KernelError. */
@@ -54,6 +25,11 @@ export interface Kernel {
    * chain. Throws KernelError. NB: a request for a legacy table that does not exist would create it.
    */
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
+  /**
+   * All chains of a table, of any program; empty: nf_tables has no such table. Throws KernelError. NB: a request for a legacy table that
+   * does not exist would create it, except in a plan.
+   */
+  listTable(place: XtPlace, flavour: XtFlavour): Promise<XtListing>
   /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
   forwardBarriers(): Promise<readonly NfForwardBarrier[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */
@@ -79,6 +55,11 @@ export interface KernelOptions {
   readonly lookPace?: LookPace
   /** Default: no service manager. */
   readonly portStore?: PortStore
+  /**
+   * True: a kernel for a plan. No call changes the kernel, loads a module, or opens a socket that others see. Reads show the kernel's
+   * state with the changes of earlier calls. Watches see nothing. Default false.
+   */
+  readonly isPlanned?: boolean
 }
 
 /**
@@ -97,72 +78,37 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const addon = (): Addon =>
     (loaded ??= loadAddon({ addonPath: options.addonPath, moduleUrl: import.meta.url }))
   const calls = new CallCounts()
-  const ipvs = new RealIpvs(addon, calls)
-  const routes = new RealRoutes(addon, calls)
-  const links = new RealLinks(addon, calls)
-  const conntrack = new RealConntrack(addon, calls)
-  const ipset = new RealIpset(addon, calls)
-  const nftChains = new RealNftChains(addon, calls)
-  const nftables = new RealNftables(addon, calls)
-  const ports = new RealPorts(addon, options.portStore ?? noPortStore, calls)
-  const relay = new RealRelay(addon, calls, systemClock)
-  const xtables = new Map<string, RealXtables>()
-  let isHurried = false
-  const legacyTable = (family: IpFamily, table: XtTableName): RealXtables => {
-    const key = describeXtTable(family, table)
-    const known = xtables.get(key)
-    if (known !== undefined) return known
-    const made = new RealXtables(addon, { family, table }, calls)
-    if (isHurried) made.hurry()
-    xtables.set(key, made)
-    return made
-  }
-  const nftXtables = new Map<string, NftXtables>()
-  const nftTable = (family: IpFamily, table: XtTableName): NftXtables => {
-    const key = describeXtTable(family, table)
-    const made = nftXtables.get(key) ?? new NftXtables({ family, table }, nftables, ipset)
-    nftXtables.set(key, made)
-    return made
-  }
-  const looks = new Map<string, RealKernelLook>()
+  const { isPlanned = false, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
+  const real = openParts({ addon, calls, portStore, sysctlRoot })
+  const { setNames, ...parts } = isPlanned
+    ? planParts(real, { sysctlRoot, countReferences: async () => await countReferences(tables) })
+    : real
+  const tables = new KernelTables({ ...parts, addon, calls, isPlanned, setNames })
+  const looks = new Map<string, KernelLook>()
+  const openLook = (families: readonly IpFamily[]): KernelLook =>
+    isPlanned ? new PlannedLook() : new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
   return {
-    ipvs,
-    routes,
-    links,
-    conntrack,
-    ipset,
-    nftChains,
-    nftables,
-    ports,
-    relay,
+    ...parts,
     calls: calls.bySubsystem,
-    sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
-    xtables: (family, table, flavour = 'legacy') =>
-      flavour === 'nft' ? nftTable(family, table) : legacyTable(family, table),
-    findBarrier: async (place, flavour) =>
-      flavour === 'nft'
-        ? await findNftBarrier(nftables, place)
-        : await legacyTable(place.family, place.table).barrier(place.hook),
-    forwardBarriers: async () => await findForwardBarriers(nftables),
-    activeTables: async (family, flavour = 'legacy') =>
-      flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
+    xtables: (family, table, flavour) => tables.open(family, table, flavour),
+    findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
+    listTable: async (place, flavour) => await tables.list(place, flavour),
+    forwardBarriers: async () => await findForwardBarriers(parts.nftables),
+    activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
-      const look = looks.get(key) ?? new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
+      const look = looks.get(key) ?? openLook(families)
       looks.set(key, look)
       return look
     },
     notifyServiceManager: (socket, state) => atOnce(() => addon().notifyServiceManager(socket, state)),
     peerCredentials: (fd) => atOnce(() => addon().peerCredentials(fd)),
-    hurry: () => {
-      isHurried = true
-      for (const table of xtables.values()) table.hurry()
-    },
+    hurry: () => tables.hurry(),
     close: async () => {
-      const tables = [...xtables.values(), ...nftXtables.values()]
-      const netfilter = [conntrack, ipset, nftChains, nftables, ...tables]
-      const parts = [ipvs, routes, links, ports, relay, ...netfilter, ...looks.values()]
-      await Promise.all(parts.map((part) => part.close()))
+      const { ipvs, routes, links, ports, relay, conntrack, ipset, nftChains, nftables } = parts
+      const netfilter = [conntrack, ipset, nftChains, nftables, tables]
+      const all = [ipvs, routes, links, ports, relay, ...netfilter, ...looks.values()]
+      await Promise.all(all.map((part) => part.close()))
     },
   }
 }

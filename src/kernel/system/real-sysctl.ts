@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { KernelError } from '../../errors.js'
 import type { Sysctl } from './sysctl.js'
 
-function toKernelError(error: unknown, operation: string, path: string): unknown {
+/** An error of node:fs as a KernelError; other errors unchanged. */
+export function toSysctlError(error: unknown, operation: string, path: string): unknown {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
   // libuv's numbers are negative errnos on Linux.
   return new KernelError({ errno: -error.errno, subsystem: 'sysctl', operation, object: path })
@@ -25,7 +26,7 @@ export class RealSysctl implements Sysctl {
     try {
       return readFileSync(join(this.#root, path), 'utf8').trim()
     } catch (error) {
-      const kernelError = toKernelError(error, 'read', path)
+      const kernelError = toSysctlError(error, 'read', path)
       if (kernelError instanceof KernelError && kernelError.code === 'ENOENT') return undefined
       throw kernelError
     }
@@ -41,7 +42,7 @@ export class RealSysctl implements Sysctl {
         await file.close()
       }
     } catch (error) {
-      throw toKernelError(error, 'write', path)
+      throw toSysctlError(error, 'write', path)
     }
   }
 }

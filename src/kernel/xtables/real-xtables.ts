@@ -5,6 +5,7 @@ import { describeXtTable } from './describe.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
 import { encodeTexts, encodeXtBatch } from './encode.js'
+import { decodeListing, type XtListing } from './listing.js'
 import { Repairs } from './repairs.js'
 import type {
   XtApplyOptions,
@@ -32,11 +33,16 @@ export class RealXtables implements Xtables {
   readonly #repairs = new Repairs()
   #isHurried = false
 
-  constructor(addon: () => Addon, place: Pick<Xtables, 'family' | 'table'>, calls: CallCounts) {
-    const { family, table } = place
+  /** `isPlanned`: no call changes the kernel; later calls show the table as the earlier ones would have changed it. */
+  constructor(
+    addon: () => Addon,
+    place: Pick<Xtables, 'family' | 'table'> & { readonly isPlanned: boolean },
+    calls: CallCounts,
+  ) {
+    const { family, table, isPlanned } = place
     this.family = family
     this.table = table
-    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table)
+    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table, isPlanned)
     this.#queue = new RequestQueue(open, 'xtables', calls)
     this.#counting = new RequestQueue(open, 'xtables', calls)
     this.#subject = { family, object: describeXtTable(family, table) }
@@ -90,6 +96,12 @@ export class RealXtables implements Xtables {
       const { names, rules } = await table.chains()
       return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
     })
+  }
+
+  /** `Kernel.listTable` of the legacy table. */
+  async list(setOf: (index: number) => string | undefined): Promise<XtListing> {
+    const raw = await this.#run((table) => table.list())
+    return decodeListing(raw, { family: this.family, setOf })
   }
 
   /** `Kernel.findBarrier` of the legacy table. */

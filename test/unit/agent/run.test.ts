@@ -33,6 +33,7 @@ function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string
   const kernel: Kernel = {
     ...openModelKernel(),
     calls: new Map(),
+    listTable: async () => [],
     hurry: () => {},
     notifyServiceManager: () => {},
     peerCredentials: () => ({ pid: 1, uid: 0 }),

@@ -126,6 +126,7 @@ describe('the addon', () => {
       'close',
       'compare',
       'hurry',
+      'list',
       'load',
       'packets',
       'refusals',

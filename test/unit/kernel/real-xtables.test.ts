@@ -48,6 +48,9 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async chains(): ReturnType<RawXtablesTable['chains']> {
       return { names: ['KUBE-A'], rules: new Uint32Array([3]) }
     }
+    async list(): ReturnType<RawXtablesTable['list']> {
+      return { chains: [], bytes: new Uint8Array(0) }
+    }
     async barrier(): ReturnType<RawXtablesTable['barrier']> {
       return { rule: 2, isPolicy: true }
     }
@@ -59,7 +62,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
   }
   return new RealXtables(
     () => ({ ...addon, XtablesTable: Table }),
-    { family: 'ipv6', table: 'filter' },
+    { family: 'ipv6', table: 'filter', isPlanned: false },
     new CallCounts(),
   )
 }

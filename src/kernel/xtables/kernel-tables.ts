@@ -1,0 +1,107 @@
+import type { IpFamily } from '../../address.js'
+import { KernelError, orRefusal } from '../../errors.js'
+import type { Addon } from '../addon.js'
+import type { Ipset } from '../ipset/ipset.js'
+import type { Nftables } from '../nftables/nftables.js'
+import type { CallCounts } from '../request-queue.js'
+import { listNftTables, readActiveTables } from './active-tables.js'
+import { describeXtTable } from './describe.js'
+import type { XtPlace } from './encode.js'
+import { listNftTable, type XtListing } from './listing.js'
+import { findNftBarrier } from './nft/barrier.js'
+import { NftXtables } from './nft/nft-xtables.js'
+import { RealXtables } from './real-xtables.js'
+import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables.js'
+
+export interface KernelTablesOptions {
+  readonly addon: () => Addon
+  readonly calls: CallCounts
+  readonly nftables: Nftables
+  readonly ipset: Ipset
+  /** As `KernelOptions.isPlanned`. */
+  readonly isPlanned: boolean
+  /** Names of all sets, to decode rules. */
+  readonly setNames: () => Promise<readonly string[]>
+}
+
+const tableNames: readonly XtTableName[] = ['nat', 'filter', 'mangle', 'raw']
+
+/** The tables of x_tables, in both flavours: one object for each table. */
+export class KernelTables {
+  readonly #options: KernelTablesOptions
+  readonly #legacy = new Map<string, RealXtables>()
+  readonly #nft = new Map<string, NftXtables>()
+  #isHurried = false
+
+  constructor(options: KernelTablesOptions) {
+    this.#options = options
+  }
+
+  open(family: IpFamily, table: XtTableName, flavour: XtFlavour = 'legacy'): Xtables {
+    if (flavour === 'legacy') return this.#openLegacy({ family, table })
+    const { nftables, ipset } = this.#options
+    const key = describeXtTable(family, table)
+    const made = this.#nft.get(key) ?? new NftXtables({ family, table }, nftables, ipset)
+    this.#nft.set(key, made)
+    return made
+  }
+
+  /** `Kernel.activeTables`. A legacy table of a plan exists as soon as the agent would have opened it. */
+  async active(family: IpFamily, flavour: XtFlavour = 'legacy'): Promise<readonly XtTableName[]> {
+    const { nftables, isPlanned } = this.#options
+    if (flavour === 'nft') return await listNftTables(family, nftables)
+    const present = await readActiveTables(family, '/proc/net')
+    if (!isPlanned) return present
+    return tableNames.filter(
+      (table) => present.includes(table) || this.#legacy.has(describeXtTable(family, table)),
+    )
+  }
+
+  /** `Kernel.findBarrier`. */
+  async findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined> {
+    return flavour === 'nft'
+      ? await findNftBarrier(this.#options.nftables, place)
+      : await this.#openLegacy(place).barrier(place.hook)
+  }
+
+  /** `Kernel.listTable`. */
+  async list(place: XtPlace, flavour: XtFlavour): Promise<XtListing> {
+    const setOf = await this.#setsOf(place.family)
+    return flavour === 'nft'
+      ? await listNftTable(this.#options.nftables, place, setOf)
+      : await this.#openLegacy(place).list(setOf)
+  }
+
+  /** From now on no call waits for the lock. */
+  hurry(): void {
+    this.#isHurried = true
+    for (const table of this.#legacy.values()) table.hurry()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#legacy.values(), ...this.#nft.values()].map((table) => table.close()))
+  }
+
+  #openLegacy({ family, table }: XtPlace): RealXtables {
+    const { addon, calls, isPlanned } = this.#options
+    const key = describeXtTable(family, table)
+    const known = this.#legacy.get(key)
+    if (known !== undefined) return known
+    const made = new RealXtables(addon, { family, table, isPlanned }, calls)
+    if (this.#isHurried) made.hurry()
+    this.#legacy.set(key, made)
+    return made
+  }
+
+  /** The names of sets by their numbers. Without ipset there are none. */
+  async #setsOf(family: IpFamily): Promise<(index: number) => string | undefined> {
+    const { ipset, setNames } = this.#options
+    const names = new Map<number, string>()
+    const found = await orRefusal(setNames)
+    for (const name of found instanceof KernelError ? [] : found) {
+      const number = await orRefusal(async () => await ipset.number(name, family))
+      if (typeof number === 'number') names.set(number, name)
+    }
+    return (index) => names.get(index)
+  }
+}
