@@ -1,5 +1,5 @@
 // The program: reads its arguments, and runs the agent or a task.
-import { cleanUp, initialise, run, writeConfig, adviceOn } from './agent/index.js'
+import { cleanUp, initialise, run, runPlanCommand, writeConfig, adviceOn } from './agent/index.js'
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
@@ -9,6 +9,8 @@ import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } fro
 
 async function main(): Promise<number> {
   prepareV8(systemClock)
+  const [word, ...words] = process.argv.slice(2)
+  if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
@@ -49,6 +51,22 @@ async function main(): Promise<number> {
   } finally {
     await kernel.close()
   }
+}
+
+async function planOrDiff(word: 'plan' | 'diff', words: readonly string[]): Promise<number> {
+  return await runPlanCommand(word, words, {
+    out: writeOutput,
+    err: (text) => void process.stderr.write(text),
+    addonPath: process.env['VIADUCT_ADDON'],
+  })
+}
+
+/** A reader such as head(1) may close the pipe early. */
+async function writeOutput(text: string): Promise<void> {
+  await new Promise<void>((resolve) => {
+    process.stdout.once('error', () => resolve())
+    process.stdout.write(text, () => resolve())
+  })
 }
 
 // NB: exit, not exitCode: an open handle must not delay the end.

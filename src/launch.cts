@@ -8,7 +8,11 @@ import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
 const [, , firstArgument] = process.argv
-const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-')
+/** Commands that need the agent's bundle, except for their help. */
+const isOfAgent =
+  ['plan', 'diff'].includes(firstArgument ?? '') &&
+  !process.argv.some((word) => ['-h', '--help'].includes(word))
+const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !isOfAgent
 if (isCommand) require(path.join(__dirname, 'command.js'))
 else runAgent()
 

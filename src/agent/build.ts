@@ -13,7 +13,7 @@ import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/ind
 import { openControl } from './open-control.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
-import { openProblems, retryStart, Synchronizer, type Mode } from '../engine/index.js'
+import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { tendingNode } from './tend-node.js'
@@ -24,6 +24,7 @@ export interface Agent {
   readonly synchronizer: Synchronizer
   /** Receives the events of the source and passes them to the synchronizer. */
   readonly nodeWatch: NodeWatch
+  readonly node: NodeTracker
   readonly servers: AgentServers
   /** Resolves when all objects have been in the kernel once. */
   readonly inForce: Promise<unknown>
@@ -39,6 +40,8 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly events: EventRecorder
   /** Called with an error other than a refusal of the kernel: the agent must end. */
   readonly onCrash: (error: unknown) => void
+  /** Default: servers for the health checks of Services. */
+  readonly openHealthChecks?: OpenModeOptions['openHealthChecks']
 }
 
 /** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
@@ -81,12 +84,12 @@ export async function build(options: BuildOptions): Promise<Agent> {
   })
   openRelayMetrics(registry, async () => await mode.countRelay?.())
   const servers = openServers(options, { mode: name, node, synchronizer })
-  return { mode: name, synchronizer, nodeWatch, servers, inForce: once(milestones, 'inForce') }
+  return { mode: name, synchronizer, nodeWatch, node, servers, inForce: once(milestones, 'inForce') }
 }
 
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
-  { config, kernel, clock, log, metrics, events }: BuildOptions,
+  { config, kernel, clock, log, metrics, events, openHealthChecks }: BuildOptions,
   { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
 ): Promise<Mode> {
   return await openMode({
@@ -99,8 +102,10 @@ async function openConfiguredMode(
     metrics,
     problems,
     events,
-    openHealthChecks: (family, isHealthy) =>
-      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock }),
+    openHealthChecks:
+      openHealthChecks ??
+      ((family, isHealthy) =>
+        new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock })),
   })
 }
 

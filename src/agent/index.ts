@@ -3,6 +3,9 @@
 // Owner of: the order in which the rooms start and stop.
 // Read next: run.ts; build.ts; tasks.ts.
 export { run } from './run.js'
+export { runPlanCommand } from './plan-command.js'
+export { printPlan, reportPlan } from './print-plan.js'
+export { plan, type Plan, type PlanOptions } from './plan.js'
 export { cleanUp, initialise, writeConfig } from './tasks.js'
 export { adviceOn } from './advice.js'
 export { cleanUpAll } from './clean-up-all.js'

@@ -3,6 +3,8 @@
 // Owner of: the table of commands: help, completion and docs/commands.md follow from it.
 // Read next: command.ts (a row), table.ts (the table), run-command.ts, client.ts.
 export type { Argument, Command, Example, Invocation, Option, Result } from './command.js'
+export { CommandError } from './command.js'
 export { commands } from './table.js'
 export { exitCodes, optionsOf, runCommand, type CommandIo } from './run-command.js'
+export { askingAt } from './client.js'
 export { columns } from './columns.js'

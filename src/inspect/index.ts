@@ -4,6 +4,7 @@
 // Read next: inspected.ts (what is read), status.ts, then control/pages.ts.
 export type { Inspected, MetricValue } from './inspected.js'
 export type { Snapshots } from './snapshots.js'
+export { configuration, type ConfigurationSnapshot } from './configuration.js'
 export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
 export {
   familyName,

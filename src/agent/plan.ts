@@ -1,0 +1,97 @@
+// `viaduct plan`: the first sync on a kernel that changes nothing, and what it would have changed.
+import { hostname } from 'node:os'
+import { Registry } from 'prom-client'
+import type { ProxyMode } from '../config/index.js'
+import { Inbox } from '../engine/index.js'
+import { BugError, ConfigError } from '../errors.js'
+import { type KernelOperation, recordKernel } from '../kernel/index.js'
+import { openMetrics } from '../metrics/index.js'
+import { nodeName } from '../node/index.js'
+import { FirstEnd, ServiceManager } from '../process/index.js'
+import { type Agent, build, type BuildOptions } from './build.js'
+import type { Desired } from './owners.js'
+import { openConfiguredSource } from './open-source.js'
+
+export interface PlanOptions extends Pick<BuildOptions, 'config' | 'flagTexts' | 'kernel' | 'clock' | 'log'> {
+  /** Longest wait until all objects are read and planned. */
+  readonly timeoutMs: number
+}
+
+/** The changes that a start of the agent makes. */
+export interface Plan {
+  /** The mode that runs: the configured one, or a fallback. */
+  readonly mode: ProxyMode
+  readonly desired: Desired
+  readonly operations: readonly KernelOperation[]
+}
+
+/**
+ * Does the work of an agent's start: opens the mode, brings all objects into the kernel, and removes what other modes left. Returns what
+ * the kernel took. With a kernel for a plan (`KernelOptions.isPlanned`) nothing is changed. No server opens, and no Event is sent. Throws
+ * ConfigError for a wrong setting, and when the time is over; KernelError when the kernel refuses the mode.
+ */
+export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan> {
+  const recorder = recordKernel(options.kernel)
+  const synced = await syncOnce({ ...options, kernel: recorder.kernel }, timeoutMs)
+  return { ...synced, operations: await recorder.operations() }
+}
+
+/** Resolves when everything is in the kernel. */
+async function syncOnce(
+  options: Omit<PlanOptions, 'timeoutMs'>,
+  timeoutMs: number,
+): Promise<Omit<Plan, 'operations'>> {
+  const { config, clock, log } = options
+  const registry = new Registry()
+  const metrics = openMetrics(registry)
+  const first = new FirstEnd()
+  const { fail: onCrash } = first
+  const endWait = clock.schedule(timeoutMs, () => onCrash(timedOut(timeoutMs)))
+  const { source } = await openConfiguredSource({
+    config,
+    nodeName: nodeName(config, hostname()),
+    clock,
+    log,
+    metrics,
+    onCrash,
+  })
+  const inbox = new Inbox(clock)
+  const manager = new ServiceManager({ environment: {}, pid: process.pid, notify: () => {}, clock, log })
+  let agent: Agent | undefined
+  try {
+    const building = build({
+      ...options,
+      metrics,
+      registry,
+      manager,
+      events: { record: () => {} },
+      onCrash,
+      openHealthChecks: () => ({ sync: async () => [], stop: async () => {} }),
+    })
+    const built = await first.before(building)
+    if (typeof built === 'string') throw new BugError('a signal ended the plan')
+    agent = built
+    const { mode, synchronizer, nodeWatch, node, inForce } = built
+    synchronizer.start()
+    first.onFailureOf(source.start((events) => inbox.deliver(events)))
+    if (mode === 'nftables') source.followServiceCidrs?.()
+    first.onFailureOf(nodeWatch.end)
+    first.onFailureOf(inbox.open((events, waitedMs) => nodeWatch.see(events, waitedMs)))
+    await first.before(inForce)
+    return { mode, desired: { views: synchronizer.views, facts: node.facts } }
+  } finally {
+    endWait()
+    await source.stop()
+    // Waits for the removal of what other modes left, which began when everything was in the kernel.
+    agent?.nodeWatch.close()
+    await agent?.synchronizer.stop()
+  }
+}
+
+function timedOut(timeoutMs: number): ConfigError {
+  const seconds = timeoutMs / 1000
+  return new ConfigError(
+    '',
+    `not all objects could be planned within ${seconds} s: see the warnings above, or use --timeout`,
+  )
+}

@@ -1,0 +1,48 @@
+// The plan of a takeover in ipvs mode is what the takeover does. Runs in the guest: it needs IP_VS and the dummy device.
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
+import { KubeProxyState } from '../support/kube-proxy-ipvs.js'
+import { Namespace } from '../support/namespaces.js'
+import { linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
+import { families } from '../traffic/table/world.js'
+import { kubeProxyNode } from '../traffic/takeover-services.js'
+
+/** Only the initial network namespace can write the limits of conntrack. Before its module is loaded, a plan cannot see that. */
+function isOfNamespace({ object }: KernelOperation): boolean {
+  return !/nf_conntrack_(?:max|buckets)$/u.test(object)
+}
+
+describe('a plan with IP_VS', { timeout: 900_000 }, () => {
+  let node: Namespace
+
+  beforeEach(async () => {
+    node = await Namespace.create('node')
+    await node.ip('address add 192.0.2.10/24 dev lo', 'address add 2001:db8:1::10/64 dev lo nodad')
+  })
+  afterEach(async () => await node.close())
+
+  it('loads no module, and says what a start does that loads them', async () => {
+    const modules = await loadedModules(node)
+    const planned = (await operationsOf('plan', node, 'ipvs legacy')).filter(isOfNamespace)
+    assert.equal(await loadedModules(node), modules)
+    const started = await operationsOf('start', node, 'ipvs legacy')
+    assert.ok(started.some(({ tool }) => tool === 'ipvsadm'))
+    assert.deepEqual(linesOf(planned), linesOf(started))
+    const again = await operationsOf('plan', node, 'ipvs legacy')
+    assert.deepEqual(linesOf(again.filter(isLasting)), [])
+  })
+
+  for (const mode of ['ipvs legacy', 'nftables'] as const) {
+    it(`from kube-proxy in ipvs mode to ${mode} changes nothing, and is what the start does`, async () => {
+      await node.ip('link add kube-ipvs0 type dummy')
+      for (const family of families) await new KubeProxyState(kubeProxyNode(family)).load(node, 'legacy')
+      const before = await stateOf(node)
+      const planned = await operationsOf('plan', node, mode)
+      assert.equal(await stateOf(node), before)
+      const started = await operationsOf('start', node, mode)
+      assert.ok(started.some(isLasting))
+      assert.deepEqual(linesOf(planned), linesOf(started))
+    })
+  }
+})

@@ -1,0 +1,64 @@
+// Plans and starts in a network namespace, and the state that a plan could change.
+import { join } from 'node:path'
+import type { KernelOperation } from '../../src/kernel/index.js'
+import type { Namespace } from './namespaces.js'
+import { treeRoot } from './tree.js'
+
+export const modes = {
+  nftables: ['--proxy-mode=nftables'],
+  'iptables legacy': ['--proxy-mode=iptables', '--iptables-flavour=legacy'],
+  'iptables nft': ['--proxy-mode=iptables', '--iptables-flavour=nft'],
+  'ipvs legacy': ['--proxy-mode=ipvs', '--iptables-flavour=legacy'],
+  'ipvs nft': ['--proxy-mode=ipvs', '--iptables-flavour=nft'],
+  userspace: ['--proxy-mode=userspace'],
+} as const
+export type PlannedMode = keyof typeof modes
+
+const flags = [
+  `--manifests=${join(treeRoot, 'examples/shop')}`,
+  '--hostname-override=node-a',
+  '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56',
+]
+
+/** The operations of a plan, or of a real start, as `plan-program.ts` prints them. */
+export async function operationsOf(
+  task: 'plan' | 'start',
+  node: Namespace,
+  mode: PlannedMode,
+): Promise<readonly KernelOperation[]> {
+  const program = join(treeRoot, 'out/ts/test/support/plan-program.js')
+  const output = await node.must(process.execPath, program, task, ...flags, ...modes[mode])
+  const operations: readonly KernelOperation[] = JSON.parse(output)
+  return operations
+}
+
+/** Everything that a plan could change in the namespace. Counters and ages are left out. */
+export async function stateOf(node: Namespace): Promise<string> {
+  return await node.must('sh', '-c', dumps.join('; '))
+}
+
+const dumps = [
+  'nft --stateless list ruleset',
+  'cat /proc/net/ip_tables_names /proc/net/ip6_tables_names',
+  // The tools would make the tables that are absent.
+  'for table in $(cat /proc/net/ip_tables_names); do iptables-legacy-save -t $table | grep -v "^#"; done',
+  'for table in $(cat /proc/net/ip6_tables_names); do ip6tables-legacy-save -t $table | grep -v "^#"; done',
+  'ipset save',
+  'ip -4 route show table all',
+  'ip -6 route show table all',
+  'ip -brief link',
+  'ip -brief address',
+  'ipvsadm --save --numeric 2>/dev/null || true',
+  'ss --all --numeric --no-header --tcp --udp',
+  'sysctl --all --pattern "^net" 2>/dev/null | grep -v -e nf_conntrack_count -e random -e "stat"',
+]
+
+/** The loaded modules of the kernel; empty: it has none. Some tools of `stateOf` make the kernel load modules. */
+export async function loadedModules(node: Namespace): Promise<string> {
+  return await node.must('sh', '-c', 'cut -d " " -f 1 /proc/modules 2>/dev/null | sort')
+}
+
+/** Sorted: both families run at the same time. */
+export function linesOf(operations: readonly KernelOperation[]): readonly string[] {
+  return operations.map(({ tool, table = '', text }) => `${tool} ${table} ${text}`).toSorted()
+}
