@@ -4,6 +4,7 @@ import { listNftTables, readActiveTables } from './xtables/active-tables.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
+import { isolatedAddon } from './isolated-addon.js'
 import type { Ipset } from './ipset/ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
@@ -11,13 +12,14 @@ import type { Ports } from './ports/ports.js'
 import { noPortStore, type PortStore, RealPorts } from './ports/real-ports.js'
 import type { Links } from './route/links.js'
 import { loadAddon } from './loader.js'
+import { type ChainPlace, findMarkUses, type MarkUse } from './marks/mark-uses.js'
 import type { NftChains } from './nftables/nft-chains.js'
 import { RealConntrack } from './conntrack/real-conntrack.js'
 import { RealIpset } from './ipset/real-ipset.js'
 import { RealIpvs } from './ipvs/real-ipvs.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
 import { RealLinks } from './route/real-links.js'
-import type { Nftables } from './nftables/nftables.js'
+import type { NfActiveChain, Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
 import { RealNftables } from './nftables/real-nftables.js'
 import { RealRelay } from './relay/real-relay.js'
@@ -68,6 +70,14 @@ export interface Kernel {
   close(): Promise<void>
 }
 
+/** Reads of the rules of other programs. */
+export interface ForeignRules {
+  /** All chains of nf_tables in tables that are not dormant, of any program. Throws KernelError. */
+  activeChains(): Promise<readonly NfActiveChain[]>
+  /** Rules of any program that use the packet mark (`findMarkUses`). Throws KernelError. */
+  findMarkUses(isWanted: (place: ChainPlace) => boolean): Promise<readonly MarkUse[]>
+}
+
 export interface KernelOptions {
   /** The addon's file (VIADUCT_ADDON). Default: beside the program, or in its build folder. */
   readonly addonPath?: string | undefined
@@ -77,6 +87,11 @@ export interface KernelOptions {
   readonly lookPace?: LookPace
   /** Default: no service manager. */
   readonly portStore?: PortStore
+  /**
+   * The sockets are in an empty network namespace of their own, for probes. Needs CAP_SYS_ADMIN; without it, calls throw KernelError
+   * EPERM. Files under /proc show this process's namespace nevertheless.
+   */
+  readonly isIsolated?: boolean
 }
 
 /**
@@ -90,10 +105,9 @@ export interface KernelOptions {
  * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
  * 0.2 s for 100,000 flows.
  */
-export function openKernel(options: KernelOptions = {}): Kernel {
+export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
   let loaded: Addon | undefined
-  const addon = (): Addon =>
-    (loaded ??= loadAddon({ addonPath: options.addonPath, moduleUrl: import.meta.url }))
+  const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
   const ipvs = new RealIpvs(addon, calls)
   const routes = new RealRoutes(addon, calls)
@@ -142,6 +156,17 @@ export function openKernel(options: KernelOptions = {}): Kernel {
         ? await findNftBarrier(nftables, place)
         : await legacyTable(place.family, place.table).barrier(place.hook),
     forwardBarriers: async () => await findForwardBarriers(nftables),
+    activeChains: async () => await nftables.activeChains(),
+    findMarkUses: async (isWanted) =>
+      await findMarkUses(
+        {
+          activeTables: async (family) => await readActiveTables(family, '/proc/net'),
+          legacyUses: async (family, table) => await legacyTable(family, table).markUses(),
+          nftChains: async () => await nftables.activeChains(),
+          nftRules: async (chain) => await nftables.rulesOf(chain),
+        },
+        isWanted,
+      ),
     activeTables: async (family, flavour = 'legacy') =>
       flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
     look: (families) => {
@@ -168,4 +193,9 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       await Promise.all(parts.map((part) => part.close()))
     },
   }
+}
+
+function openAddon({ addonPath, isIsolated = false }: KernelOptions): Addon {
+  const addon = loadAddon({ addonPath, moduleUrl: import.meta.url })
+  return isIsolated ? isolatedAddon(addon) : addon
 }
