@@ -1,4 +1,4 @@
-// Makes the shipped files in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js and proxy-agent.js, which are
+// Makes the shipped files in dist/: agent.js, which launches bundle.js with bundle.bytecode, or command.js; kubeconfig.js and proxy-agent.js, which are
 // loaded if a kubeconfig or a proxy is configured; package.json, which declares them as CommonJS; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -37,6 +37,7 @@ export async function bundleProgram(entryPoint, folder) {
     supported: { 'dynamic-import': false },
     plugins: [withoutUnused, withRareBeside],
   })
+  await bundleTo(join(folder, 'command.js'), { entryPoints: ['src/command.ts'] })
   await bundleTo(join(folder, 'kubeconfig.js'), {
     entryPoints: ['src/api/login/kubeconfig.ts'],
     plugins: [withoutUnusedOfClientNode, withRareBeside],

@@ -1,17 +1,36 @@
-// dist/agent.js: runs the agent's bundle with the bytecode that the build made from it. Compiling it at each start would
-// cost a tenth of the time until the first 10,000 services are in the kernel (docs/adr/0012).
+// dist/agent.js. If the first argument is a word, it runs that command. Else it runs the agent's bundle with the bytecode that the build
+// made from it. Compiling the bundle at each start would cost a tenth of the time until the first 10,000 services are in the kernel
+// (docs/adr/0012).
 import fs = require('node:fs')
 import path = require('node:path')
 import v8 = require('node:v8')
 import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
-// Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
-process.env['UV_THREADPOOL_SIZE'] ??= '6'
+const [, , firstArgument] = process.argv
+const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-')
+if (isCommand) require(path.join(__dirname, 'command.js'))
+else runAgent()
 
-// V8 of Node 20 and 22 takes bytecode only where the heap's limits are written as they were at the build: not at all. By now the
-// heap has them, and what is written no longer counts.
-for (const limit of ['--max-old-space-size=0', '--max-semi-space-size=0']) v8.setFlagsFromString(limit)
+function runAgent(): void {
+  // Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
+  process.env['UV_THREADPOOL_SIZE'] ??= '6'
+
+  // V8 of Node 20 and 22 takes bytecode only where the heap's limits are written as they were at the build: not at all. By now the
+  // heap has them, and what is written no longer counts.
+  for (const limit of ['--max-old-space-size=0', '--max-semi-space-size=0']) v8.setFlagsFromString(limit)
+
+  const file = path.join(__dirname, 'bundle.js')
+  const source = fs.readFileSync(file)
+  const cachedData = bytecodeOf(source, path.join(__dirname, 'bundle.bytecode'))
+  // The bundle is ASCII, and one function.
+  const script = new vm.Script(source.toString('latin1'), {
+    filename: file,
+    ...(cachedData === undefined ? {} : { cachedData }),
+  })
+  const bundle: (require: NodeJS.Require, filename: string) => void = script.runInThisContext()
+  bundle(require, __filename)
+}
 
 /** Bytecode that cannot be read, or is not of this source and Node, is no harm but a slow start. */
 function bytecodeOf(source: Buffer, file: string): Buffer | undefined {
@@ -21,14 +40,3 @@ function bytecodeOf(source: Buffer, file: string): Buffer | undefined {
     return undefined
   }
 }
-
-const file = path.join(__dirname, 'bundle.js')
-const source = fs.readFileSync(file)
-const cachedData = bytecodeOf(source, path.join(__dirname, 'bundle.bytecode'))
-// The bundle is ASCII, and one function.
-const script = new vm.Script(source.toString('latin1'), {
-  filename: file,
-  ...(cachedData === undefined ? {} : { cachedData }),
-})
-const bundle: (require: NodeJS.Require, filename: string) => void = script.runInThisContext()
-bundle(require, __filename)

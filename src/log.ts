@@ -26,6 +26,8 @@ export interface Log {
   trace(message: string, fields?: LogFields): void
   /** Whether a line of this level is written, for fields that are expensive to compute. */
   writes(level: 'debug' | 'trace'): boolean
+  /** The reporters that write to this log. Absent: the log does not list them. */
+  readonly reporters?: Set<StateReporter>
 }
 
 export interface AdjustableLog extends Log {
@@ -78,6 +80,7 @@ export function openStandardOutput(): DestinationStream {
 }
 
 class PinoLog implements AdjustableLog {
+  readonly reporters = new Set<StateReporter>()
   readonly #logger: Logger
   #verbosity: number
 
@@ -152,6 +155,15 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
+/** A problem as it is listed while it is present. */
+export interface PresentProblem {
+  readonly level: 'error' | 'warn'
+  /** The text of the problem line. */
+  readonly line: string
+  /** Fields of the problem line. */
+  readonly fields: LogFields
+}
+
 /** A problem that is present now. Two problems with equal `text` are the same state. */
 export interface Problem {
   readonly text: string
@@ -189,6 +201,7 @@ export class StateReporter {
   constructor(options: StateReporterOptions) {
     const { log, level, problemLine, recovery, clock = systemClock } = options
     this.#options = options
+    log.reporters?.add(this)
     this.#problemLines = new LineLimit(clock, (count) =>
       log[level](`${problemLine}: ${moreLines}`, { count }),
     )
@@ -218,6 +231,16 @@ export class StateReporter {
 
   get size(): number {
     return this.#problems.size
+  }
+
+  /** The present problems, oldest first. */
+  get present(): readonly PresentProblem[] {
+    const { level, problemLine } = this.#options
+    return [...this.#problems.values()].map(({ text, fields = {} }) => ({
+      level,
+      line: `${problemLine}: ${text}`,
+      fields,
+    }))
   }
 }
 

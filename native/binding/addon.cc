@@ -1,6 +1,8 @@
 #include <malloc.h>
 #include <napi.h>
 
+#include <limits>
+
 #include "binding/arguments.h"
 #include "binding/conntrack_socket_wrap.h"
 #include "binding/ipset_socket_wrap.h"
@@ -20,6 +22,7 @@
 #include "binding/values.h"
 #include "binding/xtables_wrap.h"
 #include "nftables/object_codec.h"
+#include "system/peer_credentials.h"
 #include "system/service_manager.h"
 
 namespace viaduct::binding {
@@ -62,6 +65,7 @@ class Addon : public Napi::Addon<Addon> {
          InstanceValue("ListenerSocket", ListenerSocketWrap::Define(env), napi_enumerable),
          InstanceValue("NetworkNamespace", NetworkNamespaceWrap::Define(env), napi_enumerable),
          InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
+         InstanceMethod<&Addon::PeerCredentials>("peerCredentials", napi_enumerable),
          InstanceValue("layout", MakeLayout(env), napi_enumerable),
          InstanceValue("nftGrammar", Napi::String::New(env, nftables::DescribeGrammar()), napi_enumerable)});
   }
@@ -73,6 +77,17 @@ class Addon : public Napi::Addon<Addon> {
                               {Parameter::Text("socket", kLongest), Parameter::Text("state", kLongest)});
     const Status status = system::NotifyServiceManager(arguments.Text(0), arguments.Text(1));
     if (!status.ok()) throw MakeError(info.Env(), status.error());
+  }
+
+  Napi::Value PeerCredentials(const Napi::CallbackInfo& info) {
+    constexpr uint32_t kLargestFd = std::numeric_limits<int>::max();
+    const Arguments arguments(info, {Parameter::U32("fd", kLargestFd)});
+    const auto peer = system::ReadPeerCredentials(static_cast<int>(arguments.U32(0)));
+    if (!peer.ok()) throw MakeError(info.Env(), peer.error());
+    auto result = Napi::Object::New(info.Env());
+    result.Set("pid", peer.value().pid);
+    result.Set("uid", peer.value().uid);
+    return result;
   }
 };
 

@@ -10,6 +10,7 @@ import type { AdjustableLog, StateReporter } from '../log.js'
 import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
+import { openControl } from './open-control.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { openProblems, retryStart, Synchronizer, type Mode } from '../engine/index.js'
@@ -104,16 +105,14 @@ async function openConfiguredMode(
 }
 
 /** The parts of the agent that its pages show. */
-interface Shown {
+export interface Shown {
   readonly mode: ProxyMode
   readonly node: NodeTracker
   readonly synchronizer: Synchronizer
 }
 
-function openServers(
-  { config, flagTexts, clock, log, metrics, registry, events }: BuildOptions,
-  { mode, node, synchronizer }: Shown,
-): AgentServers {
+function openServers(options: BuildOptions, { mode, node, synchronizer }: Shown): AgentServers {
+  const { config, flagTexts, clock, log, metrics, registry, events } = options
   return new AgentServers({
     config: config.servers,
     facts: {
@@ -126,6 +125,7 @@ function openServers(
       startedMs: processStartMs(clock),
       version: config.version,
     },
+    control: openControl(options, { mode, node, synchronizer }),
     counts: metrics,
     nodeName: node.facts.name,
     events,

@@ -1,4 +1,5 @@
 // The table of settings, first part: what the agent does, its node, its API server, its log and its servers.
+import { defaultControlSocket } from '../control-socket.js'
 import { ConfigError } from '../errors.js'
 import { oneOf, port } from './checks.js'
 import { resolveFeatureGates, writtenFeatureGates } from './feature-gates.js'
@@ -219,6 +220,15 @@ const bindAddress = setting('bindAddress', t.text, '0.0.0.0', {
   show: (address) => address ?? '0.0.0.0',
 })
 
+const controlSocket = viaductSetting('controlSocket', t.text, defaultControlSocket, {
+  flag: 'control-socket',
+  metavar: 'FILE',
+  help: 'Unix socket for the commands of viaduct, such as viaduct status; blank: none',
+  resolve: path.resolve,
+  // A file must say that there is none: an absent field is the default.
+  show: (file) => file ?? '',
+})
+
 const node = [
   setting('hostnameOverride', t.text, '', {
     flag: 'hostname-override',
@@ -346,6 +356,7 @@ export const agentSettings = [
   iptablesFlavour,
   vipBinding,
   nodePortHolding,
+  controlSocket,
   setting(
     'featureGates',
     t.switches,

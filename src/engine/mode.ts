@@ -12,7 +12,10 @@ import type { Clock } from '../clock.js'
 import type { Pipeline } from './pipeline.js'
 
 /** The kernel's interfaces for modes. All pipelines share them; calls queue inside. */
-export type ModeKernel = Omit<Kernel, 'calls' | 'close' | 'hurry' | 'notifyServiceManager'>
+export type ModeKernel = Omit<
+  Kernel,
+  'calls' | 'close' | 'hurry' | 'notifyServiceManager' | 'peerCredentials'
+>
 
 /** A health check that could not be opened. */
 export interface HealthCheckFailure {

@@ -1,10 +1,14 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
+import type { ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PassRecord } from './pass.js'
+
+/** The parts of a pipeline for readers that change nothing. They may be read at any time. */
+export type PipelineView = Pick<Pipeline, 'services' | 'health' | 'passes' | 'isInForce' | 'describe'>
 
 /**
  * The way of one family from events to the kernel, in one proxy mode. A mode supplies it. The engine calls `runOnce` for one run at a
@@ -31,6 +35,8 @@ export interface Pipeline {
   readonly isWatchable: boolean
   /** The last passes, oldest first: some 60. */
   readonly passes: readonly PassRecord[]
+  /** The objects that the pipeline knows. */
+  readonly services: ServiceView
   /** Whether the kernel follows the events. */
   readonly health: FamilyHealth
   /** Counts packets; absent in a mode whose rules do not count them. */

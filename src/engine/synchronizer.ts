@@ -9,7 +9,7 @@ import type { Clock } from '../clock.js'
 import { EventCounts } from './event-counts.js'
 import type { Mode, ModeWatch } from './mode.js'
 import type { PassRecord } from './pass.js'
-import type { Pipeline } from './pipeline.js'
+import type { Pipeline, PipelineView } from './pipeline.js'
 
 export interface SynchronizerOptions {
   readonly mode: Mode
@@ -84,6 +84,11 @@ export class Synchronizer {
   /** Health of each family that is programmed, IPv4 first. */
   get health(): readonly FamilyHealth[] {
     return this.#families.map(({ pipeline }) => pipeline.health)
+  }
+
+  /** The pipelines of the families that are programmed, IPv4 first. */
+  get views(): readonly PipelineView[] {
+    return this.#families.map(({ pipeline }) => pipeline)
   }
 
   /** The last passes of all families, oldest first. */

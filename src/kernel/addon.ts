@@ -242,6 +242,12 @@ export interface RawNetworkNamespace {
   close(): Promise<void>
 }
 
+/** The process at the other end of a Unix socket. */
+export interface PeerCredentials {
+  readonly pid: number
+  readonly uid: number
+}
+
 /** Constructors open their sockets in the network namespace of the calling thread, and throw RawError. */
 export interface Addon {
   readonly IpvsSocket: new () => RawIpvsSocket
@@ -270,6 +276,8 @@ export interface Addon {
   readonly NetworkNamespace: new () => RawNetworkNamespace
   /** Sends lines such as `READY=1` to the socket (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void
+  /** The process that connected to a Unix socket of ours, by the descriptor of the accepted connection. Throws RawError. */
+  readonly peerCredentials: (fd: number) => PeerCredentials
   /** Sizes, offsets and numbers of the records. */
   readonly layout: Layouts
   /** The attributes of nf_tables objects, in order (nftables/schema.ts). */

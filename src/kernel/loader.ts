@@ -90,6 +90,7 @@ const exportNames = {
   PortHolder: true,
   ListenerSocket: true,
   notifyServiceManager: true,
+  peerCredentials: true,
   layout: true,
   nftGrammar: true,
 } as const satisfies Record<keyof Addon, true>

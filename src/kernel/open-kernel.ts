@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import { systemClock } from '../clock.js'
 import { listNftTables, readActiveTables } from './xtables/active-tables.js'
-import type { Addon } from './addon.js'
+import type { Addon, PeerCredentials } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
 import { isolatedAddon } from './isolated-addon.js'
@@ -62,6 +62,8 @@ export interface Kernel {
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void
+  /** SO_PEERCRED of unix(7), by the descriptor of an accepted connection. Throws KernelError. */
+  peerCredentials(fd: number): PeerCredentials
   /** Counts of calls into the addon, by part of the kernel. */
   readonly calls: ReadonlyMap<string, number>
   /** For a stop: no call waits for the x_tables lock any more. A call that waits now throws EAGAIN. */
@@ -175,13 +177,8 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
       looks.set(key, look)
       return look
     },
-    notifyServiceManager: (socket, state) => {
-      try {
-        addon().notifyServiceManager(socket, state)
-      } catch (error) {
-        throw toKernelError(error, 'addon')
-      }
-    },
+    notifyServiceManager: (socket, state) => atOnce(() => addon().notifyServiceManager(socket, state)),
+    peerCredentials: (fd) => atOnce(() => addon().peerCredentials(fd)),
     hurry: () => {
       isHurried = true
       for (const table of xtables.values()) table.hurry()
@@ -198,4 +195,13 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
 function openAddon({ addonPath, isIsolated = false }: KernelOptions): Addon {
   const addon = loadAddon({ addonPath, moduleUrl: import.meta.url })
   return isIsolated ? isolatedAddon(addon) : addon
+}
+
+/** A call of the addon that does not wait. Throws KernelError. */
+function atOnce<Result>(call: () => Result): Result {
+  try {
+    return call()
+  } catch (error) {
+    throw toKernelError(error, 'addon')
+  }
 }

@@ -4,6 +4,6 @@
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
 export { ServiceCidrs } from './service-cidrs.js'
-export { Tracker, type ReportProblems } from './tracker.js'
+export { Tracker, type ReportProblems, type ServiceView } from './tracker.js'
 export { servicePortKey, servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
 export type { Endpoint } from './endpoint.js'

@@ -23,8 +23,21 @@ import { type ChangedPorts, SliceCache } from './slice-cache.js'
 /** Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. */
 export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
 
+/** The known service ports of one IP family, for readers that change nothing. */
+export interface ServiceView {
+  /** All service ports, in no order. NB: ends early or repeats ports if events are applied meanwhile. */
+  servicePorts(): Iterable<ServicePort>
+  /** The service ports of the Service `namespace/name`; empty: it is unknown. */
+  servicePortsOf(service: string): readonly ServicePort[]
+  /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
+  endpoints(port: ServicePort): readonly Endpoint[]
+  readonly servicePortCount: number
+  /** Number of endpoints in all slices. */
+  readonly endpointCount: number
+}
+
 /** Turns events into dirty service ports of one IP family. The cost of an event does not depend on the number of other objects. */
-export class Tracker {
+export class Tracker implements ServiceView {
   readonly #family: IpFamily
   readonly #report: ReportProblems
   readonly #rules: ExposureRules
@@ -82,6 +95,14 @@ export class Tracker {
   /** undefined: the service port does not exist. */
   servicePort(key: ServicePortKey): ServicePort | undefined {
     return this.#ports.get(key)
+  }
+
+  servicePorts(): Iterable<ServicePort> {
+    return this.#ports.values()
+  }
+
+  servicePortsOf(service: string): readonly ServicePort[] {
+    return this.#portsOf.get(service) ?? []
   }
 
   /** `namespace/name:port`, as kube-proxy writes it; undefined: the service port does not exist. */

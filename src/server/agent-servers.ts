@@ -19,6 +19,14 @@ export interface AgentServersOptions {
   readonly events: EventRecorder
   readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixMs'>
   readonly log: AdjustableLog
+  /** Another server that opens and closes with these. */
+  readonly control?: AgentServer | undefined
+}
+
+/** A server that opens after the first sync. `start` resolves after one attempt; both are idempotent. */
+interface AgentServer {
+  start(): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Longest wait for the first sync. A start with 10,000 Services takes less. In a longer start, operators and probes need the pages. */
@@ -33,11 +41,12 @@ const failureReasons = {
 /** Opens and closes the configured servers. */
 export class AgentServers {
   readonly #clock: Pick<Clock, 'schedule'>
-  readonly #servers: readonly BoundServer[]
+  readonly #servers: readonly AgentServer[]
   #isStopped = false
   #endWait: () => void = () => {}
 
-  constructor({ config, facts, counts, nodeName, events, clock, log }: AgentServersOptions) {
+  constructor(options: AgentServersOptions) {
+    const { config, facts, counts, nodeName, events, clock, log, control } = options
     this.#clock = clock
     const pageProblems = new StateReporter({
       log,
@@ -80,6 +89,7 @@ export class AgentServers {
     this.#servers = [
       ...server('healthz', healthzBindAddress, healthPages(facts, counts, nowMs)),
       ...server('metrics', metricsBindAddress, new Map([...operatorPages(facts, clock), ...debug])),
+      ...(control === undefined ? [] : [control]),
     ]
   }
 

@@ -77,13 +77,15 @@ export class Connections {
 export interface HttpServerOptions {
   readonly reply: RequestListener
   readonly connections: Connections
+  /** Whether a new connection may send requests; false: it is closed. Absent: every connection may. */
+  readonly admits?: (connection: Socket) => boolean
   /** Default: `httpLimits`. */
   readonly limits?: HttpLimits
 }
 
 /** Creates a server that does not listen yet. Loads node:http only now, which shortens the agent's start. */
 export async function createHttpServer(options: HttpServerOptions): Promise<Server> {
-  const { reply, connections, limits = httpLimits } = options
+  const { reply, connections, admits, limits = httpLimits } = options
   const [{ createServer }, { PacedSocket }] = await Promise.all([
     import('node:http'),
     import('./paced-socket.js'),
@@ -101,6 +103,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (connection: Socket) => {
+    if (admits?.(connection) === false) {
+      connection.destroy()
+      return
+    }
     const socket = new PacedSocket(connection, connections.turns)
     connections.admit(socket)
     for (const listener of listeners) listener.call(server, socket)
@@ -111,7 +117,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
 /** Rejects with the system's error if the server cannot listen. `ipv6Only` is the option of listen() in node:net. */
 export async function listen(
   server: Server,
-  place: { readonly host: string; readonly port: number; readonly ipv6Only: boolean },
+  place:
+    { readonly host: string; readonly port: number; readonly ipv6Only: boolean } | { readonly path: string },
 ): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

@@ -5,5 +5,5 @@
 export { AgentServers, type AgentServersOptions } from './agent-servers.js'
 export { BoundServer, type BoundServerOptions, openListenProblems } from './bound-server.js'
 export { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from './health-check-servers.js'
-export { httpLimits } from './http-server.js'
-export { answering, type Page } from './reply.js'
+export { Connections, createHttpServer, type HttpLimits, httpLimits, listen } from './http-server.js'
+export { answering, json, type Page, type Pages, type PageRequest, type Reply } from './reply.js'

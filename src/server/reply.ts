@@ -6,7 +6,8 @@ import type { StateReporter } from '../log.js'
 export interface Reply {
   readonly status: number
   readonly contentType: string
-  readonly body: string
+  /** The text, or its parts. They are made while the client reads. */
+  readonly body: string | AsyncIterable<string>
   /** The name under which a browser saves the reply; absent: the browser shows it. */
   readonly fileName?: string
   /** The target of a redirect. */
@@ -51,16 +52,15 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     const end = url.indexOf('?')
     const path = end < 0 ? url : url.slice(0, end)
     const page = pages.get(path)
-    if (page === undefined) return send(response, notFound)
+    if (page === undefined) return void send(response, notFound)
     const query = new URLSearchParams(end < 0 ? '' : url.slice(end))
     // A client that waits for a slow page is not idle. A client that does not read the reply is.
     response.on('timeout', () => {
       if (response.headersSent) request.socket.destroy()
     })
-    replyOf(path, async () => await page(pageRequest(request, response, query)), problems).then(
-      (reply) => send(response, reply),
-      (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
-    )
+    replyOf(path, async () => await page(pageRequest(request, response, query)), problems)
+      .then(async (reply) => await send(response, reply))
+      .catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
   }
 }
 
@@ -104,14 +104,38 @@ async function replyOf(path: string, make: () => Promise<Reply>, problems: State
   }
 }
 
-function send(response: ServerResponse, { status, contentType, body, fileName, location }: Reply): void {
+/** Rejects if the parts of the body cannot be made. */
+async function send(
+  response: ServerResponse,
+  { status, contentType, body, fileName, location }: Reply,
+): Promise<void> {
   if (response.destroyed) return
   response.writeHead(status, {
     'Content-Type': contentType,
     'X-Content-Type-Options': 'nosniff',
-    'Content-Length': Buffer.byteLength(body),
+    ...(typeof body === 'string' ? { 'Content-Length': Buffer.byteLength(body) } : {}),
     ...(fileName === undefined ? {} : { 'Content-Disposition': `attachment; filename="${fileName}"` }),
     ...(location === undefined ? {} : { Location: location }),
   })
-  response.end(body)
+  if (typeof body === 'string') response.end(body)
+  else await sendParts(response, body)
+}
+
+/** Resolves when all parts are sent, or the client is gone. Rejects with the error of `parts`. */
+async function sendParts(response: ServerResponse, parts: AsyncIterable<string>): Promise<void> {
+  for await (const part of parts) {
+    if (response.destroyed) return
+    if (!response.write(part)) await writable(response)
+  }
+  response.end()
+}
+
+async function writable(response: ServerResponse): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const settle = (): void => {
+      response.removeListener('drain', settle).removeListener('close', settle)
+      resolve()
+    }
+    response.once('drain', settle).once('close', settle)
+  })
 }

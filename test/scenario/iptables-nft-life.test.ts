@@ -102,6 +102,17 @@ describe('iptables mode of the flavour nft', () => {
     await lab.stop()
   })
 
+  it('makes the deleted table of one family again in the quiet time after a change of the other one', async () => {
+    const lab = await started(...web)
+    await lab.clock.advance(watchMs)
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.3'])))
+    const before = nftLines(lab.namespace).toSorted()
+    await lab.asOther({ op: 'delete-table', table: { ...services, family: 'ipv6' } })
+    await lab.clock.advance(1)
+    assert.deepEqual(nftLines(lab.namespace).toSorted(), before)
+    await lab.stop()
+  })
+
   it('lets health checks in, in table filter', async () => {
     const lab = await started(...web, ...checked)
     assert.equal(find(lab, 'add rule ip filter KUBE-NODEPORTS', 'accept').length, 1)

@@ -11,13 +11,26 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   node: ['kernel', 'source', 'config'],
   server: ['config', 'node', 'engine'],
   events: ['api'],
-  cli: ['config'],
+  cli: ['config', 'commands'],
   metrics: [],
   process: [],
+  inspect: ['model', 'routing', 'engine', 'kernel', 'config', 'node'],
+  control: ['inspect', 'server', 'kernel', 'config'],
+  commands: ['inspect'],
 }
 /** Rooms that must not import kernel types. Kubernetes objects end at engine/, and kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']
-const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
+/** The programs: no file imports them. */
+const programs = ['agent.ts', 'command.ts']
+const rootFiles = [
+  'address.ts',
+  'backoff.ts',
+  'clock.ts',
+  'control-socket.ts',
+  'errors.ts',
+  'event.ts',
+  'log.ts',
+]
 /** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyInterfaces = ['modes']
@@ -73,16 +86,17 @@ export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | u
   if (target === undefined || target === room) return rootObjection(from, to)
   if (!to.endsWith('/index.ts')) return `${from} imports ${to}: only through the room's index.ts`
   if (room === undefined)
-    return from === 'src/agent.ts' ? undefined : `${from} imports ${to}: root files import no room`
+    return programs.includes(from.slice('src/'.length))
+      ? undefined
+      : `${from} imports ${to}: root files import no room`
   return mayImport(room, target) ? undefined : `${from} imports ${to}: against the flow`
 }
 
 function rootObjection(from: string, to: string): string | undefined {
   if (roomOf(to) !== undefined) return undefined
   const file = to.slice('src/'.length)
-  if (rootFiles.includes(file) || file === 'agent.ts') {
-    return file === 'agent.ts' ? `${from} imports ${to}: nothing imports the agent` : undefined
-  }
+  if (programs.includes(file)) return `${from} imports ${to}: nothing imports a program`
+  if (rootFiles.includes(file)) return undefined
   return `${from} imports ${to}: not one of ${rootFiles.join(', ')}`
 }
 

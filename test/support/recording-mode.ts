@@ -14,6 +14,7 @@ import {
   type PassRecord,
   type Pipeline,
 } from '../../src/engine/index.js'
+import type { ServiceView } from '../../src/model/index.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { type Route, route } from '../../src/routing/index.js'
@@ -114,6 +115,10 @@ export class RecordingPipeline implements Pipeline {
     this.#intake.backlog.settle()
     this.isInForce = true
     return undefined
+  }
+
+  get services(): ServiceView {
+    return this.#intake.tracker
   }
 
   get passes(): readonly PassRecord[] {

@@ -7,6 +7,7 @@ import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
 import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import type { ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -142,6 +143,10 @@ export class IptablesPipeline implements Pipeline {
 
   get isWatchable(): boolean {
     return this.#isInForce
+  }
+
+  get services(): ServiceView {
+    return this.#intake.tracker
   }
 
   get passes(): readonly PassRecord[] {

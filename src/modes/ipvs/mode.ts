@@ -127,6 +127,9 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get passes() {
       return pipeline.passes
     },
+    get services() {
+      return pipeline.services
+    },
     get health() {
       return pipeline.health
     },

@@ -14,7 +14,7 @@ import { IpvsLedger } from './tables/ledger.js'
 import { bindingOperations, VipTable } from '../vips/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
-import type { ServicePortKey, Tracker } from '../../model/index.js'
+import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import { type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -268,6 +268,10 @@ export class IpvsPipeline {
       vip: this.#vips.size,
     })
     return this.#nextInMs()
+  }
+
+  get services(): ServiceView {
+    return this.#tracker
   }
 
   get passes(): readonly PassRecord[] {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
 import {
   type FamilyHealth,
   Intake,
@@ -14,7 +15,7 @@ import {
 import { KernelError } from '../../errors.js'
 import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
-import { ServiceCidrs } from '../../model/index.js'
+import { ServiceCidrs, type ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -29,6 +30,7 @@ import {
 } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
+import { tableName } from './compile/schema.js'
 import { describeDesired } from './describe.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { FixedRules } from './fixed-rules.js'
@@ -141,6 +143,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   noteChanges(changes: readonly NftChange[]): boolean {
     this.#rival.note(changes)
+    if (concernsTable(changes, this.#options.family)) this.#options.quietGap?.hurry()
     const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
     const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
     if (isConcerned) this.#lookTimes.noteChange()
@@ -168,6 +171,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   get isWatchable(): boolean {
     return this.#isWatchable
+  }
+
+  get services(): ServiceView {
+    return this.#intake.tracker
   }
 
   get passes(): readonly PassRecord[] {
@@ -351,6 +358,17 @@ export class NftPipeline implements Pipeline, WatchedTable {
       machine: this.#addresses.last,
     })
   }
+}
+
+/** Whether a change made or removed the whole table of this family: without it, no Service is served. */
+function concernsTable(changes: readonly NftChange[], family: IpFamily): boolean {
+  return changes.some(
+    (change) =>
+      change.kind === 'transaction' &&
+      change.objects.some(
+        (object) => object.kind === 'table' && object.family === family && object.table === tableName,
+      ),
+  )
 }
 
 /** The settings without those that only the rules of the mode itself depend on. */

@@ -30,7 +30,7 @@ export class QuietGap {
     if (hasWritten) this.#quietUntilMs = this.#clock.now() + quietGapMs
   }
 
-  /** For a stop: no call of `begin` waits any more. */
+  /** Ends the quiet time: no run waits. The next run that writes begins another one. */
   hurry(): void {
     this.#quietUntilMs = -Infinity
     for (const wake of this.#waiting) wake()

@@ -21,6 +21,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
+import type { ServiceView } from '../../model/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   compileRoute,
@@ -117,6 +118,10 @@ export class UserspacePipeline implements Pipeline {
 
   get isWatchable(): boolean {
     return this.#isInForce
+  }
+
+  get services(): ServiceView {
+    return this.#intake.tracker
   }
 
   get passes(): readonly PassRecord[] {

@@ -35,6 +35,7 @@ function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string
     calls: new Map(),
     hurry: () => {},
     notifyServiceManager: () => {},
+    peerCredentials: () => ({ pid: 1, uid: 0 }),
   }
   const get = (target: Kernel, name: string): unknown => {
     asked.push(name)

@@ -86,6 +86,7 @@ describe('resolveConfig', () => {
       iptablesFlavour: 'auto',
       vipBinding: 'routes',
       nodePortHolding: false,
+      controlSocket: '/run/viaduct/viaduct.sock',
       featureGates: {
         AllowServiceExternalIPs: true,
         KubeProxyNFTablesLocalhostNodePorts: false,

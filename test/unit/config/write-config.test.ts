@@ -100,6 +100,7 @@ modeFallback: true
 iptablesFlavour: auto
 vipBinding: routes
 nodePortHolding: false
+controlSocket: /run/viaduct/viaduct.sock
 healthzServer: true
 metricsServer: true
 localhostNodePorts: false
@@ -152,6 +153,7 @@ ipvs:
     iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
     nodePortHolding: fc.boolean(),
+    controlSocket: maybe(someText),
     udpIdleMs: durationMs.map((ms) => ms + 1),
     localhostNodePorts: fc.boolean(),
     verbosity: fc.nat(10),

@@ -78,6 +78,7 @@ describe('the addon', () => {
       'layout',
       'nftGrammar',
       'notifyServiceManager',
+      'peerCredentials',
     ])
     assert.deepEqual(methods(addon.IpvsSocket), [
       'apply',

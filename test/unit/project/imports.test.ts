@@ -42,7 +42,7 @@ describe('the import rule', () => {
     ['src/log.ts', 'src/config/index.ts', 'root files'],
     ['src/engine/synchronizer.ts', 'test/support/tree.ts', 'never imports tests'],
     ['src/kernel/open-kernel.ts', 'test/model/index.ts', 'never imports tests'],
-    ['src/engine/synchronizer.ts', 'src/agent.ts', 'nothing imports the agent'],
+    ['src/engine/synchronizer.ts', 'src/agent.ts', 'nothing imports a program'],
     ['src/engine/synchronizer.ts', 'src/agent/index.ts', 'against the flow'],
   ] as const
   for (const [from, to, reason] of forbidden) {

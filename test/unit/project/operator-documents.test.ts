@@ -5,6 +5,7 @@ import { constants } from 'node:os'
 import { ipsetErrno } from '../../../src/errors.js'
 import { blockLines, canPrint, programText, quotes, withoutComments } from '../../support/program-words.js'
 import { flags } from '../../../src/cli/index.js'
+import { commands as commandTable, optionsOf } from '../../../src/commands/index.js'
 import { treeFiles, treeText } from '../../support/tree.js'
 
 const program = programText()
@@ -16,7 +17,7 @@ const tools = new Set(
   (
     'capsh cat conntrack curl dmesg free getent grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
     'iptables-nft-save iptables-save ipvsadm journalctl kill kube-proxy kubectl ls lslocks lsmod modprobe nft node nslookup openssl pidof ps sed ' +
-    'sh ss stat sysctl systemctl tail top ulimit watch'
+    'sh ss stat sysctl systemctl tail top ulimit viaduct watch'
   ).split(' '),
 )
 
@@ -77,10 +78,10 @@ describe('docs/errors.md', () => {
   })
 
   it('has every exit code, and no other', () => {
-    const places = treeFiles(/^src\/(?:agent\.ts|agent\/.*\.ts|cli\/parse-arguments\.ts)$/).map((path) =>
-      treeText(path),
-    )
-    const codes = found(places.join('\n'), /(?:exitCode: |return |\? 0 : |0 \| )(\d)\b/g)
+    const places = treeFiles(
+      /^src\/(?:agent\.ts|agent\/.*\.ts|cli\/parse-arguments\.ts|commands\/(?:client|run-command)\.ts)$/,
+    ).map((path) => treeText(path))
+    const codes = found(places.join('\n'), /(?:exitCode: |return |\? 0 : |0 \| |CommandError\()(\d)\b/g)
     const section = /## Exit codes[^]*?\n## /.exec(errors)?.[0] ?? ''
     assert.deepEqual(found(section, /^\| (\d) \|/gm), codes)
   })
@@ -132,7 +133,8 @@ for (const { path, text } of documents) {
 
     it('name only existing flags', () => {
       const names = found(quotes(text).join('\n'), /^--([a-z][\w-]+)/gm)
-      const known = new Set([...flags.map((flag) => flag.name), 'help', 'version'])
+      const options = commandTable.flatMap(optionsOf)
+      const known = new Set([...flags, ...options].map(({ name }) => name).concat('help', 'version'))
       assert.deepEqual(
         names.filter((name) => !known.has(name)),
         [],

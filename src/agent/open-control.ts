@@ -1,0 +1,31 @@
+import { geteuid } from 'node:process'
+import { ControlServer, controlPages } from '../control/index.js'
+import type { Inspected } from '../inspect/index.js'
+import { processStartMs } from '../metrics/index.js'
+import type { BuildOptions, Shown } from './build.js'
+
+/** The server of the control socket; undefined: the configuration has none. */
+export function openControl(options: BuildOptions, shown: Shown): ControlServer | undefined {
+  const { config, kernel, clock, log } = options
+  if (config.controlSocket === undefined) return undefined
+  return new ControlServer({
+    path: config.controlSocket,
+    pages: controlPages(inspected(options, shown)),
+    kernel,
+    ownUid: geteuid?.() ?? 0,
+    clock,
+    log,
+  })
+}
+
+/** The parts of the agent for snapshots. */
+function inspected({ config, clock, log, registry }: BuildOptions, shown: Shown): Inspected {
+  return {
+    ...shown,
+    config,
+    problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),
+    metric: async (name) => (await registry.getSingleMetric(name)?.get())?.values ?? [],
+    startedMs: processStartMs(clock),
+    clock,
+  }
+}

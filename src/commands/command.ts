@@ -1,0 +1,89 @@
+// One row of the table of commands: everything that the program knows about one command.
+import type { Snapshots } from '../inspect/index.js'
+
+/** A positional argument. */
+export interface Argument {
+  /** As in the help: `NS/NAME`. */
+  readonly name: string
+  readonly isRequired: boolean
+  /** One clause without a full stop. */
+  readonly help: string
+  /** The only values that it may have. Absent: any text. */
+  readonly choices?: readonly string[]
+}
+
+/** An option of a command. `commonOptions` of run-command.ts are those of every command. */
+export interface Option {
+  /** Without dashes. */
+  readonly name: string
+  /** One letter. */
+  readonly short?: string
+  /** Word for its value in the help; absent: the option has no value. */
+  readonly metavar?: string
+  readonly help: string
+  /** The only values that it may have. Absent: any text. */
+  readonly choices?: readonly string[]
+  /** The default; absent: none. */
+  readonly initial?: string
+}
+
+export interface Example {
+  /** Without `viaduct`. */
+  readonly line: string
+  /** The use of the line, as one clause. */
+  readonly help: string
+}
+
+export type Ask = <Name extends keyof Snapshots>(
+  name: Name,
+  parameters?: Readonly<Record<string, string>>,
+) => Promise<Snapshots[Name]>
+
+/** A command as it was written, after validation. */
+export interface Invocation {
+  /** In the order of `Command.arguments`; an absent one is missing. */
+  readonly arguments: readonly string[]
+  /** The values of options by name; `true` for an option without value; absent: not written. */
+  readonly options: Readonly<Record<string, string | true | undefined>>
+  /**
+   * Asks the agent: the JSON value of `/v1/NAME?PARAMETERS`. Throws CommandError if the agent cannot be reached, or does not know
+   * the object.
+   */
+  readonly ask: Ask
+}
+
+/** The result of a command. */
+export interface Result {
+  /** For -o json and -o yaml: a plain JSON value. */
+  readonly value: unknown
+  /** For -o table: lines, each with its newline. Called only for that format. */
+  readonly table: () => string
+  /** 1: the command found something wrong (`Command.finds`). Absent: 0. */
+  readonly exitCode?: 0 | 1
+}
+
+export interface Command {
+  readonly name: string
+  /** One clause for the list of commands, without a full stop. */
+  readonly help: string
+  /** Sentences for the command's own help. */
+  readonly description: string
+  readonly arguments: readonly Argument[]
+  readonly options: readonly Option[]
+  readonly examples: readonly Example[]
+  /** The meaning of exit code 1, as one clause. Absent: the object does not exist. */
+  readonly finds?: string
+  /** The command prints text of its own: it has no -o and asks no agent. */
+  readonly isPlain?: true
+  readonly run: (invocation: Invocation) => Promise<Result>
+}
+
+/** A command that cannot have a result. */
+export class CommandError extends Error {
+  readonly exitCode: 1 | 2 | 3
+
+  constructor(exitCode: 1 | 2 | 3, message: string) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}

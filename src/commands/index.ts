@@ -1,0 +1,8 @@
+// In: the arguments of `viaduct COMMAND`; the control socket of a running agent. Out: text, JSON or YAML, and an exit code.
+// Never: a change of the agent or the kernel. A client of the socket needs neither the addon nor the agent's bundle.
+// Owner of: the table of commands: help, completion and docs/commands.md follow from it.
+// Read next: command.ts (a row), table.ts (the table), run-command.ts, client.ts.
+export type { Argument, Command, Example, Invocation, Option, Result } from './command.js'
+export { commands } from './table.js'
+export { exitCodes, optionsOf, runCommand, type CommandIo } from './run-command.js'
+export { columns } from './columns.js'

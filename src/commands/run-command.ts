@@ -1,0 +1,134 @@
+import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
+import { defaultControlSocket } from '../control-socket.js'
+import { askingAt } from './client.js'
+import { type Command, CommandError, type Option, type Result } from './command.js'
+import { commands } from './table.js'
+
+/** The exit codes of all commands. */
+export const exitCodes = [
+  { code: 0, help: 'the command did its work' },
+  { code: 1, help: 'the command found something wrong, or the object does not exist' },
+  { code: 2, help: 'the arguments are wrong' },
+  { code: 3, help: 'the agent cannot be reached' },
+] as const
+
+/** The outputs of a command. */
+export interface CommandIo {
+  readonly out: (text: string) => void
+  readonly err: (text: string) => void
+}
+
+/** The options of every command that is not plain. */
+export const commonOptions: readonly Option[] = [
+  {
+    name: 'output',
+    short: 'o',
+    metavar: 'FORMAT',
+    help: 'how to print the result',
+    choices: ['table', 'json', 'yaml'],
+    initial: 'table',
+  },
+  { name: 'socket', metavar: 'FILE', help: "the agent's control socket", initial: defaultControlSocket },
+]
+
+/** All options of a command. */
+export function optionsOf({ isPlain, options }: Command): readonly Option[] {
+  return isPlain === true ? options : [...options, ...commonOptions]
+}
+
+/** Runs the command of these arguments (`argv` without the program's two leading words). Resolves with the exit code. */
+export async function runCommand(argv: readonly string[], io: CommandIo): Promise<number> {
+  let exitCode = 0
+  const parser = new Parser('viaduct')
+    .usage('COMMAND [arguments] [options]')
+    .description(
+      'Shows what a running Viaduct agent does. Without a command, viaduct is the agent: viaduct --help.',
+    )
+    .helpOption('-h, --help', 'print this help and exit')
+    .helpCommand('help [COMMAND]', 'print the help of a command')
+    .configureOutput({ writeOut: io.out, writeErr: () => undefined })
+    .exitOverride()
+  for (const command of commands) {
+    addCommand(parser, command, async (written, options) => {
+      exitCode = await runOne(command, written, options, io)
+    })
+  }
+  try {
+    await parser.parseAsync([...argv], { from: 'user' })
+    return exitCode
+  } catch (error) {
+    if (error instanceof CommandError) {
+      io.err(`viaduct: ${error.message}\n`)
+      return error.exitCode
+    }
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return 0
+    io.err(`viaduct: ${describe(error)} (see viaduct help)\n`)
+    return 2
+  }
+}
+
+type Options = Readonly<Record<string, string | true | undefined>>
+type Action = (written: readonly string[], options: Options) => Promise<void>
+
+function addCommand(parser: Parser, command: Command, action: Action): void {
+  const sub = parser
+    .command(command.name)
+    .summary(command.help)
+    .description(command.description)
+    .helpOption('-h, --help', 'print this help and exit')
+    .allowExcessArguments(false)
+    .exitOverride()
+  for (const { name, isRequired, help, choices } of command.arguments) {
+    const argument = sub.createArgument(isRequired ? `<${name}>` : `[${name}]`, help)
+    sub.addArgument(choices === undefined ? argument : argument.choices(choices))
+  }
+  for (const option of optionsOf(command)) sub.addOption(parserOption(option))
+  sub.addHelpText('after', helpEnd(command))
+  sub.action(async () => {
+    await action(sub.args, sub.opts())
+  })
+}
+
+function parserOption({ name, short, metavar, help, choices, initial }: Option): ParserOption {
+  const value = metavar === undefined ? '' : ` <${metavar}>`
+  const option = new ParserOption(`${short === undefined ? '' : `-${short}, `}--${name}${value}`, help)
+  if (choices !== undefined) option.choices(choices)
+  return initial === undefined ? option : option.default(initial)
+}
+
+/** Examples and exit codes, for the end of a command's help. */
+function helpEnd({ examples, finds }: Command): string {
+  const lines = examples.map(({ line, help }) => `  viaduct ${line}\n      ${help}\n`)
+  const codes = exitCodes.map(({ code, help }) => `  ${code}  ${code === 1 ? (finds ?? help) : help}\n`)
+  return `\nExamples:\n${lines.join('')}\nExit codes:\n${codes.join('')}`
+}
+
+async function runOne(
+  { run, isPlain }: Command,
+  written: readonly string[],
+  { output = 'table', socket = defaultControlSocket, ...options }: Options,
+  io: CommandIo,
+): Promise<number> {
+  const result = await run({
+    arguments: written,
+    options,
+    ask: askingAt(String(socket)),
+  })
+  io.out(isPlain === true ? result.table() : await print(result, String(output)))
+  return result.exitCode ?? 0
+}
+
+async function print({ value, table }: Result, format: string): Promise<string> {
+  if (format === 'json') return `${JSON.stringify(value, undefined, 2)}\n`
+  if (format === 'table') return table()
+  // NB: loaded here, because most calls do not print YAML.
+  const { dump } = await import('js-yaml')
+  return dump(value, { noRefs: true, lineWidth: -1 })
+}
+
+function describe(error: CommanderError): string {
+  const [sentence = '', suggestion] = error.message.replace(/^error: /u, '').split('\n')
+  const nearest = /^\(Did you mean (?<words>.*)\?\)$/u.exec(suggestion ?? '')?.groups?.['words']
+  return nearest === undefined ? sentence : `${sentence}; did you mean ${nearest}?`
+}

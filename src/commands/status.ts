@@ -1,0 +1,93 @@
+import type { PassSnapshot, ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
+import { columns, pairs, printable } from './columns.js'
+import type { Command } from './command.js'
+import { duration, operationsText } from './words.js'
+
+export const statusCommand: Command = {
+  name: 'status',
+  help: 'the state of the agent on one screen',
+  description:
+    'Prints the mode, the state of each IP family, the source of the objects, differences that other programs made in the kernel, the problems that are present now, and the last passes.',
+  arguments: [],
+  options: [],
+  examples: [
+    { line: 'status', help: 'the state of the agent' },
+    { line: 'status -o json', help: 'the same for programs' },
+  ],
+  run: async ({ ask }) => {
+    const value = await ask('status')
+    return { value, table: () => table(value) }
+  },
+}
+
+function table(status: StatusSnapshot): string {
+  const { version, node, mode, isInForce, families, source, drift, uptimeSeconds } = status
+  const head = pairs([
+    ['Version', `${version}, up ${duration(uptimeSeconds)}`],
+    ['Node', node],
+    [
+      'Mode',
+      mode.active === mode.configured ? mode.active : `${mode.active} (configured: ${mode.configured})`,
+    ],
+    ['Sync', syncText(status)],
+    ['Source', sourceText(source)],
+    [
+      'Drift',
+      drift.length === 0
+        ? 'none'
+        : drift.map(({ family, kind, count }) => `${count} ${kind} (${family})`).join(', '),
+    ],
+  ])
+  const perFamily = columns(
+    ['FAMILY', 'IN FORCE', 'LAST SYNC', 'SERVICE PORTS', 'ENDPOINTS'],
+    families.map((family) => [
+      family.family,
+      family.isInForce ? 'yes' : 'no',
+      family.lastSync,
+      family.servicePorts,
+      family.endpoints,
+    ]),
+  )
+  const problems = `Problems: ${status.problemCount === 0 ? 'none' : status.problemCount}\n${problemLines(status.problems)}`
+  const passes = passTable(status.passes)
+  return [head, isInForce || families.length > 0 ? perFamily : '', problems, passes]
+    .filter((part) => part !== '')
+    .join('\n')
+}
+
+function syncText({ isInForce, families }: StatusSnapshot): string {
+  if (!isInForce) return 'starting: not everything is in the kernel yet'
+  const late = families.filter(({ isHealthy }) => !isHealthy)
+  if (late.length === 0) return 'up to date'
+  return `late: events of ${late.map(({ family }) => family).join(' and ')} wait for more than two sync periods`
+}
+
+function sourceText({ kind, kindsNotWatched, objectsNotApplied }: StatusSnapshot['source']): string {
+  const parts = [kind === 'api' ? 'Kubernetes API' : 'manifests']
+  if (kindsNotWatched > 0) parts.push(`${kindsNotWatched} kinds of objects cannot be watched`)
+  if (objectsNotApplied > 0) parts.push(`${objectsNotApplied} objects are not applied`)
+  return parts.join(', ')
+}
+
+function problemLines(problems: readonly ProblemSnapshot[]): string {
+  return problems
+    .map(({ level, problem, fields }) => {
+      const ends = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
+      return `  ${level.toUpperCase().padEnd(5)} ${printable(`${problem}${ends.join('')}`)}\n`
+    })
+    .join('')
+}
+
+function passTable(passes: readonly PassSnapshot[]): string {
+  return columns(
+    ['LAST PASSES', 'FAMILY', 'REASON', 'TIME', 'RESULT', 'OPERATIONS'],
+    passes.map((pass) => [
+      pass.start,
+      pass.family,
+      pass.reason,
+      `${pass.durationMs.toFixed(1)} ms`,
+      pass.isComplete ? 'complete' : 'failed',
+      operationsText(pass.operations),
+    ]),
+  )
+}

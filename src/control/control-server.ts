@@ -1,0 +1,155 @@
+// The control socket: HTTP on a Unix socket for processes of root or of the agent's own user.
+import { chmod, lstat, mkdir, unlink } from 'node:fs/promises'
+import type { Server } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { dirname } from 'node:path'
+import type { Clock } from '../clock.js'
+import { BugError, KernelError } from '../errors.js'
+import type { Kernel } from '../kernel/index.js'
+import { type Log, StateReporter } from '../log.js'
+import {
+  answering,
+  Connections,
+  createHttpServer,
+  type HttpLimits,
+  listen,
+  type Pages,
+} from '../server/index.js'
+
+export interface ControlServerOptions {
+  /** The socket's file. Its folder is made if it is absent. */
+  readonly path: string
+  readonly pages: Pages
+  readonly kernel: Pick<Kernel, 'peerCredentials'>
+  /** The user of this process. */
+  readonly ownUid: number
+  readonly clock: Pick<Clock, 'now' | 'schedule'>
+  readonly log: Log
+  /** Default: those of the other servers. */
+  readonly limits?: HttpLimits
+}
+
+/** Operators are few. A further connection closes the one without a request for the longest time. */
+const connectionLimit = 16
+const retryMs = 5000
+
+/** Listens, and retries every 5 s while it cannot. A problem of the socket never ends the agent. */
+export class ControlServer {
+  readonly #options: ControlServerOptions
+  readonly #problems: StateReporter
+  #server: Server | undefined
+  #work: Promise<void> = Promise.resolve()
+  #cancelRetry: () => void = () => {}
+  #isStopped = false
+
+  constructor(options: ControlServerOptions) {
+    this.#options = options
+    this.#problems = new StateReporter({
+      log: options.log,
+      level: 'warn',
+      problemLine: 'Control socket is not available',
+      recovery: 'Control socket is available',
+    })
+  }
+
+  /** Resolves after the first attempt. */
+  async start(): Promise<void> {
+    this.#work = this.#try()
+    await this.#work
+  }
+
+  /** Stops listening, removes the socket's file and closes every connection. Idempotent. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#cancelRetry()
+    await this.#work
+    const server = this.#server
+    if (server === undefined) return
+    this.#server = undefined
+    await new Promise((resolve) => {
+      server.close(resolve)
+      server.closeAllConnections()
+    })
+  }
+
+  async #try(): Promise<void> {
+    const { path, clock } = this.#options
+    try {
+      await this.#open()
+      this.#problems.report(path, undefined)
+    } catch (error) {
+      if (!(error instanceof Error) || error instanceof BugError) throw error
+      if (this.#isStopped) return
+      const text = `${path}: ${error.message}; retry every ${retryMs / 1000} s`
+      this.#problems.report(path, { text, fields: { file: path } })
+      this.#cancelRetry = clock.schedule(retryMs, () => {
+        this.#work = this.#try()
+      })
+    }
+  }
+
+  /** Rejects with the system's error if it cannot listen, and with a sentence if another program has the file. */
+  async #open(): Promise<void> {
+    const { path, pages, clock, log, limits } = this.#options
+    await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+    await removeStaleSocket(path)
+    const server = await createHttpServer({
+      reply: answering(pages, this.#problems),
+      connections: new Connections(connectionLimit, clock),
+      admits: (connection) => this.#admits(connection),
+      ...(limits === undefined ? {} : { limits }),
+    })
+    await listen(server, { path })
+    // Until here the process's umask decides. Peer credentials are checked from the first connection on.
+    await chmod(path, 0o600)
+    if (this.#isStopped) {
+      server.close()
+      return
+    }
+    this.#server = server
+    log.debug('Control socket listens', { file: path })
+  }
+
+  /** Whether the process at the other end belongs to root or to the agent's user. */
+  #admits(connection: Socket): boolean {
+    const { kernel, ownUid, log } = this.#options
+    const fd: unknown = Reflect.get(Object(Reflect.get(connection, '_handle')), 'fd')
+    if (typeof fd !== 'number' || fd < 0) return false // the connection is closed already
+    try {
+      const { pid, uid } = kernel.peerCredentials(fd)
+      if (uid === 0 || uid === ownUid) return true
+      log.debug('Control socket refused a process of another user', { pid, uid })
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      log.debug('Control socket refused a process of unknown user', { err: error })
+    }
+    return false
+  }
+}
+
+/** Removes the socket of an agent that has ended. Rejects if the file is no socket, or a program listens on it. */
+async function removeStaleSocket(path: string): Promise<void> {
+  const file = await lstat(path).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (file === undefined) return
+  if (!file.isSocket())
+    throw new Error('the file exists and is no socket: remove it, or set --control-socket')
+  if (await isListening(path))
+    throw new Error('another process listens there: stop it, or set --control-socket to another file')
+  await unlink(path)
+}
+
+async function isListening(path: string): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const probe = connect(path)
+    const settle = (isOpen: boolean): void => {
+      probe.destroy()
+      resolve(isOpen)
+    }
+    probe.once('connect', () => settle(true))
+    // A full queue of connections (EAGAIN) is a listener too.
+    probe.once('error', (error) => settle(!('code' in error) || error.code !== 'ECONNREFUSED'))
+  })
+}

@@ -1,0 +1,6 @@
+// In: snapshots of the agent (inspect/). Out: JSON replies on a Unix socket, to processes of root or of the agent's own user.
+// Never: a change of the agent or the kernel; words for people (commands/).
+// Owner of: the control socket, its file and its folder.
+// Read next: control-server.ts, pages.ts; commands/ (the client).
+export { ControlServer, type ControlServerOptions } from './control-server.js'
+export { controlPages } from './pages.js'

@@ -1,0 +1,27 @@
+import type { Clock } from '../clock.js'
+import type { Config, ProxyMode } from '../config/index.js'
+import type { Synchronizer } from '../engine/index.js'
+import type { PresentProblem } from '../log.js'
+import type { NodeFacts } from '../node/index.js'
+
+/** One series of a metric. */
+export interface MetricValue {
+  readonly labels: Readonly<Partial<Record<string, string | number>>>
+  readonly value: number
+}
+
+/** The parts of a running agent that snapshots read. The functions are called for each snapshot. */
+export interface Inspected {
+  readonly config: Config
+  /** The active mode. */
+  readonly mode: ProxyMode
+  readonly node: { readonly facts: NodeFacts; readonly isEligible: boolean }
+  readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
+  /** The problems that are present now. */
+  readonly problems: () => readonly PresentProblem[]
+  /** The series of a metric; empty: there are none, or no such metric. */
+  readonly metric: (name: string) => Promise<readonly MetricValue[]>
+  /** Start of the process in Unix milliseconds. */
+  readonly startedMs: number
+  readonly clock: Pick<Clock, 'unixMs' | 'pause'>
+}

@@ -1,0 +1,107 @@
+import type { PipelineView } from '../engine/index.js'
+import type { Inspected } from './inspected.js'
+import {
+  familyName,
+  type PassSnapshot,
+  passSnapshot,
+  type ProblemSnapshot,
+  problemSnapshot,
+  timeText,
+} from './parts.js'
+
+/** The state of an agent on one screen. */
+export interface StatusSnapshot {
+  readonly version: string
+  readonly node: string
+  /** RFC 3339, UTC. */
+  readonly start: string
+  readonly uptimeSeconds: number
+  readonly mode: { readonly active: string; readonly configured: string }
+  /** Everything was in the kernel once. */
+  readonly isInForce: boolean
+  /** IPv4 first. */
+  readonly families: readonly FamilyStatus[]
+  readonly source: {
+    /** `api`: an API server; `manifests`: a folder. */
+    readonly kind: 'api' | 'manifests'
+    /** Number of kinds of objects that cannot be watched now. */
+    readonly kindsNotWatched: number
+    /** Number of objects that are not applied as written. */
+    readonly objectsNotApplied: number
+  }
+  /** Differences that other programs made in the kernel since the start, by kind. */
+  readonly drift: readonly { readonly family: string; readonly kind: string; readonly count: number }[]
+  /** Number of present problems. */
+  readonly problemCount: number
+  /** The first present problems. */
+  readonly problems: readonly ProblemSnapshot[]
+  /** The last passes, oldest first. */
+  readonly passes: readonly PassSnapshot[]
+}
+
+export interface FamilyStatus {
+  readonly family: 'IPv4' | 'IPv6'
+  readonly isInForce: boolean
+  /** No event has waited for two sync periods. */
+  readonly isHealthy: boolean
+  /** End of the last complete sync: RFC 3339, UTC. */
+  readonly lastSync: string
+  readonly servicePorts: number
+  readonly endpoints: number
+}
+
+/** Sizes of the lists of one screen. */
+const [shownProblems, shownPasses] = [20, 5]
+
+/** Its cost does not depend on the number of Services. */
+export async function status(inspected: Inspected): Promise<StatusSnapshot> {
+  const { config, mode, node, synchronizer, startedMs, clock } = inspected
+  const families = synchronizer.views.map(familyStatus)
+  const problems = inspected.problems()
+  return {
+    version: config.version,
+    node: node.facts.name,
+    start: timeText(startedMs),
+    uptimeSeconds: Math.floor((clock.unixMs() - startedMs) / 1000),
+    mode: { active: mode, configured: config.mode },
+    isInForce: families.every(({ isInForce }) => isInForce),
+    families,
+    source: await sourceStatus(inspected),
+    drift: await driftCounts(inspected),
+    problemCount: problems.length,
+    problems: problems.slice(0, shownProblems).map(problemSnapshot),
+    passes: synchronizer.passes.slice(-shownPasses).map(passSnapshot),
+  }
+}
+
+function familyStatus({ health, services, isInForce }: PipelineView): FamilyStatus {
+  return {
+    family: familyName(health.family),
+    isInForce,
+    isHealthy: health.isHealthy,
+    lastSync: timeText(health.lastUpdatedMs),
+    servicePorts: services.servicePortCount,
+    endpoints: services.endpointCount,
+  }
+}
+
+async function sourceStatus({ config, metric }: Inspected): Promise<StatusSnapshot['source']> {
+  const valueOf = async (name: string): Promise<number> => (await metric(name))[0]?.value ?? 0
+  return {
+    kind: config.manifests === undefined ? 'api' : 'manifests',
+    kindsNotWatched: await valueOf('viaduct_api_links_down'),
+    objectsNotApplied:
+      (await valueOf('viaduct_api_object_errors')) + (await valueOf('viaduct_manifest_errors')),
+  }
+}
+
+async function driftCounts({ metric }: Inspected): Promise<StatusSnapshot['drift']> {
+  const series = await metric('viaduct_drift_total')
+  return series
+    .filter(({ value }) => value > 0)
+    .map(({ labels, value }) => ({
+      family: String(labels['ip_family'] ?? ''),
+      kind: String(labels['kind'] ?? ''),
+      count: value,
+    }))
+}
