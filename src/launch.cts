@@ -8,7 +8,9 @@ import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
 const [, , firstArgument] = process.argv
-const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-')
+const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
+const needsAgent = firstArgument === 'doctor' && !isHelp
+const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
 if (isCommand) require(path.join(__dirname, 'command.js'))
 else runAgent()
 

@@ -3,6 +3,7 @@
 // Owner of: the order in which the rooms start and stop.
 // Read next: run.ts; build.ts; tasks.ts.
 export { run } from './run.js'
+export { runDoctor } from './doctor-command.js'
 export { cleanUp, initialise, writeConfig } from './tasks.js'
 export { adviceOn } from './advice.js'
 export { cleanUpAll } from './clean-up-all.js'

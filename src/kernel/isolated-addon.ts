@@ -3,12 +3,16 @@ import type { Addon, RawNetworkNamespace } from './addon.js'
 /** The addon, with constructors that open their sockets in an empty network namespace. The first one creates it. Throws RawError. */
 export function isolatedAddon(addon: Addon): Addon {
   let place: RawNetworkNamespace | undefined
-  return new Proxy(addon, {
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' && name !== 'NetworkNamespace' ? within(value) : value
+  // A copy: the properties of the addon cannot be replaced.
+  return new Proxy(
+    { ...addon },
+    {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' && name !== 'NetworkNamespace' ? within(value) : value
+      },
     },
-  })
+  )
 
   function within(constructor: Function): Function {
     return new Proxy(constructor, {
