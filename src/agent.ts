@@ -1,5 +1,5 @@
 // The program: reads its arguments, and runs the agent or a task.
-import { cleanUp, initialise, run, runPlanCommand, writeConfig, adviceOn } from './agent/index.js'
+import { cleanUp, initialise, run, runDoctor, runPlanCommand, writeConfig, adviceOn } from './agent/index.js'
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
@@ -11,6 +11,7 @@ async function main(): Promise<number> {
   prepareV8(systemClock)
   const [word, ...words] = process.argv.slice(2)
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
+  if (word === 'doctor') return await runDoctor(words, process.env)
   const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr

@@ -8,11 +8,10 @@ import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
 const [, , firstArgument] = process.argv
+const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
 /** Commands that need the agent's bundle, except for their help. */
-const isOfAgent =
-  ['plan', 'diff'].includes(firstArgument ?? '') &&
-  !process.argv.some((word) => ['-h', '--help'].includes(word))
-const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !isOfAgent
+const needsAgent = ['doctor', 'plan', 'diff'].includes(firstArgument ?? '') && !isHelp
+const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
 if (isCommand) require(path.join(__dirname, 'command.js'))
 else runAgent()
 

@@ -11,6 +11,7 @@
 #include "binding/layout.h"
 #include "binding/listener_socket_wrap.h"
 #include "binding/look_watch_wrap.h"
+#include "binding/network_namespace_wrap.h"
 #include "binding/nft_events_wrap.h"
 #include "binding/nft_socket_wrap.h"
 #include "binding/nft_tables_wrap.h"
@@ -62,6 +63,7 @@ class Addon : public Napi::Addon<Addon> {
          InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
          InstanceValue("PortHolder", PortHolderWrap::Define(env), napi_enumerable),
          InstanceValue("ListenerSocket", ListenerSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("NetworkNamespace", NetworkNamespaceWrap::Define(env), napi_enumerable),
          InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
          InstanceMethod<&Addon::PeerCredentials>("peerCredentials", napi_enumerable),
          InstanceValue("layout", MakeLayout(env), napi_enumerable),

@@ -129,6 +129,19 @@ Napi::Value BarrierToValue(Napi::Env env, std::optional<xtables::Barrier>&& barr
   return result;
 }
 
+Napi::Value MarkUsesToValue(Napi::Env env, std::vector<xtables::MarkUse>&& uses) {
+  auto result = Napi::Array::New(env, uses.size());
+  for (uint32_t i = 0; i < uses.size(); ++i) {
+    auto use = Napi::Object::New(env);
+    use.Set("chain", Napi::String::New(env, uses[i].chain));
+    use.Set("rule", Napi::Number::New(env, uses[i].rule));
+    use.Set("isSet", Napi::Boolean::New(env, uses[i].is_set));
+    use.Set("bits", Napi::Number::New(env, uses[i].bits));
+    result.Set(i, use);
+  }
+  return result;
+}
+
 /// As doubles, exact up to 2^53 packets.
 Napi::Value PacketsToValue(Napi::Env env, std::vector<xtables::Packets>&& chains) {
   auto result = Napi::Array::New(env, chains.size());
@@ -149,7 +162,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
        InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::List>("list"),
-       InstanceMethod<&XtablesWrap::Barrier>("barrier"), InstanceMethod<&XtablesWrap::Packets>("packets"),
+       InstanceMethod<&XtablesWrap::Barrier>("barrier"), InstanceMethod<&XtablesWrap::MarkUses>("markUses"),
+       InstanceMethod<&XtablesWrap::Packets>("packets"),
        InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
@@ -229,6 +243,11 @@ Napi::Value XtablesWrap::Barrier(const Napi::CallbackInfo& info) {
   return slot.Fly<std::optional<xtables::Barrier>>(
       info,
       {[hook = arguments.Text(0)](XtablesTable& table) { return table.FindBarrier(hook); }, BarrierToValue});
+}
+
+Napi::Value XtablesWrap::MarkUses(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<std::vector<xtables::MarkUse>>(
+      info, {[](XtablesTable& table) { return table.FindMarkUses(); }, MarkUsesToValue});
 }
 
 Napi::Value XtablesWrap::Packets(const Napi::CallbackInfo& info) {

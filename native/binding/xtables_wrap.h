@@ -24,6 +24,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   Napi::Value Chains(const Napi::CallbackInfo& info);
   Napi::Value List(const Napi::CallbackInfo& info);
   Napi::Value Barrier(const Napi::CallbackInfo& info);
+  Napi::Value MarkUses(const Napi::CallbackInfo& info);
   Napi::Value Packets(const Napi::CallbackInfo& info);
   void Hurry(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);

@@ -442,6 +442,27 @@ TEST_P(XtablesKernel, RulesThatTheKernelRefusesAreFound) {
   EXPECT_TRUE(table.FindRefusals().value().empty());
 }
 
+TEST_P(XtablesKernel, MarkUsesAreFound) {
+  Shell(Tool() + " -t mangle -N MINE");
+  for (const std::string rule : {
+           "PREROUTING -p tcp -m mark --mark 0x4000/0x4000 -j MARK --or-mark 0x8000",
+           "PREROUTING -m mark ! --mark 0x0/0xff -j ACCEPT",  // expects no bit to be 1
+           "MINE -j MARK --set-xmark 0x0/0x4000",             // clears a bit
+           "MINE -m comment --comment x -m mark --mark 0x1 -j MINE2",
+           "MINE -j CONNMARK --restore-mark",
+       }) {
+    if (rule.ends_with("MINE2")) Shell(Tool() + " -t mangle -N MINE2");
+    Shell(Tool() + " -t mangle -A " + rule);
+  }
+  std::string found;
+  XtablesTable table = Open("mangle");
+  for (const MarkUse& use : table.FindMarkUses().value())
+    found += use.chain + " " + std::to_string(use.rule) + (use.is_set ? " sets " : " expects ") +
+             std::to_string(use.bits) + "\n";
+  EXPECT_EQ(found, "PREROUTING 0 expects 16384\nPREROUTING 0 sets 32768\nMINE 1 expects 1\n");
+  Shell(Tool() + " -t mangle -F && " + Tool() + " -t mangle -X");
+}
+
 TEST_P(XtablesKernel, RefusalsOfTheKernel) {
   XtablesTable table = Open("nat");
   BatchBuilder loop;

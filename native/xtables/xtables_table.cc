@@ -233,6 +233,13 @@ Result<std::optional<Barrier>> XtablesTable::FindBarrier(std::string_view hook) 
   return xtables::FindBarrier(there.value().image, hook);
 }
 
+Result<std::vector<MarkUse>> XtablesTable::FindMarkUses() {
+  socket_.Trim();
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  return xtables::FindMarkUses(there.value().image);
+}
+
 Result<std::vector<Packets>> XtablesTable::CountPackets(std::span<const std::string> chains) {
   socket_.Trim();
   auto there = Read();

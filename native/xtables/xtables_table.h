@@ -13,6 +13,7 @@
 #include "core/result.h"
 #include "core/socket_calls.h"
 #include "xtables/barrier.h"
+#include "xtables/mark_uses.h"
 #include "xtables/rule_encoder.h"
 #include "xtables/table_plan.h"
 #include "xtables/table_socket.h"
@@ -91,6 +92,8 @@ class XtablesTable {
   Result<Listing> List();
   /// FindBarrier() of the kernel's table. Does not use the desired content.
   Result<std::optional<Barrier>> FindBarrier(std::string_view hook);
+  /// FindMarkUses() of the kernel's table. Does not use the desired content.
+  Result<std::vector<MarkUse>> FindMarkUses();
   /// Packet counts of these user chains, from one read of the table. Does not use the desired content: a
   /// second object can count while the first one writes. NB: names must be unique.
   Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);

@@ -5,6 +5,7 @@
 // Read next: open-client-options.ts (which credentials); api-client.ts (one request); formats/wire-format.ts; source/ and events/.
 export { ApiError } from './api-error.js'
 export type { ApiAnswer, ApiClient, ApiWrite, Peer } from './api-client.js'
+export { askOnce, type ApiReply } from './ask-once.js'
 export type { ClientOptions } from './client-options.js'
 export { openApiClient } from './open-api-client.js'
 export { openClientOptions } from './open-client-options.js'

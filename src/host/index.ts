@@ -15,8 +15,8 @@ export {
   otherFlavour,
 } from './iptables-flavour.js'
 export { reportReturnedDevice } from './returned-device.js'
-export { NftConflicts } from './nft-conflicts.js'
-export { openConflicts, OtherFlavour } from './other-flavour.js'
+export { acceptingCommand, barrierPlace, NftConflicts } from './nft-conflicts.js'
+export { describeBarrier, openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 export { inOrder } from './in-order.js'
 export {

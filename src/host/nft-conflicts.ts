@@ -74,7 +74,7 @@ export class NftConflicts {
         (barrier.family === 'inet' || families.includes(barrier.family)) &&
         (inUse === undefined || !isOfIptables(barrier)),
     )
-    const found = new Map(concerned.map((barrier) => [`forward ${placeOf(barrier)}`, barrier]))
+    const found = new Map(concerned.map((barrier) => [`forward ${barrierPlace(barrier)}`, barrier]))
     for (const key of this.#barriers) if (!found.has(key)) conflicts.report(key, undefined)
     for (const [key, barrier] of found) conflicts.report(key, forwardBarrier(barrier))
     this.#barriers = [...found.keys()]
@@ -109,7 +109,8 @@ function describeHook({ type, hook, priority }: NfHook): string {
   return `type ${type}, hook ${hook}, priority ${priority}`
 }
 
-function placeOf({ family, table, chain }: NfForwardBarrier): string {
+/** `inet mine forward`: family, table and chain, as nft takes them. */
+export function barrierPlace({ family, table, chain }: NfForwardBarrier): string {
   return `${nftNames[family]} ${table} ${chain}`
 }
 
@@ -127,9 +128,9 @@ function isOfIptables({ family, table, chain }: NfForwardBarrier): boolean {
   return family !== 'inet' && table === 'filter' && chain === 'FORWARD'
 }
 
-/** A rule of nft would make iptables refuse its table. */
-function acceptingCommand(barrier: NfForwardBarrier): string {
-  if (!isOfIptables(barrier)) return `nft insert rule ${placeOf(barrier)} ct status dnat accept`
+/** The command that accepts the traffic of Services in the chain. A rule of nft would make iptables refuse its table. */
+export function acceptingCommand(barrier: NfForwardBarrier): string {
+  if (!isOfIptables(barrier)) return `nft insert rule ${barrierPlace(barrier)} ct status dnat accept`
   const tool = barrier.family === 'ipv4' ? 'iptables-nft' : 'ip6tables-nft'
   return `${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`
 }

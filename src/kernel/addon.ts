@@ -177,6 +177,14 @@ export interface RawXtListing {
   readonly bytes: Uint8Array
 }
 
+/** A rule that expects bits of the packet mark to be 1, or sets them to 1. */
+export interface RawMarkUse {
+  readonly chain: string
+  readonly rule: number
+  readonly isSet: boolean
+  readonly bits: number
+}
+
 export interface RawXtablesTable {
   /**
    * ChainRecords, RuleRecords and their texts: `texts` holds NUL-ended UTF-8 strings one after the other; records refer to a text
@@ -201,6 +209,8 @@ export interface RawXtablesTable {
   list(): Promise<RawXtListing>
   /** Of a built-in chain, by name. undefined: none. */
   barrier(hook: string): Promise<XtBarrier | undefined>
+  /** Of the whole table, in its order. */
+  markUses(): Promise<readonly RawMarkUse[]>
   /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
   packets(chains: Uint8Array): Promise<readonly Float64Array[]>
   /** From now on no `apply` waits for the lock, not even the one in flight. May be called at any time. */
@@ -242,6 +252,13 @@ export interface RawListenerSocket {
   close(): Promise<void>
 }
 
+/** An empty network namespace. Its constructor needs CAP_SYS_ADMIN, and throws EPERM without it. */
+export interface RawNetworkNamespace {
+  /** Calls `act` with this thread in the namespace, and returns its result. A socket that it opens belongs to the namespace. */
+  run<T>(act: () => T): T
+  close(): Promise<void>
+}
+
 /** The process at the other end of a Unix socket. */
 export interface PeerCredentials {
   readonly pid: number
@@ -274,6 +291,7 @@ export interface Addon {
   /** InheritedRecords, and the value of NOTIFY_SOCKET if a service manager stores held ports. Opens nothing. */
   readonly PortHolder: new (inherited: Uint8Array, storeSocket?: string) => RawPortHolder
   readonly ListenerSocket: new () => RawListenerSocket
+  readonly NetworkNamespace: new () => RawNetworkNamespace
   /** Sends lines such as `READY=1` to the socket (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void
   /** The process that connected to a Unix socket of ours, by the descriptor of the accepted connection. Throws RawError. */

@@ -75,6 +75,7 @@ function isAbsent(path: string): boolean {
 /** All exports; the type rejects a missing name. */
 const exportNames = {
   IpvsSocket: true,
+  NetworkNamespace: true,
   RouteSocket: true,
   RouteEvents: true,
   ConntrackSocket: true,

@@ -1,8 +1,11 @@
 import type { IpFamily } from '../address.js'
 import type { Addon, PeerCredentials } from './addon.js'
+import { isolatedAddon } from './isolated-addon.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
 import { loadAddon } from './loader.js'
+import { type ChainPlace, findMarkUses, type MarkUse } from './marks/mark-uses.js'
+import type { NfActiveChain } from './nftables/nftables.js'
 import { type KernelParts, openParts, planParts } from './open-parts.js'
 import { countReferences } from './planned/count-references.js'
 import { PlannedLook } from './planned/planned-parts.js'
@@ -46,6 +49,14 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   close(): Promise<void>
 }
 
+/** Reads of the rules of other programs. */
+export interface ForeignRules {
+  /** All chains of nf_tables in tables that are not dormant, of any program. Throws KernelError. */
+  activeChains(): Promise<readonly NfActiveChain[]>
+  /** Rules of any program that use the packet mark (`findMarkUses`). Throws KernelError. */
+  findMarkUses(isWanted: (place: ChainPlace) => boolean): Promise<readonly MarkUse[]>
+}
+
 export interface KernelOptions {
   /** The addon's file (VIADUCT_ADDON). Default: beside the program, or in its build folder. */
   readonly addonPath?: string | undefined
@@ -60,6 +71,11 @@ export interface KernelOptions {
    * state with the changes of earlier calls. Watches see nothing. Default false.
    */
   readonly isPlanned?: boolean
+  /**
+   * The sockets are in an empty network namespace of their own, for probes. Needs CAP_SYS_ADMIN; without it, calls throw KernelError
+   * EPERM. Files under /proc show this process's namespace nevertheless.
+   */
+  readonly isIsolated?: boolean
 }
 
 /**
@@ -73,10 +89,9 @@ export interface KernelOptions {
  * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
  * 0.2 s for 100,000 flows.
  */
-export function openKernel(options: KernelOptions = {}): Kernel {
+export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
   let loaded: Addon | undefined
-  const addon = (): Addon =>
-    (loaded ??= loadAddon({ addonPath: options.addonPath, moduleUrl: import.meta.url }))
+  const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
   const { isPlanned = false, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
   const real = openParts({ addon, calls, portStore, sysctlRoot })
@@ -94,6 +109,17 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
+    activeChains: async () => await real.nftables.activeChains(),
+    findMarkUses: async (isWanted) =>
+      await findMarkUses(
+        {
+          activeTables: async (family) => await tables.active(family),
+          legacyUses: async (family, table) => await tables.markUses({ family, table }),
+          nftChains: async () => await real.nftables.activeChains(),
+          nftRules: async (chain) => await real.nftables.rulesOf(chain),
+        },
+        isWanted,
+      ),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -111,6 +137,11 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       await Promise.all(all.map((part) => part.close()))
     },
   }
+}
+
+function openAddon({ addonPath, isIsolated = false }: KernelOptions): Addon {
+  const addon = loadAddon({ addonPath, moduleUrl: import.meta.url })
+  return isIsolated ? isolatedAddon(addon) : addon
 }
 
 /** A call of the addon that does not wait. Throws KernelError. */

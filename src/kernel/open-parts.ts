@@ -54,7 +54,12 @@ export interface PartsOptions {
 }
 
 /** The parts of the running kernel. Opens nothing. */
-export function openParts({ addon, calls, portStore, sysctlRoot }: PartsOptions): KernelParts {
+export function openParts({
+  addon,
+  calls,
+  portStore,
+  sysctlRoot,
+}: PartsOptions): KernelParts & { readonly nftables: RealNftables } {
   const ipset = new RealIpset(addon, calls)
   return {
     ipvs: new RealIpvs(addon, calls),

@@ -19,6 +19,9 @@ const kinds: Readonly<Record<string, Kind>> = {
   '/apis/networking.k8s.io/v1beta1/servicecidrs': 'ServiceCIDR',
 }
 
+const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+const nodePath = '/api/v1/nodes/'
+
 const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
 
 /** A wrong answer of the server to requests for a kind. */
@@ -55,6 +58,10 @@ export interface FakeApiOptions {
   readonly streamedLists?: 'old' | 'late' | 'yes'
   /** The versions of networking.k8s.io that have ServiceCIDRs. Default: v1. */
   readonly serviceCidrs?: readonly ('v1' | 'v1beta1')[]
+  /** `VERB RESOURCE` that a SelfSubjectAccessReview does not allow. */
+  readonly denied?: readonly string[]
+  /** How far the header Date is from this machine's clock. */
+  readonly dateOffsetMs?: number
   /** Open watches do not send changes of the store. */
   readonly hidesChanges?: boolean
 }
@@ -187,6 +194,10 @@ export class FakeApiServer {
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://fake')
     if (FakeEvents.isPath(url.pathname)) return void this.#serveEvent(request, url.pathname, response)
+    const { dateOffsetMs = 0 } = this.options
+    if (dateOffsetMs !== 0) response.setHeader('date', new Date(Date.now() + dateOffsetMs).toUTCString())
+    if (url.pathname === reviewPath) return void this.#serveReview(request, response)
+    if (url.pathname.startsWith(nodePath)) return this.#serveNode(request, url.pathname, response)
     const query = url.searchParams
     const kind = this.#kindAt(url.pathname)
     if (kind === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
@@ -197,6 +208,25 @@ export class FakeApiServer {
     if (this.#isAuthorized(request)) this.#answer({ kind, query, isWatch }, response)
     else this.#refuse(response, unauthorized)
     this.onChange()
+  }
+
+  async #serveReview(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const document = JSON.parse(await textOf(request)) as {
+      readonly spec: { readonly resourceAttributes: { readonly verb: string; readonly resource: string } }
+    }
+    if (!this.#isAuthorized(request)) return this.#refuse(response, unauthorized)
+    const { verb, resource } = document.spec.resourceAttributes
+    const allowed = !(this.options.denied ?? []).includes(`${verb} ${resource}`)
+    response.writeHead(201, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ ...document, status: { allowed } }))
+  }
+
+  #serveNode(request: IncomingMessage, path: string, response: ServerResponse): void {
+    if (!this.#isAuthorized(request)) return this.#refuse(response, unauthorized)
+    const name = decodeURIComponent(path.slice(nodePath.length))
+    const [node] = this.store.list('Node', ({ metadata }) => Object(metadata)['name'] === name)
+    if (node === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(node))
   }
 
   /** undefined: this server has no such resource. */

@@ -175,6 +175,16 @@ export interface NfCounterState extends NfCounterKey {
   readonly bytes: number
 }
 
+/** A chain of a table that is not dormant. */
+export interface NfActiveChain {
+  /** inet: the chain sees packets of both families. */
+  readonly family: IpFamily | 'inet'
+  readonly table: string
+  readonly chain: string
+  /** Absent: no base chain. */
+  readonly hook?: NfHook
+}
+
 /** A base chain of hook forward, of any program. */
 export interface NfForwardChain {
   /** inet: the chain sees packets of both families. */

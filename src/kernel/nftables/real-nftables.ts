@@ -10,7 +10,9 @@ import { decodeOutcome } from './decode-outcome.js'
 import { describeSet } from './describe.js'
 import { elementLayout, NfElements } from './elements.js'
 import { encodeTransaction, writeLayout } from './encode.js'
+import type { NfExpression } from './expressions.js'
 import type {
+  NfActiveChain,
   NfApplyOptions,
   NfChainState,
   NfCounterState,
@@ -81,19 +83,33 @@ export class RealNftables implements Nftables {
 
   async forwardChains(): Promise<readonly NfForwardChain[]> {
     const found: NfForwardChain[] = []
+    for (const { family, table, chain, hook } of await this.activeChains()) {
+      if (hook?.hook !== 'forward') continue
+      const { policy = 'accept' } = hook
+      found.push({ family, table, chain, policy, rules: await this.rulesOf({ family, table, chain }) })
+    }
+    return found
+  }
+
+  /** All chains of all tables of `ip`, `ip6` and `inet` that are not dormant, of any program. Throws KernelError. */
+  async activeChains(): Promise<readonly NfActiveChain[]> {
+    const found: NfActiveChain[] = []
     for (const family of ['ipv4', 'ipv6', 'inet'] as const) {
       const tables = await this.#list('tables', tableRecord, { family })
       const dormant = new Set(tables.filter(isDormant).map(({ name }) => name))
       for (const read of await this.#list('chains', chainRecord, { family })) {
         const { table, name: chain } = read
         const hook = readHook(read)
-        if (hook?.hook !== 'forward' || dormant.has(table)) continue
-        const rules = await this.#list('rules', ruleRecord, { family, table, chain })
-        const { policy = 'accept' } = hook
-        found.push({ family, table, chain, policy, rules: rules.map(({ expressions = [] }) => expressions) })
+        if (!dormant.has(table)) found.push({ family, table, chain, ...(hook === undefined ? {} : { hook }) })
       }
     }
     return found
+  }
+
+  /** The rules of a chain, in order. Throws KernelError. */
+  async rulesOf({ family, table, chain }: NfActiveChain): Promise<readonly (readonly NfExpression[])[]> {
+    const rules = await this.#list('rules', ruleRecord, { family, table, chain })
+    return rules.map(({ expressions = [] }) => expressions)
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {

@@ -72,6 +72,11 @@ export class KernelTables {
       : await this.#openLegacy(place).list(setOf)
   }
 
+  /** The rules of an existing legacy table that use the packet mark. Throws KernelError. */
+  async markUses({ family, table }: XtPlace): ReturnType<RealXtables['markUses']> {
+    return await this.#openLegacy({ family, table }).markUses()
+  }
+
   /** From now on no call waits for the lock. */
   hurry(): void {
     this.#isHurried = true

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { Addon, RawXtablesTable } from '../addon.js'
+import type { Addon, RawMarkUse, RawXtablesTable } from '../addon.js'
 import { describeXtTable } from './describe.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
@@ -107,6 +107,11 @@ export class RealXtables implements Xtables {
   /** `Kernel.findBarrier` of the legacy table. */
   barrier(hook: XtHook): Promise<XtBarrier | undefined> {
     return this.#run((table) => table.barrier(hook))
+  }
+
+  /** The rules that use the packet mark, in the order of the table. Throws KernelError. */
+  markUses(): Promise<readonly RawMarkUse[]> {
+    return this.#run((table) => table.markUses())
   }
 
   packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {

@@ -54,6 +54,9 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async barrier(): ReturnType<RawXtablesTable['barrier']> {
       return { rule: 2, isPolicy: true }
     }
+    async markUses(): ReturnType<RawXtablesTable['markUses']> {
+      return []
+    }
     async packets(): ReturnType<RawXtablesTable['packets']> {
       return [new Float64Array([7])]
     }

@@ -1,0 +1,21 @@
+import { type Command, CommandError } from './command.js'
+
+export const doctorCommand: Command = {
+  name: 'doctor',
+  help: 'problems of this node, each with its cause and its remedy',
+  description:
+    'Checks this node for the agent, whether it runs or not. Takes the flags of the agent, such as --config and --proxy-mode, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node. It opens the modes in an empty network namespace, for which the kernel may load modules as at a start of the agent.',
+  arguments: [],
+  options: [{ name: 'all', help: 'print each check that found no problem too' }],
+  examples: [
+    { line: 'doctor', help: 'the problems of an agent without flags' },
+    { line: 'doctor --config FILE --all', help: 'every check, for the configuration of a file' },
+  ],
+  finds: 'something is broken',
+  isPlain: true,
+  // The launcher runs the agent's bundle for it, except for its help.
+  run: async () => {
+    await Promise.resolve()
+    throw new CommandError(2, 'run this command as dist/agent.js: it needs the bundle of the agent')
+  },
+}

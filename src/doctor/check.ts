@@ -1,0 +1,64 @@
+import type { Config } from '../config/index.js'
+import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
+import type { ApiAnswers } from './ask-api.js'
+
+/** What a check found. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
+export type Verdict =
+  | { readonly status: 'ok'; readonly seen: string }
+  | {
+      readonly status: 'warning' | 'broken' | 'unknown'
+      /** What the check saw on this node; one clause. */
+      readonly seen: string
+      /** What follows for the traffic of Services; one sentence. */
+      readonly cause: string
+      /** What the operator can do; one sentence. */
+      readonly remedy: string
+    }
+
+/** A verdict and the name of its check. */
+export type Finding = Verdict & { readonly check: string }
+
+/** The result of opening each mode on an empty network namespace of this kernel. */
+export interface ModeProbe {
+  /** The mode that the agent would run, such as `iptables (nft)`; undefined: none. */
+  readonly chosen: string | undefined
+  readonly flavour: XtFlavour
+  readonly flavourReason: string
+  /** The reason why it is not the configured mode, or why there is none; undefined: it is the configured one. */
+  readonly problem: string | undefined
+  /** Every other mode that can run here. */
+  readonly others: readonly string[]
+  /** Settings below /proc/sys that the agent would write. `canWrite`: whether this process may. */
+  readonly settings: readonly { readonly path: string; readonly value: string; readonly canWrite: boolean }[]
+}
+
+/** The node that is examined. Every member only reads. */
+export interface Examined {
+  readonly config: Config
+  readonly nodeName: string
+  readonly kernel: Kernel & ForeignRules
+  readonly modes: ModeProbe
+  /** undefined: manifests are the source. Throws ConfigError. */
+  readonly api: ApiAnswers | undefined
+  /** The text of a file; undefined: it cannot be read. */
+  readonly read: (path: string) => Promise<string | undefined>
+  /** Processes of this network namespace. */
+  readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
+  readonly inputWarnings: readonly string[]
+}
+
+/** One row of the table of checks. */
+export interface Check {
+  readonly name: string
+  /** What the check reads, for the documentation; one clause. */
+  readonly looksAt: string
+  /** One verdict for each problem, or one that is `ok`. */
+  readonly run: (node: Examined) => Promise<readonly Verdict[]>
+}
+
+export const ok = (seen: string): readonly Verdict[] => [{ status: 'ok', seen }]
+
+/** The problems, or `ok` if there are none. */
+export function problemsOr(problems: readonly Verdict[], seen: string): readonly Verdict[] {
+  return problems.length === 0 ? ok(seen) : problems
+}

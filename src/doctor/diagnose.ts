@@ -1,0 +1,33 @@
+import { apiChecks } from './api-checks.js'
+import type { Check, Examined, Finding } from './check.js'
+import { limitChecks } from './limit-checks.js'
+import { modeChecks } from './mode-checks.js'
+import { proxyChecks } from './proxy-checks.js'
+import { ruleChecks } from './rule-checks.js'
+
+/** The table of checks, in the order of the report. */
+export const checks: readonly Check[] = [
+  ...modeChecks,
+  ...proxyChecks,
+  ...ruleChecks,
+  ...limitChecks,
+  ...apiChecks,
+]
+
+/** Runs all checks. A check that fails has the status `unknown`, and the others run nevertheless. */
+export async function diagnose(node: Examined): Promise<readonly Finding[]> {
+  const findings: Finding[] = []
+  for (const check of checks)
+    for (const verdict of await verdictsOf(check, node)) findings.push({ check: check.name, ...verdict })
+  return findings
+}
+
+async function verdictsOf(check: Check, node: Examined): ReturnType<Check['run']> {
+  try {
+    return await check.run(node)
+  } catch (error) {
+    const seen = error instanceof Error ? error.message : String(error)
+    const cause = `The check could not read ${check.looksAt}.`
+    return [{ status: 'unknown', seen, cause, remedy: 'Run the doctor as root on the node.' }]
+  }
+}

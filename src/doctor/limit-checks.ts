@@ -1,0 +1,167 @@
+// Rights and limits of this process, connection tracking, ports, and the configuration.
+import { type Check, type Examined, ok, problemsOr } from './check.js'
+
+const netAdmin = 12
+/** kube-apiserver's default --service-node-port-range. */
+const nodePorts = { first: 30_000, last: 32_767 } as const
+const fullPercent = 80
+const fewFiles = 1024
+
+export const limitChecks: readonly Check[] = [
+  {
+    name: 'rights',
+    looksAt: 'the capabilities of this process',
+    run: async ({ read }) => {
+      const effective = /^CapEff:\s*(?<bits>[0-9a-f]+)$/mu.exec((await read('/proc/self/status')) ?? '')
+        ?.groups?.['bits']
+      if (effective === undefined) throw new Error('/proc/self/status shows no capabilities')
+      if ((BigInt(`0x${effective}`) & (1n << BigInt(netAdmin))) !== 0n) return ok('CAP_NET_ADMIN is there')
+      return [
+        {
+          status: 'broken',
+          seen: 'this process does not have CAP_NET_ADMIN',
+          cause: 'An agent with the same rights can program nothing.',
+          remedy: 'Run the agent as root, or give its container the capability NET_ADMIN.',
+        },
+      ]
+    },
+  },
+  {
+    name: 'open-files',
+    looksAt: 'the limit of open files of this process',
+    run: async ({ read }) => {
+      const text = (await read('/proc/self/limits')) ?? ''
+      const limit = /^Max open files\s+(?<soft>\d+)/mu.exec(text)?.groups?.['soft']
+      if (limit === undefined || Number(limit) >= fewFiles) return ok(`the limit is ${limit ?? 'unlimited'}`)
+      return [
+        {
+          status: 'warning',
+          seen: `this process may open ${limit} files`,
+          cause: 'The relay and held node ports need a descriptor for each connection and port.',
+          remedy: 'Raise it: LimitNOFILE in the systemd unit, or the limit of the container runtime.',
+        },
+      ]
+    },
+  },
+  {
+    name: 'conntrack',
+    looksAt: 'the number of tracked connections and its limit',
+    run: async ({ read }) => {
+      const place = '/proc/sys/net/netfilter/nf_conntrack_'
+      const [count, max] = [
+        Number((await read(`${place}count`)) ?? '0'),
+        Number((await read(`${place}max`)) ?? '0'),
+      ]
+      if (max === 0 || count * 100 < max * fullPercent) return ok(`${count} of ${max} connections`)
+      return [
+        {
+          status: count * 100 >= max * 95 ? 'broken' : 'warning',
+          seen: `the connection table has ${count} of ${max} entries`,
+          cause: 'The kernel drops new connections when the table is full.',
+          remedy:
+            'Raise --conntrack-max-per-core and --conntrack-min, or find the program that opens the connections: conntrack -S.',
+        },
+      ]
+    },
+  },
+  {
+    name: 'server-ports',
+    looksAt: 'the ports of the health and metrics servers',
+    run: async (node) => {
+      const { healthzBindAddress: health, metricsBindAddress: metrics } = node.config.servers
+      const ports = [health, metrics].flatMap((address) => (address === undefined ? [] : [address.port]))
+      return problemsOr(
+        (await listeners(node, ports)).map(({ port, program }) => ({
+          status: 'broken',
+          seen: `TCP port ${port} belongs to ${program}`,
+          cause: 'The health or metrics server of the agent cannot listen.',
+          remedy: 'Stop that program, or set --healthz-bind-address or --metrics-bind-address.',
+        })),
+        'free, or an agent has them',
+      )
+    },
+  },
+  {
+    name: 'node-port-range',
+    looksAt: 'ip_local_port_range and ip_local_reserved_ports',
+    run: async ({ read }) => {
+      const place = '/proc/sys/net/ipv4/ip_local_'
+      const [first = 0, last = 0] = ((await read(`${place}port_range`)) ?? '')
+        .trim()
+        .split(/\s+/u)
+        .map(Number)
+      const from = Math.max(first, nodePorts.first)
+      const to = Math.min(last, nodePorts.last)
+      const reserved = ((await read(`${place}reserved_ports`)) ?? '').trim().split(',')
+      const isReserved = reserved.some((text) => {
+        const [low = 0, high = low] = text.split('-').map(Number)
+        return low <= from && high >= to
+      })
+      if (from > to || isReserved) return ok(`outgoing connections use ${first} to ${last}`)
+      return [
+        {
+          status: 'warning',
+          seen: `outgoing connections may use the node ports ${from} to ${to}`,
+          cause: 'Answers to a connection of this node may be taken for connections to a node port.',
+          remedy: `Reserve them: sysctl -w net.ipv4.ip_local_reserved_ports=${nodePorts.first}-${nodePorts.last}.`,
+        },
+      ]
+    },
+  },
+  {
+    name: 'node-port-programs',
+    looksAt: `programs that listen on TCP ports ${nodePorts.first} to ${nodePorts.last}`,
+    run: async (node) => {
+      const ports = Array.from(
+        { length: nodePorts.last - nodePorts.first + 1 },
+        (_, index) => nodePorts.first + index,
+      )
+      return problemsOr(
+        (await listeners(node, ports)).map(({ port, program }) => ({
+          status: 'warning',
+          seen: `TCP port ${port} belongs to ${program}`,
+          cause: 'A Service with this node port takes the connections to the program.',
+          remedy: 'Move the program to another port, or keep the port out of --service-node-port-range.',
+        })),
+        'no other program listens there',
+      )
+    },
+  },
+  {
+    name: 'configuration',
+    looksAt: 'flags and fields without effect, and unknown feature gates',
+    run: async ({ inputWarnings }) =>
+      problemsOr(
+        inputWarnings.map((seen) => ({
+          status: 'warning',
+          seen,
+          cause: 'The agent ignores these settings.',
+          remedy: 'Remove them, or correct their names (docs/flags.md).',
+        })),
+        'every setting has its effect',
+      ),
+  },
+]
+
+/** Programs other than an agent that listen on one of the ports, each once. */
+async function listeners(
+  { kernel, processes }: Examined,
+  ports: readonly number[],
+): Promise<readonly { readonly port: number; readonly program: string }[]> {
+  const found = new Map<string, { readonly port: number; readonly program: string }>()
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const watched = ports.map((port) => ({ protocol: 'tcp', port }) as const)
+    for (const { port, process, isHeld } of await kernel.ports.find(family, watched)) {
+      const command = processes.find(({ pid }) => pid === process?.pid)?.command ?? ''
+      if (isHeld || isAgent(command)) continue
+      const program = process === undefined ? 'an unknown program' : `${process.name} (pid ${process.pid})`
+      found.set(`${port} ${program}`, { port, program })
+    }
+  }
+  return [...found.values()]
+}
+
+/** The launcher dist/agent.js, or its link in the image. */
+function isAgent(command: string): boolean {
+  return /(?:^|\/)(?:agent\.js|viaduct)(?: |$)/u.test(command)
+}

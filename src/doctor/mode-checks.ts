@@ -1,0 +1,70 @@
+// Which proxy modes this kernel can run, and the settings that they need.
+import { type Check, ok, problemsOr, type Verdict } from './check.js'
+
+export const modeChecks: readonly Check[] = [
+  {
+    name: 'mode',
+    looksAt: 'the configured mode and its fallbacks, opened in an empty network namespace',
+    run: async ({ config, modes: { chosen, problem, others } }) => {
+      const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
+      if (problem === undefined) return ok(`${chosen} mode can run${also}`)
+      if (chosen === undefined)
+        return [
+          {
+            status: 'broken',
+            seen: `no mode can be opened: ${problem}`,
+            cause: `The agent with --proxy-mode=${config.mode} cannot start.`,
+            remedy: `Run the doctor as root on the node, load the missing module, or choose another mode${also}.`,
+          },
+        ]
+      return [
+        {
+          status: 'warning',
+          seen: problem,
+          cause: `The agent runs ${chosen} mode instead of ${config.mode} mode.`,
+          remedy: `Load the missing module, or set --proxy-mode to a mode that can run${also}.`,
+        },
+      ]
+    },
+  },
+  {
+    name: 'iptables-flavour',
+    looksAt: 'the chains of kubelet and kube-proxy in the legacy tables and in nf_tables',
+    run: async ({ modes: { flavour, flavourReason } }) => ok(`flavour ${flavour}: ${flavourReason}`),
+  },
+  {
+    name: 'kernel-settings',
+    looksAt: 'the files of /proc/sys that the mode and connection tracking write, and IP forwarding',
+    run: async (node) =>
+      problemsOr(
+        [...unwritable(node), ...(await forwarding(node))],
+        'the settings are right, or the agent can write them',
+      ),
+  },
+]
+
+function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): readonly Verdict[] {
+  return settings
+    .filter(({ canWrite }) => !canWrite)
+    .map(({ path, value }) => ({
+      status: 'warning',
+      seen: `/proc/sys/${path} is not ${value}, and this process cannot write it`,
+      cause: 'The agent needs this setting and will report that it cannot change it.',
+      remedy: `Set it on the node: sysctl -w ${path.replaceAll('/', '.')}=${value}.`,
+    }))
+}
+
+/** ipvs mode writes ip_forward itself; userspace mode needs no forwarding. */
+async function forwarding({ config, read }: Parameters<Check['run']>[0]): Promise<readonly Verdict[]> {
+  if (config.mode === 'ipvs' || config.mode === 'userspace') return []
+  const path = '/proc/sys/net/ipv4/ip_forward'
+  if ((await read(path))?.trim() !== '0') return []
+  return [
+    {
+      status: 'broken',
+      seen: `${path} is 0`,
+      cause: 'The kernel drops packets of pods and clients to endpoints on other interfaces.',
+      remedy: 'Turn forwarding on: sysctl -w net.ipv4.ip_forward=1, and keep it in /etc/sysctl.d.',
+    },
+  ]
+}

@@ -1,0 +1,103 @@
+// Other proxies on the node: processes, and the objects that they left.
+import type { XtFlavour } from '../kernel/index.js'
+import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+
+/** Chains that kube-proxy, and Viaduct in the same mode, have. */
+const serviceChain = /^KUBE-(?:SERVICES|NODEPORTS|NODE-PORT|LOAD-BALANCER|SVC-.*|SEP-.*)$/u
+const table = 'kube-proxy'
+
+export const proxyChecks: readonly Check[] = [
+  {
+    name: 'kube-proxy-process',
+    looksAt: 'processes named kube-proxy in this network namespace',
+    run: async ({ processes }) =>
+      problemsOr(
+        processes
+          .filter(({ name }) => name === 'kube-proxy')
+          .map(({ pid }) => ({
+            status: 'broken',
+            seen: `kube-proxy runs (pid ${pid})`,
+            cause: 'It and Viaduct change the same rules, and each undoes the work of the other.',
+            remedy: 'Stop kube-proxy on this node before the agent starts (docs/installing.md).',
+          })),
+        'no kube-proxy runs',
+      ),
+  },
+  {
+    name: 'leftovers',
+    looksAt:
+      'chains in both flavours, tables named kube-proxy and virtual servers that the chosen mode does not use',
+    run: async (node) =>
+      problemsOr(
+        [...(await leftChains(node)), ...(await leftTables(node)), ...(await leftServers(node))],
+        'no objects of another mode',
+      ),
+  },
+]
+
+async function leftChains({
+  kernel,
+  modes: { chosen = '', flavour },
+}: Examined): Promise<readonly Verdict[]> {
+  const hasChains = chosen.startsWith('iptables') || chosen.startsWith('ipvs')
+  const found = new Map<XtFlavour, number>()
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const nft = await kernel.nftChains.list(family)
+    count(
+      found,
+      'nft',
+      nft.filter((each) => each.table === 'nat').map(({ chain }) => chain),
+    )
+    if (!(await kernel.activeTables(family, 'legacy')).includes('nat')) continue
+    const legacy = await kernel.xtables(family, 'nat', 'legacy').chains()
+    count(
+      found,
+      'legacy',
+      legacy.map(({ chain }) => chain),
+    )
+  }
+  return [...found]
+    .filter(([each]) => !hasChains || each !== flavour)
+    .map(([each, chains]) => ({
+      status: 'warning',
+      seen: `${chains} chains of kube-proxy in ${each === 'nft' ? 'nf_tables (iptables-nft)' : 'the legacy tables'}`,
+      cause: 'Until they are removed they send connections to the endpoints of their last sync.',
+      remedy: 'Start the agent, which removes them after its first sync, or run viaduct --cleanup.',
+    }))
+}
+
+function count(found: Map<XtFlavour, number>, flavour: XtFlavour, chains: readonly string[]): void {
+  const ours = chains.filter((chain) => serviceChain.test(chain)).length
+  if (ours > 0) found.set(flavour, (found.get(flavour) ?? 0) + ours)
+}
+
+/** nftables mode, and iptables mode of the flavour nft, have the table. */
+async function leftTables({ kernel, modes: { chosen } }: Examined): Promise<readonly Verdict[]> {
+  if (chosen === 'nftables' || chosen === 'iptables (nft)') return []
+  const chains = (await kernel.activeChains()).filter((each) => each.table === table)
+  if (chains.length === 0) return []
+  return [
+    {
+      status: 'warning',
+      seen: `nf_tables has a table ${table} with ${chains.length} chains`,
+      cause: 'A proxy in nftables mode left it, and it still translates connections to Services.',
+      remedy: 'Start the agent, which removes it after its first sync, or run viaduct --cleanup.',
+    },
+  ]
+}
+
+/** Read from a file, because a request would load the module. */
+async function leftServers({ read, modes: { chosen = '' } }: Examined): Promise<readonly Verdict[]> {
+  if (chosen.startsWith('ipvs')) return []
+  const text = (await read('/proc/net/ip_vs')) ?? ''
+  const servers = text.split('\n').filter((line) => /^(?:TCP|UDP|SCTP|FWM) /u.test(line)).length
+  if (servers === 0) return []
+  return [
+    {
+      status: 'warning',
+      seen: `IPVS has ${servers} virtual servers`,
+      cause: 'A proxy in ipvs mode left them, and they take the connections to their addresses.',
+      remedy: 'Start the agent, which removes those of kube-proxy, or run viaduct --cleanup.',
+    },
+  ]
+}

@@ -1,0 +1,124 @@
+// Rules of other programs that meet Viaduct's.
+import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
+import type { ChainPlace } from '../kernel/index.js'
+import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+
+/** The mark by which kubelet before 1.28 asks for a drop. */
+const dropMark = 0x8000
+const destinationNat = -100
+
+export const ruleChecks: readonly Check[] = [
+  {
+    name: 'mark-bits',
+    looksAt:
+      'rules of other programs, in the legacy tables and nf_tables, that match or set bits of the mark that Viaduct or kubelet uses',
+    run: async (node) => {
+      const own = ownBits(node)
+      const uses = await node.kernel.findMarkUses(isForeign)
+      const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
+      return problemsOr(
+        meeting.map((use) => ({
+          status: 'warning',
+          seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
+          cause: use.isSet
+            ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
+            : "The rule takes Viaduct's marked packets for packets of the other program.",
+          remedy:
+            'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.',
+        })),
+        `no other program uses the mark bits 0x${own.toString(16)}`,
+      )
+    },
+  },
+  {
+    name: 'nat-order',
+    looksAt: 'base chains of type nat of other programs, with their priorities',
+    run: async ({ kernel }) => {
+      const earlier = (await kernel.activeChains()).filter(
+        ({ table, hook }) =>
+          table !== 'kube-proxy' &&
+          hook?.type === 'nat' &&
+          (hook.hook === 'prerouting' || hook.hook === 'output') &&
+          hook.priority < destinationNat,
+      )
+      return problemsOr(
+        earlier.map((chain) => ({
+          status: 'warning',
+          seen: `${describe({ ...chain, flavour: 'nft' })} has priority ${chain.hook?.priority}, before ${destinationNat}`,
+          cause:
+            'The kernel translates a connection once: what this chain translates never reaches a Service.',
+          remedy:
+            'Let the other program use a priority above -100, or exclude the addresses of Services there.',
+        })),
+        "no nat chain comes before Viaduct's",
+      )
+    },
+  },
+  {
+    name: 'forward',
+    looksAt: 'chains of nf_tables and of the legacy tables at hook forward that drop what no rule accepts',
+    run: async (node) =>
+      problemsOr(
+        [...(await nftBarriers(node)), ...(await legacyBarriers(node))],
+        'no chain at hook forward drops connections to Services',
+      ),
+  },
+]
+
+function ownBits({ config, modes: { chosen = '' } }: Examined): number {
+  const bit = chosen === 'nftables' ? config.nftables.masqueradeBit : config.iptables.masqueradeBit
+  const marks = chosen.startsWith('ipvs') ? config.ipvs.markMask : 0
+  return ((2 ** bit) | marks | dropMark) >>> 0
+}
+
+/** Chains of kubelet, kube-proxy and Viaduct begin with KUBE-; built-in chains hold jumps to them. */
+function isForeign({ table, chain }: ChainPlace): boolean {
+  return table !== 'kube-proxy' && !chain.startsWith('KUBE-')
+}
+
+const names = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
+
+function describe({ flavour, family, table, chain }: ChainPlace): string {
+  return `chain ${chain} of table ${names[family]} ${table} in ${flavour === 'nft' ? 'nf_tables' : 'the legacy tables'}`
+}
+
+/** The agent accepts connections to Services in FORWARD of the flavour that it uses. */
+async function nftBarriers({
+  kernel,
+  modes: { chosen = '', flavour },
+}: Examined): Promise<readonly Verdict[]> {
+  const accepts = flavour === 'nft' && !chosen.startsWith('nftables')
+  const barriers = (await kernel.forwardBarriers()).filter(
+    ({ family, table, chain }) =>
+      !(accepts && family !== 'inet' && table === 'filter' && chain === 'FORWARD'),
+  )
+  return barriers.map((barrier) => ({
+    status: 'warning',
+    seen: `chain ${barrier.chain} of ${barrierPlace(barrier)} ${describeBarrier(barrier)}`,
+    cause:
+      'Every chain at the hook must accept a packet: forwarded connections to Services fail unless an earlier rule accepts them.',
+    remedy: `Accept the traffic of Services there: ${acceptingCommand(barrier)}.`,
+  }))
+}
+
+async function legacyBarriers({
+  kernel,
+  modes: { chosen = '', flavour },
+}: Examined): Promise<readonly Verdict[]> {
+  if (flavour === 'legacy' && !chosen.startsWith('nftables')) return []
+  const found: Verdict[] = []
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    if (!(await kernel.activeTables(family, 'legacy')).includes('filter')) continue
+    const barrier = await kernel.findBarrier({ family, table: 'filter', hook: 'FORWARD' }, 'legacy')
+    if (barrier === undefined) continue
+    const tool = family === 'ipv4' ? 'iptables-legacy' : 'ip6tables-legacy'
+    found.push({
+      status: 'warning',
+      seen: `FORWARD of the legacy table ${names[family]} filter ${describeBarrier(barrier)}`,
+      cause:
+        'A packet must pass both flavours: forwarded connections to Services fail unless an earlier rule accepts them.',
+      remedy: `Accept the traffic of Services there: ${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT.`,
+    })
+  }
+  return found
+}
