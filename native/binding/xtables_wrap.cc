@@ -163,8 +163,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
        InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::List>("list"),
        InstanceMethod<&XtablesWrap::Barrier>("barrier"), InstanceMethod<&XtablesWrap::MarkUses>("markUses"),
-       InstanceMethod<&XtablesWrap::Packets>("packets"),
-       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
+       InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
