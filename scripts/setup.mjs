@@ -33,6 +33,13 @@ const nativeChecks = [
 ]
 
 const compilerCache = ['ccache']
+const crossTools = [
+  'g++-aarch64-linux-gnu',
+  'g++-powerpc64le-linux-gnu',
+  'g++-s390x-linux-gnu',
+  'googletest',
+  'qemu-user',
+]
 const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
 
 /** Debian packages by purpose. */
@@ -46,6 +53,7 @@ const packages = {
     ...nativeChecks,
     ...compilerCache,
     ...packagingTools,
+    ...crossTools,
   ],
 }
 

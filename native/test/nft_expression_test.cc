@@ -232,7 +232,7 @@ TEST(NftExpression, ReadsAndWritesTheExpressionsOfOtherToolsUnchanged) {
     SCOPED_TRACE(std::string(example.name) + " of " + example.rule);
     const Bytes rule = ReadRule(MakeRule(example.name, FromHex(example.data)));
     ASSERT_GT(rule.size(), 12U);
-    StreamReader stream(std::span(rule).subspan(8));
+    StreamReader stream{std::span(rule).subspan(8)};
     const uint32_t kind = stream.U32();
     ASSERT_GT(kind, 0U) << "kept as raw bytes";
     EXPECT_EQ(KnownExpressions()[kind - 1].name, example.name);

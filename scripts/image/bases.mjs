@@ -8,7 +8,7 @@ import { must, read, run } from '../steps.mjs'
 import { buildah, keep, withStorage } from './storage.mjs'
 
 /** The line of Node that the Dockerfile names. */
-const node = { version: '24.21.0', npm: '11.19.1' }
+export const node = { version: '24.21.0', npm: '11.19.1' }
 /** Version of the images' content. */
 const layout = 1
 const suite = 'bookworm'

@@ -3,6 +3,8 @@ import { prepareKernel } from '../guest/kernel.mjs'
 import { prepareBases } from '../image/bases.mjs'
 import { npmBin } from '../setup.mjs'
 import { run } from '../steps.mjs'
+import { prepareNode } from '../cross/node.mjs'
+import { crossSuite } from './cross.mjs'
 import { guestSuite } from './guest.mjs'
 import { imageSuite } from './image.mjs'
 import {
@@ -63,6 +65,7 @@ export const suites = [
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
+  { name: 'cross', fetch: prepareNode, run: crossSuite },
   // Mainly copies files and waits for npm's registry.
   { name: 'image', fetch: prepareBases, run: imageSuite },
   // The guest mostly uses one processor. The other suites use the rest of the machine.

@@ -1,6 +1,6 @@
 // Finds and loads the addon.
 import { readFileSync, statSync } from 'node:fs'
-import { constants } from 'node:os'
+import { constants, endianness } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { dlopen } from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -46,8 +46,21 @@ function isOurPackage(path: string): boolean {
   }
 }
 
-/** Throws ConfigError with the candidates or the load error, and BugError for an addon of another build. */
+/**
+ * Throws ConfigError on a processor with big endian byte order. The records between TypeScript and the addon, and the structures of x_tables
+ * that TypeScript writes, are little endian.
+ */
+export function checkProcessor(arch: string, byteOrder: 'BE' | 'LE'): void {
+  if (byteOrder === 'BE')
+    throw new ConfigError(
+      '',
+      `Viaduct does not run on this processor (${arch}): it is big endian; use a node with a little endian processor, such as x64 or arm64`,
+    )
+}
+
+/** Throws ConfigError for the processor, the candidates or the load error, and BugError for an addon of another build. */
 export function loadAddon(options: LoaderOptions): Addon {
+  checkProcessor(process.arch, endianness())
   const candidates = addonCandidates(options)
   const path = candidates.find((candidate) => !isAbsent(candidate))
   if (path === undefined)

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { openKernel } from '../../../src/kernel/index.js'
-import { addonCandidates, loadAddon } from '../../../src/kernel/loader.js'
+import { addonCandidates, checkProcessor, loadAddon } from '../../../src/kernel/loader.js'
 
 /** Runs `use` with a folder that has these files. */
 function withFiles(files: Readonly<Record<string, string>>, use: (folder: string) => void): void {
@@ -76,6 +76,22 @@ function refusal(moduleUrl: string): readonly string[] {
   )
   return lines
 }
+
+describe('checkProcessor', () => {
+  it('refuses big endian, and names the processor and what would be right', () => {
+    assert.throws(() => checkProcessor('s390x', 'BE'), {
+      name: 'ConfigError',
+      message:
+        /\(s390x\): it is big endian; use a node with a little endian processor, such as x64 or arm64/u,
+    })
+  })
+
+  for (const arch of ['x64', 'arm64', 'ppc64']) {
+    it(`takes little endian ${arch}`, () => {
+      assert.doesNotThrow(() => checkProcessor(arch, 'LE'))
+    })
+  }
+})
 
 describe('loadAddon', () => {
   it('lists each path if there is no addon, with advice', () => {
