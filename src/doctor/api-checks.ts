@@ -7,7 +7,7 @@ import { type Check, ok, problemsOr, type Verdict } from './check.js'
 const mostSkewMs = 5000
 const slowMs = 1000
 
-/** What the agent asks of the API server; `optional`: it works without. */
+/** The agent's requests to the API server. `optional`: the agent works without this right, but not its feature. */
 const rights = [
   ...['services', 'nodes'].flatMap((resource) => [
     { verb: 'list', group: '', resource },

@@ -158,17 +158,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
         ? await findNftBarrier(nftables, place)
         : await legacyTable(place.family, place.table).barrier(place.hook),
     forwardBarriers: async () => await findForwardBarriers(nftables),
-    activeChains: async () => await nftables.activeChains(),
-    findMarkUses: async (isWanted) =>
-      await findMarkUses(
-        {
-          activeTables: async (family) => await readActiveTables(family, '/proc/net'),
-          legacyUses: async (family, table) => await legacyTable(family, table).markUses(),
-          nftChains: async () => await nftables.activeChains(),
-          nftRules: async (chain) => await nftables.rulesOf(chain),
-        },
-        isWanted,
-      ),
+    ...foreignRules(nftables, legacyTable),
     activeTables: async (family, flavour = 'legacy') =>
       flavour === 'nft' ? await listNftTables(family, nftables) : await readActiveTables(family, '/proc/net'),
     look: (families) => {
@@ -203,5 +193,21 @@ function atOnce<Result>(call: () => Result): Result {
     return call()
   } catch (error) {
     throw toKernelError(error, 'addon')
+  }
+}
+
+function foreignRules(
+  nftables: RealNftables,
+  legacyTable: (family: IpFamily, table: XtTableName) => RealXtables,
+): ForeignRules {
+  const reader = {
+    activeTables: async (family: IpFamily) => await readActiveTables(family, '/proc/net'),
+    legacyUses: async (family: IpFamily, table: XtTableName) => await legacyTable(family, table).markUses(),
+    nftChains: async () => await nftables.activeChains(),
+    nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
+  }
+  return {
+    activeChains: async () => await nftables.activeChains(),
+    findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }
 }
