@@ -9,6 +9,7 @@ import { inputWarnings, readConfigFile, type Config } from '../config/index.js'
 import { type ApiAnswers, diagnose, type Examined, type Finding, printFindings } from '../doctor/index.js'
 import { openKernel } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
+import { isConfigError } from '../errors.js'
 import { adviceOn } from './advice.js'
 import { probeModes } from './probe-modes.js'
 import { silentLog } from './silent-log.js'
@@ -83,14 +84,29 @@ async function examine(
     nodeName: nodeName(config, hostname()),
     kernel,
     modes: await probeModes({ config, kernel, addonPath: environment['VIADUCT_ADDON'], canWrite }),
-    api: config.manifests === undefined ? await openApi(config, environment) : undefined,
+    ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
     processes: await listProcesses(),
     inputWarnings: inputWarnings(config),
   }
 }
 
-async function openApi(config: Config, environment: Environment): Promise<ApiAnswers> {
+const noApi = { api: undefined, sourceProblem: undefined }
+
+async function openApi(
+  config: Config,
+  environment: Environment,
+): Promise<Pick<Examined, 'api' | 'sourceProblem'>> {
+  try {
+    return { api: await openAnswers(config, environment), sourceProblem: undefined }
+  } catch (error) {
+    if (!isConfigError(error)) throw error
+    return { api: undefined, sourceProblem: error.message }
+  }
+}
+
+/** Throws ConfigError. */
+async function openAnswers(config: Config, environment: Environment): Promise<ApiAnswers> {
   const metrics = { apiRequest: () => {} }
   const options = await openClientOptions(config.client, {
     clock: systemClock,

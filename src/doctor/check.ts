@@ -38,7 +38,9 @@ export interface Examined {
   readonly nodeName: string
   readonly kernel: Kernel & ForeignRules
   readonly modes: ModeProbe
-  /** undefined: manifests are the source. Throws ConfigError. */
+  /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
+  readonly sourceProblem: string | undefined
+  /** undefined: manifests are the source, or there is none. */
   readonly api: ApiAnswers | undefined
   /** The text of a file; undefined: it cannot be read. */
   readonly read: (path: string) => Promise<string | undefined>

@@ -255,6 +255,13 @@ const breakages: readonly Breakage[] = [
     seen: /the name no-such-host.invalid has no address/,
   },
   {
+    what: 'a kubeconfig that is not there',
+    options: { flags: ['--kubeconfig=/no/such/file'] },
+    check: 'api-server',
+    status: 'broken',
+    seen: /\/no\/such\/file/,
+  },
+  {
     what: 'an API server that is not there',
     options: { master: 'http://127.0.0.1:9' },
     check: 'api-server',

@@ -26,6 +26,7 @@ function nodeWith(files: Readonly<Record<string, string>>): Examined {
       settings: [],
     },
     api: undefined,
+    sourceProblem: undefined,
     read: async (path) => await Promise.resolve(files[path]),
     processes: [],
     inputWarnings: [],
