@@ -456,7 +456,8 @@ TEST_P(XtablesKernel, MarkUsesAreFound) {
   }
   std::string found;
   XtablesTable table = Open("mangle");
-  for (const MarkUse& use : table.FindMarkUses().value())
+  const std::vector<MarkUse> uses = table.FindMarkUses().value();
+  for (const MarkUse& use : uses)
     found += use.chain + " " + std::to_string(use.rule) + (use.is_set ? " sets " : " expects ") +
              std::to_string(use.bits) + "\n";
   EXPECT_EQ(found, "PREROUTING 0 expects 16384\nPREROUTING 0 sets 32768\nMINE 1 expects 1\n");

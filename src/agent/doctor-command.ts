@@ -6,9 +6,10 @@ import { askOnce, openClientOptions } from '../api/index.js'
 import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
 import { inputWarnings, readConfigFile, type Config } from '../config/index.js'
-import { type ApiAnswers, diagnose, type Examined, printFindings } from '../doctor/index.js'
+import { type ApiAnswers, diagnose, type Examined, type Finding, printFindings } from '../doctor/index.js'
 import { openKernel } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
+import { isConfigError } from '../errors.js'
 import { adviceOn } from './advice.js'
 import { probeModes } from './probe-modes.js'
 import { silentLog } from './silent-log.js'
@@ -17,8 +18,14 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Runs the command. Resolves with the exit code: 0; 1: something is broken; 2: wrong arguments. */
 export async function runDoctor(words: readonly string[], environment: Environment): Promise<number> {
-  const { flags, isAll, isJson } = split(words)
-  const invocation = parseArguments(flags, readConfigFile)
+  const options = split(words)
+  if (!formats.some((each) => each === options.output)) {
+    process.stderr
+      .write(`viaduct: -o: must be one of ${formats.join(', ')}, not ${JSON.stringify(options.output)}
+`)
+    return 2
+  }
+  const invocation = parseArguments(options.flags, readConfigFile)
   if ('exitCode' in invocation) {
     process.stderr.write(invocation.text)
     return 2
@@ -26,9 +33,7 @@ export async function runDoctor(words: readonly string[], environment: Environme
   const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'] })
   try {
     const findings = await diagnose(await examine(invocation.config, kernel, environment))
-    process.stdout.write(
-      isJson ? `${JSON.stringify(findings, undefined, 2)}\n` : printFindings(findings, isAll),
-    )
+    process.stdout.write(await format(findings, options))
     return findings.some(({ status }) => status === 'broken') ? 1 : 0
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
@@ -38,22 +43,35 @@ export async function runDoctor(words: readonly string[], environment: Environme
   }
 }
 
+const formats = ['table', 'json', 'yaml'] as const
+
 /** The doctor's own options, and the flags of the agent. */
-function split(words: readonly string[]): {
+interface Options {
   readonly flags: readonly string[]
   readonly isAll: boolean
-  readonly isJson: boolean
-} {
-  const joined = words
-    .join('\0')
-    .replace(/(?:-o|--output)[\0=]?json/u, '--json')
-    .split('\0')
-  const isOwn = (word: string): boolean => word === '--all' || word === '--json' || word === ''
-  return {
-    flags: joined.filter((word) => !isOwn(word)),
-    isAll: joined.includes('--all'),
-    isJson: joined.includes('--json'),
+  readonly output: string
+}
+
+/** Takes `--all`, `-o FORMAT` and `--output=FORMAT` out of the words. */
+function split(words: readonly string[]): Options {
+  const flags: string[] = []
+  let [isAll, output] = [false, 'table']
+  for (let index = 0; index < words.length; index++) {
+    const word = words[index] ?? ''
+    const joined = /^(?:-o=?|--output=)(?<format>.+)$/u.exec(word)?.groups?.['format']
+    if (word === '--all') isAll = true
+    else if (word === '-o' || word === '--output') output = words[++index] ?? ''
+    else if (joined !== undefined) output = joined
+    else flags.push(word)
   }
+  return { flags, isAll, output }
+}
+
+async function format(findings: readonly Finding[], { isAll, output }: Options): Promise<string> {
+  if (output === 'table') return printFindings(findings, isAll)
+  if (output === 'json') return `${JSON.stringify(findings, undefined, 2)}\n`
+  const { dump } = await import('js-yaml')
+  return dump(findings, { noRefs: true, lineWidth: -1 })
 }
 
 async function examine(
@@ -66,14 +84,29 @@ async function examine(
     nodeName: nodeName(config, hostname()),
     kernel,
     modes: await probeModes({ config, kernel, addonPath: environment['VIADUCT_ADDON'], canWrite }),
-    api: config.manifests === undefined ? await openApi(config, environment) : undefined,
+    ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
     processes: await listProcesses(),
     inputWarnings: inputWarnings(config),
   }
 }
 
-async function openApi(config: Config, environment: Environment): Promise<ApiAnswers> {
+const noApi = { api: undefined, sourceProblem: undefined }
+
+async function openApi(
+  config: Config,
+  environment: Environment,
+): Promise<Pick<Examined, 'api' | 'sourceProblem'>> {
+  try {
+    return { api: await openAnswers(config, environment), sourceProblem: undefined }
+  } catch (error) {
+    if (!isConfigError(error)) throw error
+    return { api: undefined, sourceProblem: error.message }
+  }
+}
+
+/** Throws ConfigError. */
+async function openAnswers(config: Config, environment: Environment): Promise<ApiAnswers> {
   const metrics = { apiRequest: () => {} }
   const options = await openClientOptions(config.client, {
     clock: systemClock,

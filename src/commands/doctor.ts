@@ -6,7 +6,10 @@ export const doctorCommand: Command = {
   description:
     'Checks this node for the agent, whether it runs or not. Takes the flags of the agent, such as --config and --proxy-mode, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node. It opens the modes in an empty network namespace, for which the kernel may load modules as at a start of the agent.',
   arguments: [],
-  options: [{ name: 'all', help: 'print each check that found no problem too' }],
+  options: [
+    { name: 'output', metavar: 'FORMAT', help: 'how to print the findings: table, json or yaml' },
+    { name: 'all', help: 'print each check that found no problem too' },
+  ],
   examples: [
     { line: 'doctor', help: 'the problems of an agent without flags' },
     { line: 'doctor --config FILE --all', help: 'every check, for the configuration of a file' },

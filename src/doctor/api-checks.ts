@@ -7,7 +7,7 @@ import { type Check, ok, problemsOr, type Verdict } from './check.js'
 const mostSkewMs = 5000
 const slowMs = 1000
 
-/** What the agent asks of the API server; `optional`: it works without. */
+/** The agent's requests to the API server. `optional`: the agent works without this right, but not its feature. */
 const rights = [
   ...['services', 'nodes'].flatMap((resource) => [
     { verb: 'list', group: '', resource },
@@ -30,7 +30,10 @@ export const apiChecks: readonly Check[] = [
   {
     name: 'api-server',
     looksAt: 'the name, the connection, TLS and the credentials of the API server, and the time of an answer',
-    run: async ({ api, nodeName }) => (api === undefined ? ok(noServer) : await reach(api, nodeName)),
+    run: async ({ api, nodeName, sourceProblem }) => {
+      if (sourceProblem !== undefined) return withoutSource(sourceProblem)
+      return api === undefined ? ok(noServer) : await reach(api, nodeName)
+    },
   },
   {
     name: 'rbac',
@@ -76,6 +79,11 @@ export const apiChecks: readonly Check[] = [
 
 const askNode = async (api: ApiAnswers, name: string): Promise<ApiReply> =>
   await api.ask('GET', `/api/v1/nodes/${encodeURIComponent(name)}`)
+
+function withoutSource(seen: string): readonly Verdict[] {
+  const cause = 'The agent ends at its start, because it has no source of Services.'
+  return [{ status: 'broken', seen, cause, remedy: 'Correct --kubeconfig, --master or --manifests.' }]
+}
 
 function unknown(seen: string): readonly Verdict[] {
   return [

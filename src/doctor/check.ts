@@ -2,16 +2,16 @@ import type { Config } from '../config/index.js'
 import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
 import type { ApiAnswers } from './ask-api.js'
 
-/** What a check found. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
+/** The result of a check. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
 export type Verdict =
   | { readonly status: 'ok'; readonly seen: string }
   | {
       readonly status: 'warning' | 'broken' | 'unknown'
-      /** What the check saw on this node; one clause. */
+      /** The state of this node; one clause. */
       readonly seen: string
-      /** What follows for the traffic of Services; one sentence. */
+      /** The consequence for the traffic of Services; one sentence. */
       readonly cause: string
-      /** What the operator can do; one sentence. */
+      /** The remedy for the operator; one sentence. */
       readonly remedy: string
     }
 
@@ -38,7 +38,9 @@ export interface Examined {
   readonly nodeName: string
   readonly kernel: Kernel & ForeignRules
   readonly modes: ModeProbe
-  /** undefined: manifests are the source. Throws ConfigError. */
+  /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
+  readonly sourceProblem: string | undefined
+  /** undefined: manifests are the source, or there is none. */
   readonly api: ApiAnswers | undefined
   /** The text of a file; undefined: it cannot be read. */
   readonly read: (path: string) => Promise<string | undefined>
@@ -50,7 +52,7 @@ export interface Examined {
 /** One row of the table of checks. */
 export interface Check {
   readonly name: string
-  /** What the check reads, for the documentation; one clause. */
+  /** The objects that the check reads, for the documentation; one clause. */
   readonly looksAt: string
   /** One verdict for each problem, or one that is `ok`. */
   readonly run: (node: Examined) => Promise<readonly Verdict[]>

@@ -82,7 +82,7 @@ export class OtherFlavour {
   }
 }
 
-/** What the barrier does, as a clause without its subject. */
+/** The effect of the barrier, as a clause without its subject. */
 export function describeBarrier({ rule, isPolicy }: XtBarrier): string {
   return isPolicy
     ? 'drops by its policy what no rule there accepts'

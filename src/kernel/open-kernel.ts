@@ -6,6 +6,7 @@ import { RealKernelLook } from './look/real-kernel-look.js'
 import { loadAddon } from './loader.js'
 import { type ChainPlace, findMarkUses, type MarkUse } from './marks/mark-uses.js'
 import type { NfActiveChain } from './nftables/nftables.js'
+import type { RealNftables } from './nftables/real-nftables.js'
 import { type KernelParts, openParts, planParts } from './open-parts.js'
 import { countReferences } from './planned/count-references.js'
 import { PlannedLook } from './planned/planned-parts.js'
@@ -109,17 +110,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
-    activeChains: async () => await real.nftables.activeChains(),
-    findMarkUses: async (isWanted) =>
-      await findMarkUses(
-        {
-          activeTables: async (family) => await tables.active(family),
-          legacyUses: async (family, table) => await tables.markUses({ family, table }),
-          nftChains: async () => await real.nftables.activeChains(),
-          nftRules: async (chain) => await real.nftables.rulesOf(chain),
-        },
-        isWanted,
-      ),
+    ...foreignRules(real.nftables, tables),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -150,5 +141,18 @@ function atOnce<Result>(call: () => Result): Result {
     return call()
   } catch (error) {
     throw toKernelError(error, 'addon')
+  }
+}
+
+function foreignRules(nftables: RealNftables, tables: KernelTables): ForeignRules {
+  const reader = {
+    activeTables: async (family: IpFamily) => await tables.active(family),
+    legacyUses: async (family: IpFamily, table: XtTableName) => await tables.markUses({ family, table }),
+    nftChains: async () => await nftables.activeChains(),
+    nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
+  }
+  return {
+    activeChains: async () => await nftables.activeChains(),
+    findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }
 }

@@ -6,6 +6,8 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { apiNode } from '../support/api-documents.js'
 import { FakeApiServer, type FakeApiOptions } from '../support/fake-api-server.js'
@@ -48,13 +50,14 @@ async function doctor({ flags = [], wrapper = [], master = server.url.href }: Op
   return await runToEnd([...wrapper, ...agent, ...usual, ...flags])
 }
 
-interface Found {
-  readonly check: string
-  readonly status: string
-  readonly seen: string
-  readonly cause?: string
-  readonly remedy?: string
-}
+const Found = Type.Object({
+  check: Type.String(),
+  status: Type.String(),
+  seen: Type.String(),
+  cause: Type.Optional(Type.String()),
+  remedy: Type.Optional(Type.String()),
+})
+type Found = Static<typeof Found>
 
 /** The findings that are problems, and the exit code. */
 async function problems(
@@ -62,7 +65,7 @@ async function problems(
 ): Promise<{ readonly code: number | undefined; readonly found: readonly Found[] }> {
   const { code, stdout, stderr } = await doctor(options)
   assert.equal(stderr, '')
-  const findings = JSON.parse(stdout) as readonly Found[]
+  const findings = Value.Parse(Type.Array(Found), JSON.parse(stdout))
   return { code, found: findings.filter(({ status }) => status !== 'ok') }
 }
 
@@ -252,6 +255,13 @@ const breakages: readonly Breakage[] = [
     seen: /the name no-such-host.invalid has no address/,
   },
   {
+    what: 'a kubeconfig that is not there',
+    options: { flags: ['--kubeconfig=/no/such/file'] },
+    check: 'api-server',
+    status: 'broken',
+    seen: /\/no\/such\/file/,
+  },
+  {
     what: 'an API server that is not there',
     options: { master: 'http://127.0.0.1:9' },
     check: 'api-server',
@@ -288,22 +298,24 @@ const breakages: readonly Breakage[] = [
   },
 ]
 
+/** Rules, tables, interfaces, routes and settings of this namespace. */
+const state = async (): Promise<string> =>
+  await mustRun([
+    'sh',
+    '-c',
+    'nft list ruleset; cat /proc/net/ip_tables_names; ip link; ip route show table all; sysctl -a 2>/dev/null | grep -E "forward|localnet|conntrack_tcp"',
+  ])
+
 describe('viaduct doctor', { timeout: 240_000 }, () => {
   it('finds nothing on a healthy node', async () => {
     assert.deepEqual(await problems(), { code: 0, found: [] })
   })
 
   it('leaves the rules and settings of the node as they are', async () => {
-    const state = async (): Promise<string> =>
-      await mustRun([
-        'sh',
-        '-c',
-        'nft list ruleset; cat /proc/net/ip_tables_names; ip link; ip route show table all; sysctl -a 2>/dev/null | grep -E "forward|localnet|conntrack_tcp"',
-      ])
-    const before = await state()
+    const first = await state()
     for (const mode of ['iptables', 'nftables', 'userspace', 'ipvs'])
       await doctor({ flags: [`--proxy-mode=${mode}`, '--iptables-flavour=legacy'] })
-    assert.equal(await state(), before)
+    assert.equal(await state(), first)
   })
 
   for (const { what, make, undo, options = {}, server: other = {}, check, status, seen } of breakages) {
@@ -324,6 +336,13 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       }
     })
   }
+
+  it('prints text and YAML, and refuses another format', async () => {
+    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}19 of 19: mode, /u)
+    assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: mode\n {2}status: ok\n/u)
+    const { code, stderr } = await doctor({ flags: ['-o', 'xml'] })
+    assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
+  })
 
   it('refuses a wrong flag', async () => {
     const { code, stderr } = await doctor({ flags: ['--no-such-flag'] })

@@ -1,4 +1,6 @@
 // A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, Events, tokens, TLS, and faults on command.
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer, type ServerOptions } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
@@ -19,6 +21,9 @@ const kinds: Readonly<Record<string, Kind>> = {
   '/apis/networking.k8s.io/v1beta1/servicecidrs': 'ServiceCIDR',
 }
 
+const AccessReview = Type.Object({
+  spec: Type.Object({ resourceAttributes: Type.Object({ verb: Type.String(), resource: Type.String() }) }),
+})
 const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 const nodePath = '/api/v1/nodes/'
 
@@ -211,9 +216,7 @@ export class FakeApiServer {
   }
 
   async #serveReview(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const document = JSON.parse(await textOf(request)) as {
-      readonly spec: { readonly resourceAttributes: { readonly verb: string; readonly resource: string } }
-    }
+    const document = Value.Parse(AccessReview, JSON.parse(await textOf(request)))
     if (!this.#isAuthorized(request)) return this.#refuse(response, unauthorized)
     const { verb, resource } = document.spec.resourceAttributes
     const allowed = !(this.options.denied ?? []).includes(`${verb} ${resource}`)

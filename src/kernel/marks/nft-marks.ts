@@ -6,7 +6,7 @@ export interface MarkBits {
   readonly set: number
 }
 
-/** What a register holds: the mark, reduced to `mask`, with the bits `ones` set; or a value. */
+/** The content of a register: the mark, reduced to `mask`, with the bits `ones` set; or a value. */
 type Content =
   | { readonly kind: 'mark'; readonly mask: number; readonly ones: number }
   | { readonly kind: 'value'; readonly ones: number }

@@ -67,6 +67,7 @@ describe('the addon', () => {
       'KernelLook',
       'ListenerSocket',
       'LookWatch',
+      'NetworkNamespace',
       'NftEvents',
       'NftSocket',
       'NftTables',
