@@ -114,6 +114,25 @@ for (const { name, vip, home, node, peer, silent } of families) {
         assert.equal(await hear(outside, protocol, vip), 'l')
       })
 
+    it('udp: a flow stays while its listener serves no client, and moves when it serves again', async () => {
+      await lab.kernel.relay.configure(plainSettings)
+      const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
+      await lab.listen({ clusterEndpoints: [kept.endpoint] }, { protocol: 'udp' })
+      // Not the address of the listener.
+      const client = lab.openUdp()
+      client.bind(0, node[0].split('/')[0])
+      await lab.askUdp(client, 'x')
+      const flowEndpoints = [kept.endpoint]
+      await lab.listen(
+        { clusterEndpoints: [], flowEndpoints },
+        { protocol: 'udp', near: 'refuse', far: 'refuse' },
+      )
+      assert.equal(String(await lab.askUdp(client, 'x')), 'kept x')
+      await lab.listen({ clusterEndpoints: [next.endpoint] }, { protocol: 'udp' })
+      assert.equal(String(await lab.askUdp(client, 'x')), 'next x')
+      assert.equal(await hear(outside, 'udp', vip), 'n')
+    })
+
     it('passes over an endpoint that does not answer; resets the client when none does', async () => {
       // Its packets reach an interface that drops them: the hardware address is of another host.
       await mustRun(`ip neighbour replace ${silent} lladdr 02:00:00:00:00:77 dev veth0`.split(' '))
