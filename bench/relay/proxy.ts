@@ -20,6 +20,7 @@ for (let index = 0; index < count; index++) {
         id,
         affinitySeconds: undefined,
         clusterEndpoints: [endpoint],
+        flowEndpoints: [endpoint],
         localEndpoints: [],
         sourceRanges: [],
       },

@@ -40,7 +40,7 @@ bool IsNetwork(const NetworkRecord& network) {
 bool IsInside(uint64_t first, uint64_t count, size_t size) { return first + count <= size; }
 
 bool IsValid(const Batch& batch, const ServiceRecord& service) {
-  const uint64_t endpoints = uint64_t{service.cluster_count} + service.local_count;
+  const uint64_t endpoints = uint64_t{service.cluster_count} + service.local_count + service.flow_count;
   return service.id != 0 && IsInside(service.first_endpoint, endpoints, batch.endpoints.size()) &&
          IsInside(service.first_range, service.range_count, batch.ranges.size());
 }

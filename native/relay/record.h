@@ -42,14 +42,15 @@ struct InterfaceRecord {
   char name[16];  ///< NUL padded
 };
 
-/// A service. Its cluster endpoints and then its local endpoints are consecutive in Batch::endpoints. A
-/// removal reads only `id`.
+/// A service. Its cluster endpoints, its local endpoints and the endpoints of its flows are consecutive in
+/// Batch::endpoints. A removal reads only `id`.
 struct ServiceRecord {
   uint32_t id;
   uint32_t affinity_seconds;  ///< 0: no affinity
   uint32_t first_endpoint;
   uint32_t cluster_count;
   uint32_t local_count;
+  uint32_t flow_count;
   uint32_t first_range;  ///< of Batch::ranges
   uint32_t range_count;
 };

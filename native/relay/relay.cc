@@ -72,6 +72,8 @@ ServiceSettings SettingsOf(const Batch& batch, const ServiceRecord& record) {
   return {.affinity = std::chrono::seconds(record.affinity_seconds),
           .cluster_endpoints = Addresses(endpoints.first(record.cluster_count)),
           .local_endpoints = Addresses(endpoints.subspan(record.cluster_count, record.local_count)),
+          .flow_endpoints =
+              Addresses(endpoints.subspan(record.cluster_count + record.local_count, record.flow_count)),
           .source_ranges = NetworkSet(batch.ranges.subspan(record.first_range, record.range_count))};
 }
 
@@ -261,10 +263,11 @@ Status Relay::State::OpenListener(const ListenerRecord& record, const ListenerKe
 }
 
 void Relay::State::ChangeListener(const ListenerRecord& record, ListenerEntry& entry) {
-  Send(*entry.worker, [raw = entry.listener.get(), record](Worker&) {
+  Send(*entry.worker, [raw = entry.listener.get(), record](Worker& worker) {
     raw->near = record.near;
     raw->far = record.far;
     raw->has_source_ranges = record.has_source_ranges != 0;
+    worker.Change(*raw, record.protocol);
   });
 }
 

@@ -19,6 +19,7 @@ struct ServiceSettings {
   std::chrono::seconds affinity{0};  ///< 0: none
   std::vector<SocketAddress> cluster_endpoints;
   std::vector<SocketAddress> local_endpoints;
+  std::vector<SocketAddress> flow_endpoints;  ///< that keep their UDP flows
   NetworkSet source_ranges;
 };
 
@@ -29,6 +30,7 @@ class Service {
 
   void Set(ServiceSettings settings);
   bool HasSource(const IpKey& client) const { return settings_.source_ranges.Contains(client); }
+  const std::vector<SocketAddress>& flow_endpoints() const { return settings_.flow_endpoints; }
   /// Endpoints for this verdict; empty for kRefuse and kDrop.
   const std::vector<SocketAddress>& EndpointsOf(Verdict verdict) const;
   /// The endpoint of a new connection or flow: that of the client's affinity, or the next one. The verdict

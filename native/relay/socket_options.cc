@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace viaduct::relay {
 
@@ -35,10 +36,25 @@ bool SetListenerOptions(int fd, int protocol, int family) {
          1);
   if (protocol != IPPROTO_TCP) return true;
   // Connections of a former process in TIME_WAIT do not hinder. NB: not for UDP, where a second socket of
-  // another program could then bind the same port.
+  // another program could then bind the same port (OpenForClient()).
   SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   SetStreamOptions(fd);
   return true;
+}
+
+/// A second UDP socket on the address and port of `fd`. Not open: errno.
+Fd OpenBeside(int fd) {
+  SocketAddress address;
+  socklen_t length = SocketAddress::kRoom;
+  if (getsockname(fd, address.data(), &length) != 0) return Fd();
+  Fd other(socket(address.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!other.is_open() || !SetListenerOptions(other.get(), IPPROTO_UDP, address.family())) return Fd();
+  // Sockets share a port if all of them allow it at the time of bind().
+  SetInt(other.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  const bool is_bound = bind(other.get(), address.data(), address.size()) == 0;
+  SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+  return is_bound ? std::move(other) : Fd();
 }
 
 }  // namespace
@@ -61,6 +77,27 @@ Result<Fd> OpenListener(int protocol, const SocketAddress& address) {
   constexpr int kBacklog = 65'535;
   if (protocol == IPPROTO_TCP && listen(fd.get(), kBacklog) != 0) return Error{errno, "listen", {}};
   return fd;
+}
+
+Fd OpenForClient(int fd, const SocketAddress& client) {
+  Fd other = OpenBeside(fd);
+  // The kernel prefers a connected socket for the datagrams of its peer (compute_score() in net/ipv4/udp.c).
+  if (!other.is_open() || connect(other.get(), client.data(), client.size()) != 0) return Fd();
+  return other;
+}
+
+Fd OpenAgain(int fd) {
+  // Not connect() with AF_UNSPEC: a socket of IPv6 would keep the address of its peer (__udp_disconnect()).
+  Fd other = OpenBeside(fd);
+  if (other.is_open()) SetInt(other.get(), SOL_SOCKET, SO_REUSEADDR, 0);
+  return other;
+}
+
+// A connected socket gets the datagrams of its peer alone. The socket itself never sends any to itself.
+bool CloseToClients(int fd) {
+  SocketAddress address;
+  socklen_t length = SocketAddress::kRoom;
+  return getsockname(fd, address.data(), &length) == 0 && connect(fd, address.data(), address.size()) == 0;
 }
 
 // ip_sockglue.c and ipv6_sockglue.c: both options return control messages. Those of an accepted socket hold

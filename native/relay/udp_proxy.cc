@@ -20,13 +20,25 @@ bool IsRefusal(int code) { return code == ECONNREFUSED; }
 /// The next end of a flow is not looked for earlier than this: many flows end at once.
 constexpr std::chrono::milliseconds kExpiryStep{10};
 
+/// Flows of one listener with a socket of their own. The kernel looks for the socket of a datagram in a list
+/// of all sockets of an address and port: 1,024 take some 10 us. With more flows the listener stays open, and
+/// discards the datagrams of new clients.
+constexpr size_t kMostParted = 1024;
+
+/// Time until a listener that found no descriptor tries again to open.
+constexpr std::chrono::milliseconds kPause{50};
+
+bool HasEndpoints(Verdict verdict) { return verdict == Verdict::kCluster || verdict == Verdict::kLocal; }
+
 }  // namespace
 
 void UdpFlow::OnEvents(uint32_t) {
   if (upstream.is_open()) proxy.Reply(*this);
+  if (downstream.is_open()) proxy.Receive(listener, downstream.get());
 }
 
-void UdpListener::OnEvents(uint32_t) { proxy.Receive(*this); }
+void UdpListener::OnEvents(uint32_t) { proxy.Receive(*this, fd.get()); }
+void UdpListener::OnTimer() { proxy.Change(*this); }
 
 void UdpProxy::EndAll() {
   while (!flows_.empty()) End(flows_.front());
@@ -34,15 +46,51 @@ void UdpProxy::EndAll() {
 
 void UdpProxy::Detach(UdpListener& listener) {
   context_.loop.Unwatch(listener.fd.get());
+  listener.pause.Cancel();
   while (!listener.flows.empty()) End(*listener.flows.begin()->second);
+}
+
+void UdpProxy::Change(UdpListener& listener) {
+  listener.pause.Cancel();
+  if (HasEndpoints(listener.near) || HasEndpoints(listener.far)) {
+    listener.is_closed = listener.is_closed && !Reopen(listener);
+    if (listener.is_closed) listener.pause.Set(context_.loop.now() + kPause);
+    return;
+  }
+  if (listener.is_closed || listener.flows.size() > kMostParted) return;
+  const bool are_parted = std::all_of(listener.flows.begin(), listener.flows.end(),
+                                      [&](const auto& entry) { return Part(*entry.second); });
+  listener.is_closed = are_parted && CloseToClients(listener.fd.get());
+}
+
+/// False: no descriptor is free.
+bool UdpProxy::Reopen(UdpListener& listener) {
+  Fd fd = OpenAgain(listener.fd.get());
+  if (!fd.is_open() || !context_.loop.Watch(fd.get(), EPOLLIN, listener)) {
+    context_.shared.descriptor_shortage.Note(context_.loop.now());
+    return false;
+  }
+  context_.loop.Unwatch(listener.fd.get());
+  listener.fd = std::move(fd);
+  return true;
+}
+
+/// Gives the flow a socket of its own towards its client. False: no descriptor is free.
+bool UdpProxy::Part(UdpFlow& flow) {
+  if (flow.downstream.is_open()) return true;
+  if (!context_.shared.descriptors.Allows(flow.service->descriptors)) return false;
+  Fd downstream = OpenForClient(flow.listener.fd.get(), flow.client);
+  if (!downstream.is_open() || !context_.loop.Watch(downstream.get(), EPOLLIN, flow)) return false;
+  flow.downstream = std::move(downstream);
+  flow.service->descriptors += 1;
+  context_.shared.descriptors.Take(1);
+  return true;
 }
 
 void UdpProxy::EndStale(Service& service) {
   if (service.flows.empty()) return;
-  const auto& cluster = service.EndpointsOf(Verdict::kCluster);
-  const auto& local = service.EndpointsOf(Verdict::kLocal);
-  std::unordered_set<SocketAddress, KeyHash> endpoints(cluster.begin(), cluster.end());
-  endpoints.insert(local.begin(), local.end());
+  const auto& keeping = service.flow_endpoints();
+  const std::unordered_set<SocketAddress, KeyHash> endpoints(keeping.begin(), keeping.end());
   const std::vector<UdpFlow*> flows(service.flows.begin(), service.flows.end());
   for (UdpFlow* flow : flows)
     if (!endpoints.contains(flow->endpoint)) End(*flow);
@@ -53,9 +101,9 @@ Datagrams& UdpProxy::datagrams() {
   return *datagrams_;
 }
 
-void UdpProxy::Receive(UdpListener& listener) {
+void UdpProxy::Receive(UdpListener& listener, int fd) {
   Datagrams& batch = datagrams();
-  const int received = batch.Receive(listener.fd.get());
+  const int received = batch.Receive(fd);
   if (received <= 0) return;
   const auto count = static_cast<size_t>(received);
   // Consecutive datagrams of one client go out in one call.
@@ -82,10 +130,10 @@ void UdpProxy::Forward(UdpListener& listener, size_t first, size_t count) {
     } else if (IsRefusal(errno) && !was_refused) {
       // An answer to an earlier datagram. These ones were not sent.
       was_refused = true;
-      const Verdict verdict = flow->verdict;
+      const unsigned interface_index = flow->interface_index;
       flow->service->ForgetClient(client.Ip());
       End(*flow);
-      flow = Start(listener, client, verdict);
+      flow = Start(listener, client, interface_index);
     } else {
       ++first;  // lost, as in a full queue
     }
@@ -98,9 +146,7 @@ UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, si
     Touch(*known->second);
     return known->second;
   }
-  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(),
-                                [&] { return InterfaceOf(datagrams().header(index)); });
-  return Start(listener, client, verdict);
+  return Start(listener, client, InterfaceOf(datagrams().header(index)));
 }
 
 /// Ends the oldest flow of a service that has its share. False: no room.
@@ -117,8 +163,9 @@ bool UdpProxy::MakeRoom(Service& service) {
 }
 
 /// A new flow. nullptr: the client is not served, or no descriptor is free.
-UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, Verdict verdict) {
+UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, unsigned interface_index) {
   Service& service = *listener.service;
+  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(), [&] { return interface_index; });
   if (service.EndpointsOf(verdict).empty() || !MakeRoom(service)) return nullptr;
   const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
   Fd upstream(socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -134,7 +181,7 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, Ver
   }
   UdpFlow& flow = flows_.emplace_back(*this, listener, client);
   flow.endpoint = endpoint;
-  flow.verdict = verdict;
+  flow.interface_index = interface_index;
   flow.service = listener.service;
   flow.upstream = std::move(upstream);
   flow.self = std::prev(flows_.end());
@@ -163,9 +210,10 @@ void UdpProxy::Reply(UdpFlow& flow) {
   }
   Touch(flow);
   const auto count = static_cast<size_t>(received);
+  const int downstream = flow.downstream.is_open() ? flow.downstream.get() : flow.listener.fd.get();
   for (size_t i = 0; i < count; ++i) batch.Prepare(i, &flow.client);
   for (size_t first = 0; first < count;) {
-    const int sent = batch.Send(flow.listener.fd.get(), first, count - first);
+    const int sent = batch.Send(downstream, first, count - first);
     if (sent <= 0) {
       ++first;  // lost, as in a full queue
       continue;
@@ -196,11 +244,13 @@ void UdpProxy::OnTimer() {
 }
 
 void UdpProxy::End(UdpFlow& flow) {
+  const uint32_t descriptors = flow.downstream.is_open() ? 2 : 1;
   flow.upstream.Reset();
+  flow.downstream.Reset();
   flow.listener.flows.erase(flow.client);
   flow.service->flows.erase(flow.in_service);
-  flow.service->descriptors -= 1;
-  context_.shared.descriptors.Give(1);
+  flow.service->descriptors -= descriptors;
+  context_.shared.descriptors.Give(descriptors);
   context_.shared.udp_ports.Give(1);
   context_.counters.flows.Add(-1);
   ended_.splice(ended_.end(), flows_, flow.self);

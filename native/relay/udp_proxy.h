@@ -24,18 +24,22 @@ struct UdpFlow final : EventTarget {
   UdpListener& listener;
   SocketAddress client;
   SocketAddress endpoint{};
-  Verdict verdict = Verdict::kRefuse;
+  unsigned interface_index = 0;  ///< of the first datagram
   std::shared_ptr<Service> service{};
   Fd upstream{};
+  Fd downstream{};  ///< not open: the listener's socket
   Clock::time_point last_use{};
   Owner self{};
   std::list<UdpFlow*>::iterator in_service{};
 };
 
 struct UdpListener final : Listener {
-  explicit UdpListener(UdpProxy& owner) : proxy(owner) {}
+  UdpListener(UdpProxy& owner, Loop& loop) : proxy(owner), pause(loop, *this) {}
   void OnEvents(uint32_t events) override;
+  void OnTimer() override;
   UdpProxy& proxy;
+  Timer pause;             ///< set while no descriptor is free to open it again
+  bool is_closed = false;  ///< to new clients
   std::unordered_map<SocketAddress, UdpFlow*, KeyHash> flows{};
 };
 
@@ -51,11 +55,14 @@ class UdpProxy final : private EventTarget {
 
   /// Ends its flows.
   void Detach(UdpListener& listener);
-  /// Ends the flows of a service whose endpoint is in none of its lists.
+  /// The verdicts have changed. A listener that serves no client lets the kernel refuse new ones; its flows
+  /// go on.
+  void Change(UdpListener& listener);
+  /// Ends the flows of a service whose endpoint keeps none.
   void EndStale(Service& service);
   void EndAll();
-  /// Forwards a batch of datagrams from clients.
-  void Receive(UdpListener& listener);
+  /// Forwards a batch of datagrams that a socket of the listener received from clients.
+  void Receive(UdpListener& listener, int fd);
   /// Forwards a batch of replies.
   void Reply(UdpFlow& flow);
   /// The idle time has changed.
@@ -68,7 +75,9 @@ class UdpProxy final : private EventTarget {
   void OnTimer() override;
 
   UdpFlow* FlowOf(UdpListener& listener, const SocketAddress& client, size_t index);
-  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, Verdict verdict);
+  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, unsigned interface_index);
+  bool Part(UdpFlow& flow);
+  bool Reopen(UdpListener& listener);
   bool MakeRoom(Service& service);
   void Forward(UdpListener& listener, size_t first, size_t count);
   void Touch(UdpFlow& flow);

@@ -130,13 +130,17 @@ Result<std::unique_ptr<Listener>> Worker::MakeListener(int protocol, Fd fd) {
   if (protocol == IPPROTO_TCP)
     listener = std::make_unique<TcpListener>(tcp_, *loop_);
   else
-    listener = std::make_unique<UdpListener>(udp_);
+    listener = std::make_unique<UdpListener>(udp_, *loop_);
   listener->fd = std::move(fd);
   if (!loop_->Watch(listener->fd.get(), 0, *listener)) return Error{errno, "watch socket", {}};
   return listener;
 }
 
 void Worker::Attach(Listener& listener) { loop_->Rewatch(listener.fd.get(), EPOLLIN, listener); }
+
+void Worker::Change(Listener& listener, int protocol) {
+  if (protocol == IPPROTO_UDP) udp_.Change(static_cast<UdpListener&>(listener));
+}
 
 void Worker::Detach(Listener& listener, int protocol) {
   if (protocol == IPPROTO_TCP) return tcp_.Detach(static_cast<TcpListener&>(listener));

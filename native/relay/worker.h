@@ -45,6 +45,8 @@ class Worker final : private EventTarget {
 
   // For commands.
   void Attach(Listener& listener);
+  /// The verdicts have changed.
+  void Change(Listener& listener, int protocol);
   void Detach(Listener& listener, int protocol);
   void SetService(Service& service, ServiceSettings settings);
   void Configure(std::shared_ptr<const Settings> settings);

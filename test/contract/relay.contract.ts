@@ -30,6 +30,7 @@ const web: RelayService = {
   affinitySeconds: undefined,
   clusterEndpoints: [{ address: ip('127.0.0.1'), port: 9 }],
   localEndpoints: [],
+  flowEndpoints: [],
   sourceRanges: [],
 }
 

@@ -1,10 +1,17 @@
-// A selection of the traffic table with SCTP, on the shipped agent in iptables and nftables mode. Runs in the guest: SCTP sockets exist
-// only there.
+// A selection of the traffic table with SCTP, on the shipped agent in iptables and nftables mode; held SCTP ports. Runs in the guest: SCTP
+// sockets exist only there.
 // Each start of a program is slow there.
 import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { apiService } from '../support/api-documents.js'
 import { connect, Namespace } from '../support/namespaces.js'
+import { takePort } from '../support/port-taker.js'
 import { Prober } from '../support/probes.js'
+import type { Program } from '../support/processes.js'
+import { AgentProcess } from '../traffic/agent-process.js'
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { inNftables } from '../traffic/table-in-nftables.js'
 import { AgentSubject, guestPatience, runTable } from '../traffic/table-runner.js'
@@ -40,6 +47,39 @@ runTable('the traffic table in nftables mode, by SCTP', inNftables(groups), {
   protocols,
   patience: guestPatience,
 })
+
+describe('SCTP node ports', { timeout: 300_000 }, () => {
+  it('are held while the agent runs, and a taken one is reported', async () => {
+    const node = await Namespace.create('node-a')
+    const manifests = await mkdtemp(join(tmpdir(), 'viaduct-sctp-'))
+    const take = (port: number): Promise<Program | undefined> =>
+      takePort({ family: 'ipv4', protocol: 'sctp', address: undefined, port }, node)
+    try {
+      await take(30081)
+      await put(manifests, 'held', '10.96.0.10', 30080)
+      await put(manifests, 'taken', '10.96.0.11', 30081)
+      const flags = ['--iptables-flavour=legacy', '--hold-node-ports']
+      const agent = AgentProcess.start({ node, manifests, mode: 'iptables', flags })
+      await agent.line(/Service port is in use by another program: default\/taken:http\/SCTP/u, 0)
+      assert.equal(await take(30080), undefined)
+      assert.equal((await agent.terminate()).code, 0)
+      assert.notEqual(await take(30080), undefined)
+    } finally {
+      await node.close()
+      await rm(manifests, { recursive: true })
+    }
+  })
+})
+
+/** Writes a Service with one SCTP node port. */
+async function put(folder: string, name: string, clusterIP: string, nodePort: number): Promise<void> {
+  const ports = [{ name: 'http', protocol: 'SCTP', port: 80, nodePort }]
+  const document = apiService(name, clusterIP, { type: 'NodePort', ports })
+  await writeFile(
+    join(folder, `${name}.json`),
+    JSON.stringify({ apiVersion: 'v1', kind: 'Service', ...document }),
+  )
+}
 
 describe('a client of the traffic table', () => {
   it('connects by SCTP from one address, although its machine has two', async () => {

@@ -32,6 +32,22 @@ async function hear(namespace: Namespace, protocol: 'tcp' | 'udp', vip: IpAddres
   return (await namespace.run('bash', '-c', speak)).stdout
 }
 
+/** The first byte that the listener sends to a client of this machine with the address `source`. */
+async function hearFrom(source: IpAddress, protocol: 'tcp' | 'udp', vip: IpAddress): Promise<string> {
+  const type = protocol === 'tcp' ? 'SOCK_STREAM' : 'SOCK_DGRAM'
+  const script = [
+    'import socket',
+    `family = socket.${vip.includes(':') ? 'AF_INET6' : 'AF_INET'}`,
+    `client = socket.socket(family, socket.${type})`,
+    'client.setsockopt(*((41, 78) if family == socket.AF_INET6 else (0, 15)), 1)',
+    `client.bind(('${source}', 0))`,
+    `client.connect(('${vip}', 8080))`,
+    "client.send(b'x')",
+    "print(client.recv(1).decode(), end='')",
+  ]
+  return await mustRun(['python3', '-c', script.join('\n')])
+}
+
 for (const { name, vip, home, node, peer, silent } of families) {
   describe(`relay of a node, ${name}`, { timeout: 30_000 }, () => {
     let lab: RelayLab
@@ -83,6 +99,39 @@ for (const { name, vip, home, node, peer, silent } of families) {
           await lab.kernel.relay.configure({ ...plainSettings, nearNetworks: [network] })
           assert.deepEqual([await hear(pod, protocol, vip), await hear(outside, protocol, vip)], ['l', 'c'])
         })
+
+    for (const protocol of ['tcp', 'udp'] as const)
+      it(`${protocol}: a client of this machine is near from any of its addresses, the VIP included`, async () => {
+        await lab.kernel.relay.configure(plainSettings)
+        const endpoint = async (text: string) =>
+          protocol === 'tcp' ? await lab.serveName(text) : (await lab.serveUdp(text)).endpoint
+        await lab.listen(
+          { clusterEndpoints: [await endpoint('c')], localEndpoints: [await endpoint('l')] },
+          { protocol, near: 'cluster', far: 'local' },
+        )
+        for (const source of [vip, ip(node[0].split('/')[0] ?? '')])
+          assert.equal(await hearFrom(source, protocol, vip), 'c', source)
+        assert.equal(await hear(outside, protocol, vip), 'l')
+      })
+
+    it('udp: a flow stays while its listener serves no client, and moves when it serves again', async () => {
+      await lab.kernel.relay.configure(plainSettings)
+      const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
+      await lab.listen({ clusterEndpoints: [kept.endpoint] }, { protocol: 'udp' })
+      // Not the address of the listener.
+      const client = lab.openUdp()
+      client.bind(0, node[0].split('/')[0])
+      await lab.askUdp(client, 'x')
+      const flowEndpoints = [kept.endpoint]
+      await lab.listen(
+        { clusterEndpoints: [], flowEndpoints },
+        { protocol: 'udp', near: 'refuse', far: 'refuse' },
+      )
+      assert.equal(String(await lab.askUdp(client, 'x')), 'kept x')
+      await lab.listen({ clusterEndpoints: [next.endpoint] }, { protocol: 'udp' })
+      assert.equal(String(await lab.askUdp(client, 'x')), 'next x')
+      assert.equal(await hear(outside, 'udp', vip), 'n')
+    })
 
     it('passes over an endpoint that does not answer; resets the client when none does', async () => {
       // Its packets reach an interface that drops them: the hardware address is of another host.

@@ -1,9 +1,21 @@
 // UDP flows of the relay, in the network namespace of this file.
 import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ip } from '../contract/law.js'
 import { deferred, plainSettings, RelayLab } from '../support/relay-lab.js'
+
+/** The error that a new client gets from the kernel. */
+async function refusal(lab: RelayLab): Promise<unknown> {
+  const client = lab.openUdp()
+  client.connect(8080, lab.address)
+  await once(client, 'connect')
+  const failed = new Promise<Error>((resolve) => void client.once('error', resolve))
+  client.send('x')
+  const error = await failed
+  return 'code' in error ? error.code : error.message
+}
 
 for (const address of [ip('127.0.0.1'), ip('::1')]) {
   describe(`relay udp ${address}`, { timeout: 30_000 }, () => {
@@ -84,6 +96,59 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       assert.equal(String(await lab.askUdp(one, 'x')), 'b x')
       await lab.apply({ op: 'remove-listener', listener: lab.listener(udp) })
       assert.equal((await lab.counters()).flows, 0)
+    })
+
+    it('a flow stays with an endpoint that only keeps flows; new flows go elsewhere', async () => {
+      const [leaving, next] = [await lab.serveUdp('leaving '), await lab.serveUdp('next ')]
+      await lab.listen({ clusterEndpoints: [leaving.endpoint] }, udp)
+      const [one, two] = [lab.openUdp(), lab.openUdp()]
+      await lab.askUdp(one, 'x')
+      const flowEndpoints = [leaving.endpoint, next.endpoint]
+      await lab.listen({ clusterEndpoints: [next.endpoint], flowEndpoints }, udp)
+      assert.equal(String(await lab.askUdp(one, 'x')), 'leaving x')
+      assert.equal(String(await lab.askUdp(two, 'x')), 'next x')
+      await lab.listen({ clusterEndpoints: [next.endpoint] }, udp)
+      assert.equal((await lab.counters()).flows, 1)
+      assert.equal(String(await lab.askUdp(one, 'x')), 'next x')
+    })
+
+    it('a listener that serves no client refuses new ones; its flows go on, also when it serves again', async () => {
+      const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
+      const flowEndpoints = [kept.endpoint, next.endpoint]
+      await lab.listen({ clusterEndpoints: [kept.endpoint] }, udp)
+      const clients = [lab.openUdp(), lab.openUdp()]
+      for (const client of clients) await lab.askUdp(client, 'x')
+      for (const far of ['drop', 'refuse'] as const) {
+        await lab.listen({ clusterEndpoints: [], flowEndpoints }, { ...udp, near: 'refuse', far })
+        for (const client of clients) assert.equal(String(await lab.askUdp(client, 'y')), 'kept y')
+        assert.equal(await refusal(lab), 'ECONNREFUSED')
+        await lab.listen({ clusterEndpoints: [next.endpoint], flowEndpoints }, udp)
+        for (const client of clients) assert.equal(String(await lab.askUdp(client, 'z')), 'kept z')
+        assert.equal(String(await lab.askUdp(lab.openUdp(), 'z')), 'next z')
+      }
+      await lab.listen({ clusterEndpoints: [next.endpoint] }, udp)
+      for (const client of clients) assert.equal(String(await lab.askUdp(client, 'z')), 'next z')
+    })
+
+    it('a listener that opens without a client to serve refuses, and no other program gets its port', async () => {
+      const { endpoint } = await lab.serveUdp('a ')
+      await lab.listen({ clusterEndpoints: [] }, { ...udp, near: 'refuse', far: 'refuse' })
+      assert.equal(await refusal(lab), 'ECONNREFUSED')
+      const stranger = createSocket({ type: address === '::1' ? 'udp6' : 'udp4', reuseAddr: true })
+      stranger.bind(8080, address)
+      await assert.rejects(once(stranger, 'listening'), { code: 'EADDRINUSE' })
+      stranger.close()
+      await lab.listen({ clusterEndpoints: [endpoint] }, udp)
+      assert.equal(String(await lab.askUdp(lab.openUdp(), 'x')), 'a x')
+    })
+
+    it('the flow of a client that the source ranges exclude now goes on', async () => {
+      const { endpoint } = await lab.serveUdp('a ')
+      await lab.listen({ clusterEndpoints: [endpoint] }, udp)
+      const client = lab.openUdp()
+      await lab.askUdp(client, 'x')
+      await lab.listen({ clusterEndpoints: [endpoint] }, { ...udp, hasSourceRanges: true })
+      assert.equal(String(await lab.askUdp(client, 'x')), 'a x')
     })
 
     it('a flow moves when its endpoint refuses', async () => {

@@ -7,7 +7,7 @@ import { treeRoot } from './tree.js'
 
 export interface TakenPort {
   readonly family: IpFamily
-  readonly protocol: 'tcp' | 'udp'
+  readonly protocol: 'tcp' | 'udp' | 'sctp'
   /** undefined: every address. */
   readonly address: IpAddress | undefined
   readonly port: number

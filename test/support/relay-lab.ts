@@ -95,7 +95,14 @@ export class RelayLab {
     await this.apply(
       {
         op: 'set-service',
-        service: { id: 1, affinitySeconds: undefined, localEndpoints: [], sourceRanges: [], ...service },
+        service: {
+          id: 1,
+          affinitySeconds: undefined,
+          localEndpoints: [],
+          flowEndpoints: service.clusterEndpoints,
+          sourceRanges: [],
+          ...service,
+        },
       },
       { op: 'set-listener', listener: this.listener(listener) },
     )

@@ -49,10 +49,6 @@ const servesLoopback: Difference = {
   },
 }
 
-const movesUdpFlows: Difference = {
-  reason: 'a UDP flow ends when its endpoint gets no new flows (F-071)',
-}
-
 /** The firewall of these cases lets no TCP come in, and everything else. */
 const meetsFirewallAtInput: Difference = {
   reason: 'requests come to the agent itself: the rules at INPUT decide, not those of FORWARD (F-057)',
@@ -104,9 +100,6 @@ export const userspaceDifferences: Differences = {
     reason: 'the mode drops no packets that belong to no connection (F-058)',
     instead: (check) => [check.kind === 'stray' ? { ...check, expect: 'arrives' } : check],
   },
-  'a UDP flow stays with a backend that terminates and still serves': movesUdpFlows,
-  'a UDP flow stays with a backend that is not ready while no other serves, and moves when one does':
-    movesUdpFlows,
   'a node port has its number to itself: without endpoints it refuses, though a server of the node listens there':
     { reason: 'without endpoints the mode does not listen on a node port: the server of the node answers' },
   'what is masqueraded passes a firewall that forwards nothing, with its replies': meetsFirewallAtInput,

@@ -24,6 +24,11 @@ export interface EncodedRelayBatch {
   readonly ranges: Uint8Array
 }
 
+/** In the order of the records. */
+function endpointLists(service: RelayService): readonly (readonly RelayEndpoint[])[] {
+  return [service.clusterEndpoints, service.localEndpoints, service.flowEndpoints]
+}
+
 /** The sizes of the tables of a batch. */
 function countRecords(ops: readonly RelayOp[]): {
   readonly services: number
@@ -36,7 +41,7 @@ function countRecords(ops: readonly RelayOp[]): {
   for (const op of ops) {
     if (!('listener' in op)) services++
     if (op.op !== 'set-service') continue
-    endpoints += op.service.clusterEndpoints.length + op.service.localEndpoints.length
+    for (const list of endpointLists(op.service)) endpoints += list.length
     ranges += op.service.sourceRanges.length
   }
   return { services, endpoints, ranges }
@@ -96,10 +101,10 @@ class ServiceWriter {
     view.setUint32(at + serviceLayout.firstEndpoint, this.#endpointCount, true)
     view.setUint32(at + serviceLayout.clusterCount, service.clusterEndpoints.length, true)
     view.setUint32(at + serviceLayout.localCount, service.localEndpoints.length, true)
+    view.setUint32(at + serviceLayout.flowCount, service.flowEndpoints.length, true)
     view.setUint32(at + serviceLayout.firstRange, this.#rangeCount, true)
     view.setUint32(at + serviceLayout.rangeCount, service.sourceRanges.length, true)
-    for (const endpoint of service.clusterEndpoints) this.#addEndpoint(endpoint)
-    for (const endpoint of service.localEndpoints) this.#addEndpoint(endpoint)
+    for (const list of endpointLists(service)) for (const endpoint of list) this.#addEndpoint(endpoint)
     for (const range of service.sourceRanges) writeNetwork(this.ranges, this.#rangeCount++, range)
     return index
   }

@@ -35,14 +35,15 @@ export const interfaceLayout = {
 } as const satisfies RecordLayout
 
 export const serviceLayout = {
-  size: 28,
+  size: 32,
   id: 0,
   affinitySeconds: 4,
   firstEndpoint: 8,
   clusterCount: 12,
   localCount: 16,
-  firstRange: 20,
-  rangeCount: 24,
+  flowCount: 20,
+  firstRange: 24,
+  rangeCount: 28,
 } as const satisfies RecordLayout
 
 export const listenerLayout = {

@@ -19,6 +19,8 @@ export interface RelayService {
   readonly clusterEndpoints: readonly RelayEndpoint[]
   /** Endpoints for traffic under policy Local. */
   readonly localEndpoints: readonly RelayEndpoint[]
+  /** Endpoints that keep their UDP flows, also if they get no new ones. Not used for TCP. */
+  readonly flowEndpoints: readonly RelayEndpoint[]
   /** Clients of listeners with `hasSourceRanges` that may connect. */
   readonly sourceRanges: readonly Cidr[]
 }
@@ -26,6 +28,8 @@ export interface RelayService {
 /**
  * The treatment of a new connection or flow. `cluster`, `local`: the next endpoint of that list; with an empty list, as `refuse`. `refuse`: a
  * reset; a UDP datagram is discarded. `drop`: as `refuse`, since a socket cannot ignore a connection.
+ * The verdict holds for new flows; those that exist go on. A UDP listener that serves neither near nor far clients keeps its port, and the
+ * kernel answers new clients with an ICMP error (with more than 1,024 flows their datagrams are discarded).
  */
 export type RelayVerdict = 'cluster' | 'local' | 'refuse' | 'drop'
 
@@ -50,7 +54,7 @@ export type RelayAddress = Pick<RelayListener, 'protocol' | 'address' | 'port'>
 
 /** Operations by name. */
 export interface RelayOps {
-  /** Creates or replaces. UDP flows to endpoints in neither list end. TCP connections stay. */
+  /** Creates or replaces. UDP flows stay if their endpoint is in `flowEndpoints`, and end at once if not. TCP connections stay. */
   'set-service': { readonly service: RelayService }
   /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */
   'remove-service': { readonly id: number }

@@ -78,7 +78,9 @@ export const serviceKind: ObjectKind<ServiceObject, RelayService | undefined, Re
     if (isSameService(acknowledged, target)) return 0
     if (target === undefined) ops.push({ op: 'remove-service', id: number })
     else ops.push({ op: 'set-service', service: target })
-    return 1 + (target?.clusterEndpoints.length ?? 0) + (target?.localEndpoints.length ?? 0)
+    if (target === undefined) return 1
+    const { clusterEndpoints, localEndpoints, flowEndpoints } = target
+    return 1 + clusterEndpoints.length + localEndpoints.length + flowEndpoints.length
   },
   advance: (_state, op) => (op.op === 'set-service' ? op.service : undefined),
   meaningOf,
@@ -120,6 +122,7 @@ function isSameService(a: RelayService | undefined, b: RelayService | undefined)
     a.affinitySeconds === b.affinitySeconds &&
     areSame(a.clusterEndpoints, b.clusterEndpoints, isSameEndpoint) &&
     areSame(a.localEndpoints, b.localEndpoints, isSameEndpoint) &&
+    areSame(a.flowEndpoints, b.flowEndpoints, isSameEndpoint) &&
     areSame(
       a.sourceRanges,
       b.sourceRanges,

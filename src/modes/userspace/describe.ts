@@ -7,8 +7,8 @@ import type { DesiredRoute, RelayRouteSettings } from '../relay/index.js'
 import { describeVipRoute } from '../vips/index.js'
 
 /**
- * `listen tcp 10.96.0.1:80 near cluster far local`, then the endpoints of policy Cluster and of policy Local; at most as many lines as
- * `boundedLines` allows.
+ * `listen tcp 10.96.0.1:80 near cluster far local`, then the endpoints of policy Cluster, of policy Local, and those that only keep UDP flows;
+ * at most as many lines as `boundedLines` allows.
  */
 export function describeDesired(
   route: Route,
@@ -36,4 +36,7 @@ function* linesOf(
   if (service.affinitySeconds !== undefined) yield `affinity ${service.affinitySeconds}s`
   for (const { address, port } of service.clusterEndpoints) yield `cluster ${formatEndpoint(address, port)}`
   for (const { address, port } of service.localEndpoints) yield `local ${formatEndpoint(address, port)}`
+  const chosen = new Set([...service.clusterEndpoints, ...service.localEndpoints])
+  for (const endpoint of service.flowEndpoints)
+    if (!chosen.has(endpoint)) yield `flows ${formatEndpoint(endpoint.address, endpoint.port)}`
 }

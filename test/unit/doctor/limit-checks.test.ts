@@ -16,7 +16,14 @@ function nodeWith(files: Readonly<Record<string, string>>): Examined {
   return {
     config: resolveConfig({ manifests: 'none' }),
     nodeName: 'node-a',
-    kernel: { ...openModelKernel(), ...parts, peerCredentials, activeChains: refuse, findMarkUses: refuse },
+    kernel: {
+      ...openModelKernel(),
+      ...parts,
+      peerCredentials,
+      listTable: refuse,
+      activeChains: refuse,
+      findMarkUses: refuse,
+    },
     modes: {
       chosen: 'nftables',
       flavour: 'nft',

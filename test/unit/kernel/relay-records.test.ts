@@ -27,6 +27,7 @@ const ops: readonly RelayOp[] = [
         { address: ip('fd00::1'), port: 81 },
       ],
       localEndpoints: [{ address, port: 82 }],
+      flowEndpoints: [{ address, port: 83 }],
       sourceRanges: [{ family: 'ipv4', address: ip('10.0.0.0'), prefixLength: 8 }],
     },
   },
@@ -64,7 +65,7 @@ describe('encodeRelayOps', () => {
         2 * opLayout.size,
         serviceLayout.size,
         listenerLayout.size,
-        3 * endpointLayout.size,
+        4 * endpointLayout.size,
         networkLayout.size,
       ],
     )
@@ -76,10 +77,11 @@ describe('encodeRelayOps', () => {
         'firstEndpoint',
         'clusterCount',
         'localCount',
+        'flowCount',
         'firstRange',
         'rangeCount',
       ].map((_, index) => service.getUint32(index * 4, true)),
-      [1, 10, 0, 2, 1, 0, 1],
+      [1, 10, 0, 2, 1, 1, 0, 1],
     )
   })
 
@@ -105,6 +107,7 @@ describe('Relay of the addon', () => {
     ['a service without an id', spoiled('services', serviceLayout.id, 0), /^ops: record 0/],
     ['too many cluster endpoints', spoiled('services', serviceLayout.clusterCount, 3), /^ops: record 0/],
     ['too many local endpoints', spoiled('services', serviceLayout.localCount + 3, 255), /^ops: record 0/],
+    ['too many endpoints of flows', spoiled('services', serviceLayout.flowCount, 2), /^ops: record 0/],
     ['too many source ranges', spoiled('services', serviceLayout.rangeCount, 2), /^ops: record 0/],
     ['a listener of another protocol', spoiled('listeners', listenerLayout.protocol, 132), /^ops: record 1/],
     ['a listener of no family', spoiled('listeners', listenerLayout.family, 0), /^ops: record 1/],

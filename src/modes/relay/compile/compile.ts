@@ -35,7 +35,8 @@ export interface DesiredRoute {
 
 /**
  * All frontends of the route. A frontend whose connections are refused or dropped from everywhere has no listener: the kernel answers with
- * a reset or an ICMP error, as the address is local. SCTP has no listeners.
+ * a reset or an ICMP error, as the address is local. While endpoints keep UDP flows (F-071), the listener stays for these. SCTP has no
+ * listeners.
  */
 export function compileRoute(route: Route, settings: RelayRouteSettings): DesiredRoute {
   return compiled(route, settings, frontendsOf(route))
@@ -51,13 +52,14 @@ export function compileNodePort(route: Route, settings: RelayRouteSettings): Des
 }
 
 function compiled(route: Route, settings: RelayRouteSettings, frontends: readonly Frontend[]): DesiredRoute {
-  const { affinitySeconds, clusterBackends, localBackends } = route
+  const { affinitySeconds, clusterBackends, localBackends, flowBackends } = route
   return {
     createdSeconds: route.createdSeconds,
     service: {
       affinitySeconds: affinitySeconds === 0 ? undefined : affinitySeconds,
       clusterEndpoints: clusterBackends,
       localEndpoints: localBackends,
+      flowEndpoints: flowBackends,
       sourceRanges: sourceRangesOf(route, settings.nodeIP),
     },
     frontends: frontends.map((frontend) => ({ frontend, listeners: listenersOf(route, frontend, settings) })),
@@ -90,7 +92,7 @@ function listenersOf(
   const far = verdictFor(route, isInternal ? 'internal' : 'external')
   // F-051: this node and its own pods reach external frontends through the endpoints of the whole cluster.
   const near = isInternal ? far : nearVerdict(route)
-  if (!isServed(near) && !isServed(far)) return []
+  if (!isServed(near) && !isServed(far) && route.flowBackends.length === 0) return []
   const hasSourceRanges =
     frontend.kind === 'address' &&
     route.sourceRanges.length > 0 &&

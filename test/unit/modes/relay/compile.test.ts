@@ -42,6 +42,13 @@ const cases: readonly {
   },
   { name: 'F-053 nothing without endpoints', route: exposed, listeners: [] },
   {
+    name: 'F-071 without endpoints, for the UDP flows of those that are not ready',
+    route: { protocol: 'UDP', nodePort: 30080, flowBackends: here },
+    listeners: ['10.96.0.1:80', '127.0.0.1:30080', '192.0.2.1:30080'].map(
+      (where) => `${where} near refuse far refuse`,
+    ),
+  },
+  {
     name: 'SCTP: nothing',
     route: { ...exposed, protocol: 'SCTP', clusterBackends: everywhere },
     listeners: [],
@@ -112,12 +119,18 @@ describe('listeners of a route', () => {
 })
 
 describe('the service of a route', () => {
-  it('has both lists of endpoints, and the affinity', () => {
-    const route = plainRoute({ clusterBackends: everywhere, localBackends: here, affinitySeconds: 60 })
+  it('has all lists of endpoints, and the affinity', () => {
+    const route = plainRoute({
+      protocol: 'UDP',
+      clusterBackends: everywhere,
+      localBackends: here,
+      flowBackends: here,
+      affinitySeconds: 60,
+    })
     const { service } = compileRoute(route, settings)
     assert.deepEqual(
-      [service.clusterEndpoints, service.localEndpoints, service.affinitySeconds],
-      [everywhere, here, 60],
+      [service.clusterEndpoints, service.localEndpoints, service.flowEndpoints, service.affinitySeconds],
+      [everywhere, here, here, 60],
     )
     assert.equal(compileRoute(plainRoute(), settings).service.affinitySeconds, undefined)
   })

@@ -4,8 +4,9 @@ import { compileRoute } from '../../../../src/modes/relay/index.js'
 import { describeDesired } from '../../../../src/modes/userspace/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
+const settings = { nodePortAddresses: [ip('192.0.2.1')], nodeIP: ip('192.0.2.1') }
+
 it('userspace mode describes the routes, listeners and endpoints of a service port', () => {
-  const settings = { nodePortAddresses: [ip('192.0.2.1')], nodeIP: ip('192.0.2.1') }
   const route = plainRoute({
     isExternallyAccessible: true,
     isExternalLocal: true,
@@ -26,5 +27,15 @@ it('userspace mode describes the routes, listeners and endpoints of a service po
     'cluster 10.1.0.1:8080',
     'cluster 10.2.0.1:8080',
     'local 10.1.0.1:8080',
+  ])
+})
+
+it('userspace mode describes the endpoints that only keep UDP flows', () => {
+  const [ready, leaving] = [backends(53, '10.1.0.1'), backends(53, '10.1.0.2')]
+  const flowBackends = [...ready, ...leaving]
+  const route = plainRoute({ protocol: 'UDP', clusterBackends: ready, flowBackends })
+  assert.deepEqual(describeDesired(route, compileRoute(route, settings), settings).slice(-2), [
+    'cluster 10.1.0.1:53',
+    'flows 10.1.0.2:53',
   ])
 })
