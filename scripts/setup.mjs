@@ -33,7 +33,7 @@ const nativeChecks = [
 ]
 
 const compilerCache = ['ccache']
-const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
+const packagingTools = ['buildah', 'mmdebstrap', 'systemd', 'lintian', 'man-db']
 
 /** Debian packages by purpose. */
 const packages = {
