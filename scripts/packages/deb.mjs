@@ -25,7 +25,7 @@ const overrides = 'viaduct: bogus-mail-host *\nviaduct: bogus-mail-host-in-debia
 /** Debian's names of architectures, by Node's. */
 const architectures = { x64: 'amd64', arm64: 'arm64' }
 
-/** @param {string} folder @param {string} path @param {string | Buffer} content @param {number} [mode] */
+/** @param {string} folder @param {string} path @param {string | Uint8Array} content @param {number} [mode] */
 function put(folder, path, content, mode = 0o644) {
   const file = join(folder, path)
   mkdirSync(dirname(file), { recursive: true })

@@ -1,4 +1,4 @@
-// What kubeadm writes for kube-proxy, in the format of a cluster (test/support/kubeadm).
+// Reads the files that kubeadm writes for kube-proxy (test/support/kubeadm).
 import { load } from 'js-yaml'
 import { treeText } from './tree.js'
 
