@@ -34,6 +34,11 @@ function licenceOf(path) {
   return [`== ${name} ${version}: ${license}`, ...texts].join('\n\n')
 }
 
+/** The licences of all packages whose code is shipped. */
+export function npmLicences() {
+  return `${shippedPackages().map(licenceOf).join('\n\n')}\n`
+}
+
 /** The licence of the running Node. */
 function nodeLicence() {
   const path = join(dirname(dirname(process.execPath)), 'LICENSE')
@@ -51,7 +56,7 @@ async function main() {
   writeFileSync(join(programs, 'kube-proxy'), kubeProxy, { mode: 0o755 })
   cpSync(join(root, 'LICENSE'), join(licences, 'LICENSE'))
   cpSync(nodeLicence(), join(licences, 'LICENSE-node'))
-  writeFileSync(join(licences, 'LICENSES-npm'), `${shippedPackages().map(licenceOf).join('\n\n')}\n`)
+  writeFileSync(join(licences, 'LICENSES-npm'), npmLicences())
 }
 
 if (isMain(import.meta.url)) await runMain(main)

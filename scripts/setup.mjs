@@ -40,7 +40,7 @@ const crossTools = [
   'googletest',
   'qemu-user',
 ]
-const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
+const packagingTools = ['buildah', 'mmdebstrap', 'systemd', 'lintian', 'man-db']
 
 /** Debian packages by purpose. */
 const packages = {

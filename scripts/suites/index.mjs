@@ -1,6 +1,7 @@
 // The suites of `npm test`, in order. Quick ones that often fail come first.
 import { prepareKernel } from '../guest/kernel.mjs'
 import { prepareBases } from '../image/bases.mjs'
+import { prepareTools } from '../packages/tools.mjs'
 import { npmBin } from '../setup.mjs'
 import { run } from '../steps.mjs'
 import { prepareNode } from '../cross/node.mjs'
@@ -15,6 +16,7 @@ import {
   runInNamespaces,
   runNodeTests,
 } from './node-tests.mjs'
+import { packagesSuite } from './packages.mjs'
 
 /** @typedef {import('./node-tests.mjs').SuiteResult} SuiteResult */
 /**
@@ -68,6 +70,7 @@ export const suites = [
   { name: 'cross', fetch: prepareNode, run: crossSuite },
   // Mainly copies files and waits for npm's registry.
   { name: 'image', fetch: prepareBases, run: imageSuite },
+  { name: 'packages', fetch: prepareTools, run: packagesSuite },
   // The guest mostly uses one processor. The other suites use the rest of the machine.
   { name: 'guest', lane: 'guest', fetch: prepareKernel, run: guestSuite },
 ]

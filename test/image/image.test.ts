@@ -132,7 +132,7 @@ describe('the image', { timeout: 120_000 }, () => {
     const { code, stdout } = await node.run(
       ...contained(netAdminAlone, ['/usr/local/bin/kube-proxy', '--version']),
     )
-    assert.deepEqual({ code, stdout }, { code: 0, stdout: 'viaduct 0.1.0' })
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: 'viaduct 0.2.0' })
   })
 
   it('starts with its bytecode', async () => {

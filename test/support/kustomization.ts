@@ -1,8 +1,8 @@
-// The part of kustomize that deploy/kubernetes uses: resources, components, strategic merge patches, images and generated ConfigMaps.
-// Names get no hash. A reference to a missing file or object throws.
+// The part of kustomize that deploy/kubernetes uses: resources, components, patches (strategic merge, JSON), images and generated
+// ConfigMaps. Names get no hash. A reference to a missing file or object throws. test/packages/helm.test.ts compares it with kustomize.
 import { readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
-import { loadAll } from 'js-yaml'
+import { load, loadAll } from 'js-yaml'
 import { treeRoot } from './tree.js'
 
 export interface KubernetesObject {
@@ -24,12 +24,25 @@ interface Image {
   readonly newTag: string
 }
 
+/** The object that a JSON patch changes. */
+interface Target {
+  readonly kind: string
+  readonly name: string
+}
+
+/** One operation of a JSON patch (RFC 6902). */
+interface Operation {
+  readonly op: 'add' | 'replace' | 'remove'
+  readonly path: string
+  readonly value?: unknown
+}
+
 /** The fields of a kustomization. */
 interface Kustomization extends KubernetesObject {
   readonly namespace?: string
   readonly resources?: readonly string[]
   readonly components?: readonly string[]
-  readonly patches?: readonly { readonly path: string }[]
+  readonly patches?: readonly { readonly path: string; readonly target?: Target }[]
   readonly images?: readonly Image[]
   readonly configMapGenerator?: readonly Generator[]
 }
@@ -56,7 +69,9 @@ function addFolder(former: Build, folder: string): Build {
   let build: Build = { ...former, files: [...former.files, path] }
   for (const name of [...(kustomization.resources ?? []), ...(kustomization.components ?? [])])
     build = addResource(build, normalize(join(folder, name)))
-  for (const { path: name } of kustomization.patches ?? []) build = patch(build, join(folder, name))
+  for (const { path: name, target } of kustomization.patches ?? [])
+    build =
+      target === undefined ? patch(build, join(folder, name)) : patchTarget(build, join(folder, name), target)
   for (const generator of kustomization.configMapGenerator ?? []) build = generate(build, folder, generator)
   build = { ...build, objects: withImages(build.objects, kustomization.images ?? []) }
   const { namespace } = kustomization
@@ -78,13 +93,49 @@ function addResource(build: Build, path: string): Build {
   return { ...build, objects, files: [...build.files, path] }
 }
 
+/** Applies a strategic merge patch, or removes a generated ConfigMap that the patch deletes. */
 function patch(build: Build, path: string): Build {
   const [change] = readObjects(path)
+  if (change !== undefined && '$patch' in change) {
+    const { kind, metadata } = change
+    if (kind !== 'ConfigMap' || !build.configMaps.has(metadata.name))
+      throw new Error(`${path} deletes nothing that is there`)
+    const configMaps = new Map([...build.configMaps].filter(([name]) => name !== metadata.name))
+    return { ...build, configMaps, files: [...build.files, path] }
+  }
   const isMeant = ({ kind, metadata }: KubernetesObject): boolean =>
     kind === change?.kind && metadata.name === change.metadata.name
   if (!build.objects.some(isMeant)) throw new Error(`${path} changes nothing that is there`)
   const objects = build.objects.map((object) => (isMeant(object) ? merged(object, change) : object))
   return { ...build, objects, files: [...build.files, path] }
+}
+
+function patchTarget(build: Build, path: string, { kind, name }: Target): Build {
+  const operations: readonly Operation[] = JSON.parse(JSON.stringify(load(readText(path))))
+  const isMeant = (object: KubernetesObject): boolean => object.kind === kind && object.metadata.name === name
+  if (!build.objects.some(isMeant)) throw new Error(`${path} changes nothing that is there`)
+  const objects = build.objects.map((object) => {
+    if (!isMeant(object)) return object
+    const changed: KubernetesObject = JSON.parse(JSON.stringify(object))
+    for (const operation of operations) operate(changed, path, operation)
+    return changed
+  })
+  return { ...build, objects, files: [...build.files, path] }
+}
+
+/** Applies one operation. Only `add` may name an absent field. No operation inserts into a list. */
+function operate(object: object, file: string, { op, path, value }: Operation): void {
+  const keys = path.split('/').slice(1)
+  const last = keys.pop() ?? ''
+  const parent: unknown = keys.reduce<unknown>((inner, key) => Object(inner)[key], object)
+  if (!isContainer(parent) || (op !== 'add' && !(last in parent)))
+    throw new Error(`${file}: there is no ${path}`)
+  if (op === 'remove') delete parent[last]
+  else parent[last] = value
+}
+
+function isContainer(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 function generate(build: Build, folder: string, { name, behavior, files = [], envs = [] }: Generator): Build {

@@ -1,0 +1,85 @@
+// The Debian package: what lintian says, its files, and an installation, an update, a removal and a purge in a folder as root. The suite
+// makes it (scripts/packages/deb.mjs).
+import assert from 'node:assert/strict'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { flags } from '../../src/cli/index.js'
+import { mustRun, runToEnd } from '../support/processes.js'
+import { treeText } from '../support/tree.js'
+
+const made = process.env['VIADUCT_DEB_PACKAGE']
+assert.ok(made !== undefined, 'VIADUCT_DEB_PACKAGE is set by the packages suite')
+const file = made
+
+describe('the Debian package', { timeout: 120_000 }, () => {
+  let root: string
+  before(() => {
+    root = mkdtempSync(join(tmpdir(), 'viaduct-deb-'))
+    mkdirSync(join(root, 'var/lib/dpkg/info'), { recursive: true })
+    mkdirSync(join(root, 'var/lib/dpkg/updates'))
+    writeFileSync(join(root, 'var/lib/dpkg/status'), '')
+  })
+  after(() => rmSync(root, { recursive: true }))
+
+  /** Runs dpkg on the folder. Maintainer scripts see the folder in DPKG_ROOT. */
+  function dpkg(...args: readonly string[]): Promise<string> {
+    const options = ['--force-script-chrootless', '--force-depends', '--force-confold']
+    return mustRun(['dpkg', `--root=${root}`, `--log=${join(root, 'log')}`, ...options, ...args])
+  }
+
+  it('has no error in lintian', async () => {
+    const { code, stdout } = await runToEnd(['lintian', '--allow-root', '--fail-on', 'error', file])
+    assert.equal(code, 0, stdout)
+  })
+
+  it('has a manual page with every flag, which man can format', async () => {
+    await dpkg('--install', file)
+    const page = join(root, 'usr/share/man/man8/viaduct.8.gz')
+    const { stdout, stderr } = await runToEnd(['env', 'MANWIDTH=400', 'LC_ALL=C', 'man', '--warnings', page])
+    assert.equal(stderr, '')
+    const missing = flags.filter(({ name }) => name.length > 1 && !stdout.includes(`--${name}`))
+    assert.deepEqual(
+      missing.map(({ name }) => name),
+      [],
+    )
+  })
+
+  it('has the version of the program, and runs', async () => {
+    const { version }: { readonly version: string } = JSON.parse(treeText('package.json'))
+    assert.equal((await mustRun(['dpkg-deb', '--field', file, 'Version'])).trim(), version)
+    const agent = join(root, 'usr/lib/viaduct/agent.js')
+    assert.equal(await mustRun([process.execPath, agent, '--version']), `viaduct ${version}`)
+    assert.equal(
+      readFileSync(join(root, 'usr/sbin/viaduct'), 'utf8').includes('/usr/lib/viaduct/agent.js'),
+      true,
+    )
+  })
+
+  it('has a unit that names only files of the package', () => {
+    const unit = readFileSync(join(root, 'lib/systemd/system/viaduct.service'), 'utf8')
+    assert.match(unit, /^EnvironmentFile=\/etc\/default\/viaduct$/mu)
+    assert.match(unit, /^ExecStart=\/usr\/bin\/node \/usr\/lib\/viaduct\/agent\.js \$VIADUCT_FLAGS$/mu)
+    assert.doesNotMatch(unit, /\/opt\//u)
+  })
+
+  it('keeps an edited /etc/default/viaduct at an update and a removal, and deletes it at a purge', async () => {
+    const defaults = join(root, 'etc/default/viaduct')
+    appendFileSync(defaults, '# edited\n')
+    await dpkg('--install', file)
+    assert.match(readFileSync(defaults, 'utf8'), /# edited/u)
+    await dpkg('--remove', 'viaduct')
+    assert.deepEqual([existsSync(defaults), existsSync(join(root, 'usr/lib/viaduct'))], [true, false])
+    await dpkg('--purge', 'viaduct')
+    assert.equal(existsSync(defaults), false)
+  })
+})

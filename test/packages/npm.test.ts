@@ -1,0 +1,46 @@
+// The npm package, from an empty folder: no build tools and no other packages are needed. The suite makes it (scripts/packages/npm.mjs).
+import assert from 'node:assert/strict'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { mustRun } from '../support/processes.js'
+import { treeRoot, treeText } from '../support/tree.js'
+
+const made = process.env['VIADUCT_NPM_PACKAGE']
+assert.ok(made !== undefined, 'VIADUCT_NPM_PACKAGE is set by the packages suite')
+const tarball = made
+
+describe('the npm package', { timeout: 120_000 }, () => {
+  let folder: string
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-npm-'))
+    copyFileSync(tarball, join(folder, 'viaduct.tgz'))
+  })
+  after(() => rmSync(folder, { recursive: true }))
+
+  it('has the shipped files, their licences and nothing else', async () => {
+    const listed = (await mustRun(['tar', '--list', '--gzip', '--file', tarball])).split('\n')
+    const shipped = readdirSync(join(treeRoot, 'dist')).map((name) => `dist/${name}`)
+    const others = ['LICENSE', 'LICENSES-npm', 'README.md', 'bin/viaduct.js', 'package.json']
+    assert.deepEqual(listed.toSorted(), [...shipped, ...others].map((name) => `package/${name}`).toSorted())
+  })
+
+  it('is at most 4 MB', () => {
+    assert.ok(readFileSync(tarball).length < 4_000_000)
+  })
+
+  it('runs by npx, without a registry', async () => {
+    const enter = [
+      'env',
+      '--chdir',
+      folder,
+      `npm_config_cache=${join(folder, 'cache')}`,
+      'npm_config_offline=true',
+    ]
+    const npx = [...enter, 'npx', '--yes', './viaduct.tgz']
+    const { version }: { readonly version: string } = JSON.parse(treeText('package.json'))
+    assert.equal(await mustRun([...npx, '--version']), `viaduct ${version}`)
+    assert.match(await mustRun([...npx, '--help']), /--proxy-mode <MODE>/u)
+  })
+})
