@@ -128,6 +128,7 @@ describe('the addon', () => {
       'compare',
       'hurry',
       'load',
+      'markUses',
       'packets',
       'refusals',
       'stage',
