@@ -129,6 +129,7 @@ describe('the addon', () => {
       'hurry',
       'list',
       'load',
+      'markUses',
       'packets',
       'refusals',
       'stage',
