@@ -33,13 +33,7 @@ const nativeChecks = [
 ]
 
 const compilerCache = ['ccache']
-const crossTools = [
-  'g++-aarch64-linux-gnu',
-  'g++-powerpc64le-linux-gnu',
-  'g++-s390x-linux-gnu',
-  'googletest',
-  'qemu-user',
-]
+const crossTools = ['g++-aarch64-linux-gnu', 'googletest', 'qemu-user']
 const packagingTools = ['buildah', 'mmdebstrap', 'systemd', 'lintian', 'man-db']
 
 /** Debian packages by purpose. */
