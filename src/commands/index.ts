@@ -4,5 +4,6 @@
 // Read next: command.ts (a row), table.ts (the table), run-command.ts, client.ts.
 export type { Argument, Command, Example, Invocation, Option, Result } from './command.js'
 export { commands } from './table.js'
-export { exitCodes, optionsOf, runCommand, type CommandIo } from './run-command.js'
+export { commonOptions, optionsOf } from './command.js'
+export { exitCodes, runCommand, type CommandIo } from './run-command.js'
 export { columns } from './columns.js'

@@ -1,5 +1,15 @@
 // The table of commands, in the order of the help.
 import type { Command } from './command.js'
+import { completionCommand } from './completion.js'
+import { historyCommand } from './history.js'
+import { endpointsCommand, routesCommand, servicesCommand } from './services.js'
 import { statusCommand } from './status.js'
 
-export const commands: readonly Command[] = [statusCommand]
+export const commands: readonly Command[] = [
+  statusCommand,
+  servicesCommand,
+  endpointsCommand,
+  routesCommand,
+  historyCommand,
+  completionCommand,
+]

@@ -4,6 +4,17 @@
 // Read next: inspected.ts (what is read), status.ts, then control/pages.ts.
 export type { Inspected, MetricValue } from './inspected.js'
 export type { Snapshots } from './snapshots.js'
+export {
+  endpoints,
+  routes,
+  services,
+  type EndpointRow,
+  type EndpointUse,
+  type RouteRow,
+  type Rows,
+  type ServiceRow,
+} from './services.js'
+export { history } from './history.js'
 export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
 export {
   familyName,
