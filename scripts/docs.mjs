@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { fillCommands } from './docs/commands.mjs'
 import { fillFlags } from './docs/flags.mjs'
 import { fillMetrics } from './docs/metrics.mjs'
 
@@ -11,6 +12,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const documents = [
   { path: 'docs/metrics.md', fill: fillMetrics },
   { path: 'docs/flags.md', fill: fillFlags },
+  { path: 'docs/commands.md', fill: fillCommands },
 ]
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })

@@ -7,8 +7,11 @@ import { isMain, root, runMain, StepError } from './steps.mjs'
 /** Development dependencies whose code is in the addon. */
 const inAddon = ['node_modules/node-addon-api', 'node_modules/node-api-headers']
 
-/** A program at the path in kubeadm's DaemonSet, so that a change of the image suffices there. */
-const kubeProxy = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
+/**
+ * The program of `kube-proxy` and `viaduct`. The first is at the path in kubeadm's DaemonSet, so that a change of the image suffices
+ * there; the second runs the commands: kubectl exec POD -- viaduct status.
+ */
+const launcher = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
 
 /** Paths of the packages in node_modules whose code is shipped. Optional ones may be absent. */
 function shippedPackages() {
@@ -53,7 +56,7 @@ async function main() {
   for (const path of [programs, licences]) mkdirSync(path, { recursive: true })
   cpSync(join(root, 'dist'), join(folder, 'opt/viaduct'), { recursive: true })
   cpSync(process.execPath, join(programs, 'node'))
-  writeFileSync(join(programs, 'kube-proxy'), kubeProxy, { mode: 0o755 })
+  for (const name of ['kube-proxy', 'viaduct']) writeFileSync(join(programs, name), launcher, { mode: 0o755 })
   cpSync(join(root, 'LICENSE'), join(licences, 'LICENSE'))
   cpSync(nodeLicence(), join(licences, 'LICENSE-node'))
   writeFileSync(join(licences, 'LICENSES-npm'), npmLicences())

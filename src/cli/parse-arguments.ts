@@ -9,6 +9,7 @@ import {
   type ConfigInput,
 } from '../config/index.js'
 import { ConfigError } from '../errors.js'
+import { commands } from '../commands/index.js'
 import { flags, flagTexts, type SettingFlag, type WrittenFlag } from './flags.js'
 
 /** A configuration file as it was read. */
@@ -101,7 +102,8 @@ function buildCommand(take: (flag: SettingFlag, text: string) => void): Command 
     .version(`viaduct ${version}`, '--version', 'print the version and exit')
     .helpOption('-h, --help', 'print this help and exit')
     .configureHelp({ optionDescription: ({ description }) => description })
-    .usage('[flags]')
+    .usage('[flags]\n       viaduct COMMAND [arguments] [options]')
+    .addHelpText('after', commandHelp())
     .allowExcessArguments(true)
     .exitOverride()
   for (const flag of flags) {
@@ -115,6 +117,12 @@ function buildCommand(take: (flag: SettingFlag, text: string) => void): Command 
     command.addOption(option)
   }
   return command
+}
+
+/** The commands, for the end of the agent's help. */
+function commandHelp(): string {
+  const lines = commands.map(({ name, help }) => `  ${name.padEnd(14)}${help}\n`)
+  return `\nCommands (viaduct help COMMAND):\n${lines.join('')}`
 }
 
 function declaration({ name, metavar }: SettingFlag): string {

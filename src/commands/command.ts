@@ -1,4 +1,5 @@
 // One row of the table of commands: everything that the program knows about one command.
+import { defaultControlSocket } from '../control-socket.js'
 import type { Snapshots } from '../inspect/index.js'
 
 /** A positional argument. */
@@ -12,7 +13,7 @@ export interface Argument {
   readonly choices?: readonly string[]
 }
 
-/** An option of a command. `commonOptions` of run-command.ts are those of every command. */
+/** An option of a command. `commonOptions` are those of every command. */
 export interface Option {
   /** Without dashes. */
   readonly name: string
@@ -50,6 +51,8 @@ export interface Invocation {
    * the object.
    */
   readonly ask: Ask
+  /** The whole table. */
+  readonly commands: readonly Command[]
 }
 
 /** The result of a command. */
@@ -76,6 +79,24 @@ export interface Command {
   /** The command prints text of its own: it has no -o and asks no agent. */
   readonly isPlain?: true
   readonly run: (invocation: Invocation) => Promise<Result>
+}
+
+/** The options of every command that is not plain. */
+export const commonOptions: readonly Option[] = [
+  {
+    name: 'output',
+    short: 'o',
+    metavar: 'FORMAT',
+    help: 'how to print the result',
+    choices: ['table', 'json', 'yaml'],
+    initial: 'table',
+  },
+  { name: 'socket', metavar: 'FILE', help: "the agent's control socket", initial: defaultControlSocket },
+]
+
+/** All options of a command. */
+export function optionsOf({ isPlain, options }: Command): readonly Option[] {
+  return isPlain === true ? options : [...options, ...commonOptions]
 }
 
 /** A command that cannot have a result. */

@@ -5,6 +5,7 @@
 export type { Argument, Command, Example, Invocation, Option, Result } from './command.js'
 export { CommandError } from './command.js'
 export { commands } from './table.js'
-export { exitCodes, optionsOf, runCommand, type CommandIo } from './run-command.js'
+export { commonOptions, optionsOf } from './command.js'
+export { exitCodes, runCommand, type CommandIo } from './run-command.js'
 export { askingAt } from './client.js'
 export { columns } from './columns.js'

@@ -1,7 +1,7 @@
 import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
 import { defaultControlSocket } from '../control-socket.js'
 import { askingAt } from './client.js'
-import { type Command, CommandError, type Option, type Result } from './command.js'
+import { type Command, CommandError, type Option, optionsOf, type Result } from './command.js'
 import { commands } from './table.js'
 
 /** The exit codes of all commands. */
@@ -16,24 +16,6 @@ export const exitCodes = [
 export interface CommandIo {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
-}
-
-/** The options of every command that is not plain. */
-export const commonOptions: readonly Option[] = [
-  {
-    name: 'output',
-    short: 'o',
-    metavar: 'FORMAT',
-    help: 'how to print the result',
-    choices: ['table', 'json', 'yaml'],
-    initial: 'table',
-  },
-  { name: 'socket', metavar: 'FILE', help: "the agent's control socket", initial: defaultControlSocket },
-]
-
-/** All options of a command. */
-export function optionsOf({ isPlain, options }: Command): readonly Option[] {
-  return isPlain === true ? options : [...options, ...commonOptions]
 }
 
 /** Runs the command of these arguments (`argv` without the program's two leading words). Resolves with the exit code. */
@@ -113,6 +95,7 @@ async function runOne(
   const result = await run({
     arguments: written,
     options,
+    commands,
     ask: askingAt(String(socket)),
   })
   io.out(isPlain === true ? result.table() : await print(result, String(output)))

@@ -1,7 +1,8 @@
-import type { PassSnapshot, ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
+import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
 import { columns, pairs, printable } from './columns.js'
 import type { Command } from './command.js'
-import { duration, operationsText } from './words.js'
+import { passTable } from './history.js'
+import { duration } from './words.js'
 
 export const statusCommand: Command = {
   name: 'status',
@@ -76,18 +77,4 @@ function problemLines(problems: readonly ProblemSnapshot[]): string {
       return `  ${level.toUpperCase().padEnd(5)} ${printable(`${problem}${ends.join('')}`)}\n`
     })
     .join('')
-}
-
-function passTable(passes: readonly PassSnapshot[]): string {
-  return columns(
-    ['LAST PASSES', 'FAMILY', 'REASON', 'TIME', 'RESULT', 'OPERATIONS'],
-    passes.map((pass) => [
-      pass.start,
-      pass.family,
-      pass.reason,
-      `${pass.durationMs.toFixed(1)} ms`,
-      pass.isComplete ? 'complete' : 'failed',
-      operationsText(pass.operations),
-    ]),
-  )
 }

@@ -1,7 +1,20 @@
 // The table of commands, in the order of the help.
 import type { Command } from './command.js'
+import { completionCommand } from './completion.js'
 import { doctorCommand } from './doctor.js'
+import { historyCommand } from './history.js'
 import { diffCommand, planCommand } from './plan.js'
+import { endpointsCommand, routesCommand, servicesCommand } from './services.js'
 import { statusCommand } from './status.js'
 
-export const commands: readonly Command[] = [statusCommand, doctorCommand, planCommand, diffCommand]
+export const commands: readonly Command[] = [
+  statusCommand,
+  servicesCommand,
+  endpointsCommand,
+  routesCommand,
+  planCommand,
+  diffCommand,
+  historyCommand,
+  doctorCommand,
+  completionCommand,
+]

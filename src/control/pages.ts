@@ -1,29 +1,70 @@
 // The pages of the control socket: /v1/NAME?PARAMETER=VALUE, GET only.
+import type { Clock } from '../clock.js'
 import { ConfigError } from '../errors.js'
-import { configuration, type Inspected, status } from '../inspect/index.js'
+import {
+  configuration,
+  endpoints,
+  history,
+  type Inspected,
+  routes,
+  type Rows,
+  services,
+  status,
+} from '../inspect/index.js'
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
-/** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the requested object is not known. */
-type Question = (query: URLSearchParams) => unknown
+/** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
+type Question = (service: string | undefined) => object | undefined | Promise<object>
 
-/** The pages by path. A wrong parameter gets the reply 400, an unknown object 404, both with `error`: one sentence. */
+/** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, both with `error`: one sentence. */
 export function controlPages(inspected: Inspected): Pages {
+  const { clock } = inspected
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
     configuration: () => configuration(inspected),
+    services: (service) => services(inspected, service),
+    endpoints: (service) => endpoints(inspected, service),
+    routes: (service) => routes(inspected, service),
+    history: () => history(inspected),
   }
-  return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question)]))
+  return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question, clock)]))
 }
 
-function page(question: Question): Page {
+function page(question: Question, clock: Pick<Clock, 'pause'>): Page {
   return async ({ method, query }: PageRequest): Promise<Reply> => {
     if (method !== 'GET') return json({ error: `${method} is not supported: only GET` }, 405)
+    const service = query.get('service') ?? undefined
     try {
-      const value = await question(query)
-      return value === undefined ? json({ error: 'no such object' }, 404) : json(value)
+      const value = await question(service)
+      if (value === undefined) return json({ error: `no Service ${service} is known to this agent` }, 404)
+      if (!isRows(value)) return json(value)
+      return { status: 200, contentType: 'application/json', body: parts(value.items, clock) }
     } catch (error) {
       if (error instanceof ConfigError) return json({ error: error.message }, 400)
       throw error
     }
   }
+}
+
+function isRows(value: object): value is Rows<unknown> {
+  return 'items' in value
+}
+
+/** Rows per part: some 1 ms of work. */
+const rowsPerPart = 100
+
+/** `{"items":[…]}` in parts. Between two of them other work of the agent gets its turn. */
+async function* parts(items: Iterable<unknown>, clock: Pick<Clock, 'pause'>): AsyncGenerator<string> {
+  let texts: string[] = []
+  let separator = ''
+  yield '{"items":['
+  for (const item of items) {
+    texts.push(JSON.stringify(item))
+    if (texts.length < rowsPerPart) continue
+    yield separator + texts.join(',')
+    separator = ','
+    texts = []
+    await clock.pause()
+  }
+  yield `${texts.length === 0 ? '' : separator}${texts.join(',')}]}\n`
 }

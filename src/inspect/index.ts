@@ -5,6 +5,17 @@
 export type { Inspected, MetricValue } from './inspected.js'
 export type { Snapshots } from './snapshots.js'
 export { configuration, type ConfigurationSnapshot } from './configuration.js'
+export {
+  endpoints,
+  routes,
+  services,
+  type EndpointRow,
+  type EndpointUse,
+  type RouteRow,
+  type Rows,
+  type ServiceRow,
+} from './services.js'
+export { history } from './history.js'
 export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
 export {
   familyName,

@@ -1,8 +1,15 @@
 import type { ConfigurationSnapshot } from './configuration.js'
+import type { PassSnapshot } from './parts.js'
+import type { EndpointRow, RouteRow, ServiceRow } from './services.js'
 import type { StatusSnapshot } from './status.js'
 
 /** The replies of the control socket by the name of their page: `status` is that of /v1/status. */
 export interface Snapshots {
   readonly status: StatusSnapshot
   readonly configuration: ConfigurationSnapshot
+  readonly services: { readonly items: readonly ServiceRow[] }
+  readonly endpoints: { readonly items: readonly EndpointRow[] }
+  readonly routes: { readonly items: readonly RouteRow[] }
+  /** The last passes, oldest first. */
+  readonly history: { readonly items: readonly PassSnapshot[] }
 }

@@ -100,7 +100,7 @@ describe('the image', { timeout: 120_000 }, () => {
     const licences = ['LICENSE', 'LICENSE-node', 'LICENSES-npm'].map(
       (file) => `usr/share/doc/viaduct/${file}`,
     )
-    const programs = ['usr/local/bin/kube-proxy', 'usr/local/bin/node']
+    const programs = ['usr/local/bin/kube-proxy', 'usr/local/bin/node', 'usr/local/bin/viaduct']
     assert.deepEqual(added.toSorted(), [...agent, ...licences, ...programs].toSorted())
   })
 

@@ -2,18 +2,88 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { readConfig, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
-import { kubeadmConfig } from '../../support/kubeadm.js'
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 const viaductHead = 'apiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguration\n'
 const read = (text: string): ConfigInput => readConfig('f.yaml', Buffer.from(text))
 const resolve = (text: string) => resolveConfig({ manifests: 'm', ...read(text) })
 
+// Like kubeadm's ConfigMap kube-proxy: every field, most of them null or zero.
+const ofKubeadm = `
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: ""
+  burst: 0
+  contentType: ""
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+  qps: 0
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ""
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+kind: KubeProxyConfiguration
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: "0"
+    text:
+      infoBufferSize: "0"
+  verbosity: 0
+metricsBindAddress: ""
+mode: ""
+nftables:
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: ""
+  rootHnsEndpointName: ""
+  sourceVip: ""
+`
+
 describe('readConfig', () => {
   it('accepts a file with every field, in which zeros mean defaults', () => {
     const client = { clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' } }
     assert.deepEqual(
-      resolve(kubeadmConfig),
+      resolve(ofKubeadm),
       resolveConfig({ manifests: 'm', client, clusterCIDR: ['10.244.0.0/16'] }),
     )
   })
@@ -207,7 +277,7 @@ describe('readConfig', () => {
   }
 
   it('accepts a valid file in strict mode', () => {
-    assert.equal(readConfig('f.yaml', Buffer.from(kubeadmConfig), { isStrict: true }).mode, '')
+    assert.equal(readConfig('f.yaml', Buffer.from(ofKubeadm), { isStrict: true }).mode, '')
   })
 
   it('reads JSON with tabs, and a byte order mark', () => {

@@ -1,0 +1,116 @@
+// The commands that list Services, endpoints and routes.
+import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from '../inspect/index.js'
+import { columns, printable } from './columns.js'
+import type { Argument, Command, Invocation } from './command.js'
+
+const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
+
+export const servicesCommand: Command = {
+  name: 'services',
+  help: 'the Services that the agent programs',
+  description:
+    'Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop.',
+  arguments: [service],
+  options: [],
+  examples: [
+    { line: 'services', help: 'all Services' },
+    { line: 'services kube-system/kube-dns -o yaml', help: 'one Service as YAML' },
+  ],
+  run: async ({ ask, arguments: [name] }) => {
+    const value = await ask('services', parametersOf(name))
+    return { value, table: () => serviceTable(value.items) }
+  },
+}
+
+export const endpointsCommand: Command = {
+  name: 'endpoints',
+  help: 'the endpoints of Services, and why each is used or not',
+  description:
+    'Prints a line for each endpoint of each Service port: its node, its conditions, and whether traffic of policy Cluster and of policy Local uses it, with the reason.',
+  arguments: [service],
+  options: [],
+  examples: [{ line: 'endpoints default/web', help: 'the endpoints of one Service' }],
+  run: async ({ ask, arguments: [name] }) => {
+    const value = await ask('endpoints', parametersOf(name))
+    return { value, table: () => endpointTable(value.items) }
+  },
+}
+
+export const routesCommand: Command = {
+  name: 'routes',
+  help: 'the frontends of Services, and where each leads',
+  description:
+    'Prints a line for each frontend: what happens to new connections, to how many endpoints they go, and why. For one Service it also prints the kernel objects that the proxy mode desires, in the syntax of the tools that list them.',
+  arguments: [service],
+  options: [],
+  examples: [
+    { line: 'routes', help: 'all frontends' },
+    { line: 'routes default/web', help: 'the frontends and kernel objects of one Service' },
+  ],
+  run: async ({ ask, arguments: [name] }) => {
+    const value = await ask('routes', parametersOf(name))
+    return { value, table: () => routeTable(value.items) }
+  },
+}
+
+function parametersOf(name: Invocation['arguments'][number] | undefined): Readonly<Record<string, string>> {
+  return name === undefined ? {} : { service: name }
+}
+
+/** `default/web:http/TCP`. */
+function nameOf({ service: name, port, protocol }: ServiceRow | EndpointRow | RouteRow): string {
+  return `${name}:${port === '' ? '' : `${port}/`}${protocol}`
+}
+
+function serviceTable(items: readonly ServiceRow[]): string {
+  return columns(
+    ['SERVICE PORT', 'CLUSTER IP', 'NODE PORT', 'EXTERNAL IPS', 'ENDPOINTS', 'LOCAL', 'INTERNAL', 'EXTERNAL'],
+    items.map((item) => [
+      nameOf(item),
+      item.clusterIP,
+      item.nodePort === 0 ? '' : item.nodePort,
+      item.externalIPs.join(','),
+      `${item.endpoints.cluster}/${item.endpoints.all}`,
+      item.endpoints.local,
+      item.internal,
+      item.external ?? '',
+    ]),
+  )
+}
+
+function endpointTable(items: readonly EndpointRow[]): string {
+  return columns(
+    ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
+    items.map((item) => [
+      nameOf(item),
+      item.endpoint,
+      item.node,
+      Object.entries(item.conditions)
+        .filter(([, isSet]) => isSet)
+        .map(([name]) => name)
+        .join(','),
+      useText(item.cluster),
+      useText(item.local),
+    ]),
+  )
+}
+
+function useText({ isUsed, text }: EndpointUse): string {
+  return `${isUsed ? 'yes' : 'no'}: ${text}`
+}
+
+function routeTable(items: readonly RouteRow[]): string {
+  const table = columns(
+    ['SERVICE PORT', 'FRONTEND', 'VERDICT', 'BACKENDS', 'REASONS'],
+    items.map((item) => [
+      nameOf(item),
+      item.frontend,
+      item.verdict,
+      item.backends.length,
+      item.reasons.map(({ text }) => text).join('; '),
+    ]),
+  )
+  const kernel = items.flatMap((item) => item.kernel ?? [])
+  if (kernel.length === 0) return table
+  return `${table}\nKernel objects:\n${kernel.map((line) => `  ${printable(line)}\n`).join('')}`
+}
