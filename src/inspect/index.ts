@@ -12,3 +12,5 @@ export {
   type PassSnapshot,
   type ProblemSnapshot,
 } from './parts.js'
+export type { Packet, PacketView } from './explain-client.js'
+export { explainPacket, type PacketDecision } from './explain-packet.js'
