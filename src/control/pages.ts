@@ -1,6 +1,6 @@
 // The pages of the control socket: /v1/NAME?PARAMETER=VALUE, GET only.
 import { ConfigError } from '../errors.js'
-import { type Inspected, status } from '../inspect/index.js'
+import { explain, type Inspected, status } from '../inspect/index.js'
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
 /** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the requested object is not known. */
@@ -10,6 +10,12 @@ type Question = (query: URLSearchParams) => unknown
 export function controlPages(inspected: Inspected): Pages {
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
+    explain: async (query) =>
+      await explain(inspected, {
+        client: query.get('client') ?? '',
+        destination: query.get('destination') ?? '',
+        inInterface: query.get('interface') ?? undefined,
+      }),
   }
   return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question)]))
 }
