@@ -36,19 +36,17 @@ export interface PacketClient {
 
 export function clientOf(packet: Packet, view: PacketView): PacketClient {
   const { client, destination } = packet
-  const { machine, rules, node } = view
+  const { machine, rules } = view
   const isOwn = machine.includes(destination) || isLoopback(destination)
   const isNode = client === 'node' || machine.includes(client)
   // A socket that is bound to no address has its own destination as its source if that is local, else the node's address.
   const address = client === 'node' ? (isOwn ? destination : rules.nodeIP) : client
   const { isPod, text } = detection(packet, view, { address, isNode })
   if (isNode) return { address, isNode, isPod, text: 'a process of this node' }
-  const names = address === undefined ? [] : ownersOf(address, view)
-  const owner = names.length === 0 ? '' : `, an endpoint on ${names[0] === node.name ? 'this node' : names[0]}`
-  return { address, isNode, isPod, text: `${text}${owner}` }
+  return { address, isNode, isPod, text }
 }
 
-/** What the local detector says (F-048, F-051). */
+/** The answer of the local detector (F-048, F-051). */
 function detection(
   { inInterface }: Packet,
   view: PacketView,
@@ -79,16 +77,14 @@ function detection(
     : { isPod, text: `assumed not to come in by ${name}` }
 }
 
-function isHere(address: IpAddress, view: PacketView): boolean {
-  const { podCIDRs, name } = view.node
-  return podCIDRs.some((cidr) => cidrContains(cidr, address)) || ownersOf(address, view).includes(name)
-}
-
-/** The nodes of the endpoints with this address. */
-function ownersOf(address: IpAddress, { services }: PacketView): readonly string[] {
+/** Whether a pod of this node has the address: by the node's networks, or by an endpoint. */
+function isHere(address: IpAddress, { node, services }: PacketView): boolean {
+  if (node.podCIDRs.some((cidr) => cidrContains(cidr, address))) return true
   for (const port of services.servicePorts()) {
-    for (const endpoint of services.endpoints(port))
-      if (endpoint.address === address && endpoint.nodeName !== undefined) return [endpoint.nodeName]
+    const isOfNode = services
+      .endpoints(port)
+      .some((endpoint) => endpoint.address === address && endpoint.nodeName === node.name)
+    if (isOfNode) return true
   }
-  return []
+  return false
 }

@@ -1,7 +1,7 @@
 // The frontend that a packet is for, and hints when it is for none.
 import { cidrContains, type IpAddress } from '../address.js'
 import type { PacketRules } from '../engine/index.js'
-import { type ServicePort, servicePortName } from '../model/index.js'
+import type { ServicePort } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
 import { frontendProtocols } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
@@ -97,9 +97,4 @@ export function refusesUnusedPort(
 ): boolean {
   if (owners.length === 0 || refusedPorts === 'none') return false
   return refusedPorts === 'vips' ? !isLocal : owners.some(({ kind }) => kind === 'cluster-ip')
-}
-
-/** `namespace/name:port-name`. */
-export function nameOf(port: ServicePort): string {
-  return servicePortName(port)
 }

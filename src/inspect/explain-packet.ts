@@ -1,5 +1,6 @@
-// What happens to the first packet of a connection, and why. Pure.
+// The fate of the first packet of a connection, with the reasons. Pure.
 import { cidrContains, formatCidr, formatEndpoint } from '../address.js'
+import { servicePortName } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
 import {
   type Backend,
@@ -9,13 +10,7 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import { clientOf, type Packet, type PacketClient, type PacketView } from './explain-client.js'
-import {
-  findFrontend,
-  type FoundFrontend,
-  nameOf,
-  ownersOfAddress,
-  refusesUnusedPort,
-} from './explain-frontend.js'
+import { findFrontend, type FoundFrontend, ownersOfAddress, refusesUnusedPort } from './explain-frontend.js'
 
 /**
  * `serve`: to one of the endpoints. `refuse`: an ICMP error or a reset. `reset`: accepted, then reset. `drop`: nothing comes back.
@@ -95,7 +90,10 @@ function withoutFrontend({ destination }: Packet, view: PacketView): Decided {
     text: `${destination} is ${frontendNames[kind]} of ${service}, which has the ports ${ports.join(', ')}`,
   }))
   if (refusesUnusedPort(owners, rules, machine.includes(destination))) {
-    const refused: PacketStep = { rule: 'F-055', text: 'a port that no Service has of this address is refused' }
+    const refused: PacketStep = {
+      rule: 'F-055',
+      text: 'a port that no Service has of this address is refused',
+    }
     return { verdict: 'refuse', endpoints: [], steps: [...steps, refused] }
   }
   const network = rules.droppedNetworks.find((cidr) => cidrContains(cidr, destination))
@@ -126,9 +124,9 @@ const frontendRules: Readonly<Record<FoundFrontend['kind'], RuleNumber>> = {
 
 function frontendSteps({ destination, port }: Packet, { port: owner, kind, losers }: FoundFrontend) {
   const isOnNode = kind === 'node-port' || kind === 'health-check'
-  const text = `${isOnNode ? port : destination} is ${frontendNames[kind]} of ${nameOf(owner)}`
+  const text = `${isOnNode ? port : destination} is ${frontendNames[kind]} of ${servicePortName(owner)}`
   const lost = losers.map((loser) => ({
-    text: `${nameOf(loser)} claims the same frontend: the Service whose name sorts first has it`,
+    text: `${servicePortName(loser)} claims the same frontend: the Service whose name sorts first has it`,
   }))
   return [{ rule: frontendRules[kind], text }, ...lost]
 }

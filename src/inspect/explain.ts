@@ -1,16 +1,12 @@
-// What happens to a new connection, why, by which kernel objects, and whether the kernel has them.
+// The fate of a new connection, with the reasons, the kernel objects, and the kernel's own answer.
 import { familyOf, formatEndpoint, type IpAddress, parseIpAddress } from '../address.js'
 import type { PipelineView } from '../engine/index.js'
 import { ConfigError, KernelError } from '../errors.js'
+import { servicePortName } from '../model/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
-import { type FoundFrontend, type FrontendKind, nameOf } from './explain-frontend.js'
-import {
-  explainPacket,
-  type PacketEndpoint,
-  type PacketStep,
-  type PacketVerdict,
-} from './explain-packet.js'
+import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
+import { explainPacket, type PacketEndpoint, type PacketStep, type PacketVerdict } from './explain-packet.js'
 import type { Inspected } from './inspected.js'
 
 /** The question as it was written. */
@@ -24,7 +20,11 @@ export interface ExplainQuery {
 }
 
 export interface Explanation {
-  readonly client: { readonly address: string; readonly kind: 'node' | 'pod' | 'other'; readonly text: string }
+  readonly client: {
+    readonly address: string
+    readonly kind: 'node' | 'pod' | 'other'
+    readonly text: string
+  }
   /** `10.96.0.1:80/tcp`. */
   readonly destination: string
   readonly mode: string
@@ -73,7 +73,7 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     destination: `${formatEndpoint(packet.destination, packet.port)}/${packet.protocol}`,
     mode: inspected.mode,
     verdict,
-    ...(found === undefined ? {} : { service: { name: nameOf(found.port), frontend: found.kind } }),
+    ...(found === undefined ? {} : { service: { name: servicePortName(found.port), frontend: found.kind } }),
     endpoints,
     steps,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
@@ -122,7 +122,9 @@ function packetOf({ client, destination, inInterface }: ExplainQuery): Packet {
 
 /** Throws ConfigError. */
 function destinationOf(text: string): Pick<Packet, 'destination' | 'port' | 'protocol'> {
-  const parts = /^(?:\[(?<six>[^\]]*)\]|(?<four>[^:/]*)):(?<port>\d+)(?:\/(?<protocol>.*))?$/u.exec(text)?.groups
+  const parts = /^(?:\[(?<six>[^\]]*)\]|(?<four>[^:/]*)):(?<port>\d+)(?:\/(?<protocol>.*))?$/u.exec(
+    text,
+  )?.groups
   if (parts === undefined)
     throw new ConfigError(
       'destination',
@@ -135,7 +137,11 @@ function destinationOf(text: string): Pick<Packet, 'destination' | 'port' | 'pro
   if (protocol === undefined)
     throw new ConfigError('destination', `protocol "${written}" must be tcp, udp or sctp`)
   const remedy = 'write the IP address that kubectl get service prints, not a name'
-  return { destination: addressOf(parts['six'] ?? parts['four'] ?? '', 'destination', remedy), port, protocol }
+  return {
+    destination: addressOf(parts['six'] ?? parts['four'] ?? '', 'destination', remedy),
+    port,
+    protocol,
+  }
 }
 
 /** Throws ConfigError. */

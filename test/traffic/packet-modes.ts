@@ -39,7 +39,9 @@ export const rulesOfModes: Readonly<Record<string, PacketMode>> = {
     proxyMode: 'iptables',
     groups: (groups) => groups,
     rules: (family, config, { node, machine }) =>
-      iptablesRules(iptablesSettings(family, config, { node, machine, dropsInvalid: true, withComments: true })),
+      iptablesRules(
+        iptablesSettings(family, config, { node, machine, dropsInvalid: true, withComments: true }),
+      ),
   },
   'iptables-nft': {
     proxyMode: 'iptables',
@@ -49,8 +51,7 @@ export const rulesOfModes: Readonly<Record<string, PacketMode>> = {
   nftables: {
     proxyMode: 'nftables',
     groups: inNftables,
-    rules: (family, config, facts) =>
-      tableRules(nftSettings(family, withNftFlags(config), facts), facts),
+    rules: (family, config, facts) => tableRules(nftSettings(family, withNftFlags(config), facts), facts),
   },
   ipvs: {
     proxyMode: 'ipvs',

@@ -106,10 +106,7 @@ export function differencesOfExplain(
   })
 }
 
-function problemOf(
-  check: Check,
-  decide: (from: Place, to: Target) => PacketDecision,
-): string | undefined {
+function problemOf(check: Check, decide: (from: Place, to: Target) => PacketDecision): string | undefined {
   switch (check.kind) {
     case 'flow':
     case 'ask': {
@@ -133,7 +130,11 @@ function problemOf(
   }
 }
 
-function difference(expected: readonly string[], answer: readonly string[], text: string): string | undefined {
+function difference(
+  expected: readonly string[],
+  answer: readonly string[],
+  text: string,
+): string | undefined {
   return expected.toSorted().join() === answer.toSorted().join()
     ? undefined
     : `expected ${text}; explain says ${answer.join(', ')}`
@@ -156,7 +157,8 @@ function answerOf(decision: PacketDecision, { from, to, expect }: FlowLike): rea
         .filter(({ isCandidate }) => isCandidate)
         .map(({ endpoint, isMasqueraded }) => {
           // The node is its own source: the table has it as kept where nothing is masqueraded.
-          const isSeenAsNode = isMasqueraded || (from === 'node' && expect.kind === 'answer' && expect.sees === 'node')
+          const isSeenAsNode =
+            isMasqueraded || (from === 'node' && expect.kind === 'answer' && expect.sees === 'node')
           return `${serverText(endpoint)}${isSeenAsNode ? ' masqueraded' : ''}`
         })
     case 'refuse':
