@@ -1,5 +1,6 @@
 import { geteuid } from 'node:process'
 import { ControlServer, controlPages } from '../control/index.js'
+import { machineAddresses } from '../host/index.js'
 import type { Inspected } from '../inspect/index.js'
 import { processStartMs } from '../metrics/index.js'
 import type { BuildOptions, Shown } from './build.js'
@@ -19,10 +20,11 @@ export function openControl(options: BuildOptions, shown: Shown): ControlServer 
 }
 
 /** The parts of the agent for snapshots. */
-function inspected({ config, clock, log, registry }: BuildOptions, shown: Shown): Inspected {
+function inspected({ config, clock, kernel, log, registry }: BuildOptions, shown: Shown): Inspected {
   return {
     ...shown,
     config,
+    machineAddresses: async (family) => await machineAddresses(family, kernel),
     problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),
     metric: async (name) => (await registry.getSingleMetric(name)?.get())?.values ?? [],
     startedMs: processStartMs(clock),

@@ -2,6 +2,7 @@
 import type { Command } from './command.js'
 import { completionCommand } from './completion.js'
 import { doctorCommand } from './doctor.js'
+import { explainCommand } from './explain.js'
 import { historyCommand } from './history.js'
 import { diffCommand, planCommand } from './plan.js'
 import { endpointsCommand, routesCommand, servicesCommand } from './services.js'
@@ -12,6 +13,7 @@ export const commands: readonly Command[] = [
   servicesCommand,
   endpointsCommand,
   routesCommand,
+  explainCommand,
   planCommand,
   diffCommand,
   historyCommand,

@@ -4,6 +4,7 @@ import { ConfigError } from '../errors.js'
 import {
   configuration,
   endpoints,
+  explain,
   history,
   type Inspected,
   routes,
@@ -14,7 +15,7 @@ import {
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
 /** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
-type Question = (service: string | undefined) => object | undefined | Promise<object>
+type Question = (service: string | undefined, query: URLSearchParams) => object | undefined | Promise<object>
 
 /** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, both with `error`: one sentence. */
 export function controlPages(inspected: Inspected): Pages {
@@ -26,6 +27,12 @@ export function controlPages(inspected: Inspected): Pages {
     endpoints: (service) => endpoints(inspected, service),
     routes: (service) => routes(inspected, service),
     history: () => history(inspected),
+    explain: async (_service, query) =>
+      await explain(inspected, {
+        client: query.get('client') ?? '',
+        destination: query.get('destination') ?? '',
+        inInterface: query.get('interface') ?? undefined,
+      }),
   }
   return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question, clock)]))
 }
@@ -35,7 +42,7 @@ function page(question: Question, clock: Pick<Clock, 'pause'>): Page {
     if (method !== 'GET') return json({ error: `${method} is not supported: only GET` }, 405)
     const service = query.get('service') ?? undefined
     try {
-      const value = await question(service)
+      const value = await question(service, query)
       if (value === undefined) return json({ error: `no Service ${service} is known to this agent` }, 404)
       if (!isRows(value)) return json(value)
       return { status: 200, contentType: 'application/json', body: parts(value.items, clock) }

@@ -5,10 +5,14 @@ import type { NodeChange } from '../node/index.js'
 import type { Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
+import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
 
 /** The parts of a pipeline for readers that change nothing. They may be read at any time. */
-export type PipelineView = Pick<Pipeline, 'services' | 'health' | 'passes' | 'isInForce' | 'describe'>
+export type PipelineView = Pick<
+  Pipeline,
+  'services' | 'health' | 'passes' | 'isInForce' | 'describe' | 'packetRules' | 'differences'
+>
 
 /**
  * The way of one family from events to the kernel, in one proxy mode. A mode supplies it. The engine calls `runOnce` for one run at a
@@ -46,6 +50,13 @@ export interface Pipeline {
    * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines.
    */
   describe(route: Route): readonly string[]
+  /** How the mode treats packets now; undefined before the first run that knows the node's addresses. */
+  packetRules(): PacketRules | undefined
+  /**
+   * Reads those kernel objects of a route that the mode can read, and compares them with the desired ones: a sentence per difference;
+   * undefined: nothing is known to compare with yet. It changes nothing. Throws KernelError.
+   */
+  differences(route: Route): Promise<readonly string[] | undefined>
   /** Frees its resources, after the last run. Idempotent. */
   close(): Promise<void>
 }

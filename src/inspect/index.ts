@@ -24,3 +24,6 @@ export {
   type PassSnapshot,
   type ProblemSnapshot,
 } from './parts.js'
+export { explain, type Explanation, type ExplainQuery } from './explain.js'
+export type { Packet, PacketView } from './explain-client.js'
+export { explainPacket, type PacketDecision, type PacketStep } from './explain-packet.js'

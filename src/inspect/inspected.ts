@@ -1,3 +1,4 @@
+import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
@@ -17,6 +18,8 @@ export interface Inspected {
   readonly mode: ProxyMode
   readonly node: { readonly facts: NodeFacts; readonly isEligible: boolean }
   readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
+  /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */
+  readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
   /** The problems that are present now. */
   readonly problems: () => readonly PresentProblem[]
   /** The series of a metric; empty: there are none, or no such metric. */

@@ -1,6 +1,7 @@
 import type { ConfigurationSnapshot } from './configuration.js'
 import type { PassSnapshot } from './parts.js'
 import type { EndpointRow, RouteRow, ServiceRow } from './services.js'
+import type { Explanation } from './explain.js'
 import type { StatusSnapshot } from './status.js'
 
 /** The replies of the control socket by the name of their page: `status` is that of /v1/status. */
@@ -12,4 +13,5 @@ export interface Snapshots {
   readonly routes: { readonly items: readonly RouteRow[] }
   /** The last passes, oldest first. */
   readonly history: { readonly items: readonly PassSnapshot[] }
+  readonly explain: Explanation
 }

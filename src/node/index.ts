@@ -9,6 +9,8 @@ export { familyProblem, type FamilyFacts } from './family-problem.js'
 export { nodeName } from './node-name.js'
 export {
   healthCheckAddressesOf,
+  isLoopback,
+  loopbackNetworks,
   nodePortAddressesOf,
   nodePortDestinations,
   nodePortSockets,

@@ -8,6 +8,7 @@ import {
   type IpFamily,
 } from '../address.js'
 import type { Config } from '../config/index.js'
+import { BugError } from '../errors.js'
 import type { NodeFacts } from './node-tracker.js'
 
 /** `all`: every local address, including future ones. */
@@ -123,6 +124,18 @@ export function includesLoopback(network: Cidr): boolean {
 
 /** fe80::/10. */
 const linkLocal = /^fe[89ab]/u
+
+/** The loopback network of each family. */
+export const loopbackNetworks: Readonly<Record<IpFamily, Cidr>> = {
+  ipv4: constantCidr('127.0.0.0/8'),
+  ipv6: constantCidr('::1/128'),
+}
+
+function constantCidr(text: string): Cidr {
+  const cidr = parseCidr(text)
+  if (cidr === undefined) throw new BugError(`${text} is not a CIDR`)
+  return cidr
+}
 
 /** Whether the address is a loopback address. */
 export function isLoopback(address: IpAddress): boolean {

@@ -133,6 +133,10 @@ export class RecordingPipeline implements Pipeline {
     return [`route ${service}`]
   }
 
+  packetRules(): undefined {}
+
+  async differences(): Promise<undefined> {}
+
   async close(): Promise<void> {
     this.isClosed = true
   }

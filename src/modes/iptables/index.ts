@@ -12,3 +12,4 @@ export { type CountedRule, compileSkeleton, countedRules } from './compile/skele
 export { IptablesLedger } from './ledger.js'
 export { iptablesMode, openIptablesMode } from './mode.js'
 export { iptablesKind } from './kind.js'
+export { packetRules } from './packet-rules.js'

@@ -6,6 +6,8 @@ import type { PacketTotals } from '../../metrics/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
 import { describeDesired } from './describe.js'
+import { differences } from './differences.js'
+import { packetRules } from './packet-rules.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
 import type { ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
@@ -15,6 +17,7 @@ import {
   type FamilyHealth,
   Intake,
   KernelQuestions,
+  type PacketRules,
   Pass,
   PassHistory,
   type PassReason,
@@ -166,6 +169,15 @@ export class IptablesPipeline implements Pipeline {
   describe(decided: Route): readonly string[] {
     if (this.#settings === undefined) return []
     return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+  }
+
+  packetRules(): PacketRules | undefined {
+    return this.#settings && packetRules(this.#settings)
+  }
+
+  async differences(decided: Route): Promise<readonly string[] | undefined> {
+    const { tables } = this.#options
+    return this.#settings && (await differences(compileRoute(decided, this.#settings), tables))
   }
 
   async close(): Promise<void> {

@@ -39,7 +39,7 @@ function* linesOf(servers: readonly DesiredVirtualServer[]): Generator<string> {
   }
 }
 
-function serviceText(key: VirtualServerKey): string {
+export function serviceText(key: VirtualServerKey): string {
   if ('mark' in key) return key.family === 'ipv6' ? `-f ${key.mark} -6` : `-f ${key.mark}`
   return `${serviceOptions[key.protocol]} ${formatEndpoint(key.address, key.port)}`
 }
@@ -56,11 +56,11 @@ function settingsText({ scheduler, flags, timeoutSeconds }: VirtualServerSetting
 }
 
 /** The mode reaches all of its real servers by masquerading. */
-function realServerText({ key, settings }: RealServer): string {
+export function realServerText({ key, settings }: RealServer): string {
   return `-r ${formatEndpoint(key.address, key.port)} -m -w ${settings.weight}`
 }
 
-function entryText(entry: IpsetEntry): string {
+export function entryText(entry: IpsetEntry): string {
   const { mark } = entry
   const text = describeIpsetEntry(entry)
   return mark === undefined

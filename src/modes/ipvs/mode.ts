@@ -135,6 +135,8 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
       return pipeline.health
     },
     describe: (route) => pipeline.describe(route),
+    packetRules: () => pipeline.packetRules(),
+    differences: async (route) => await pipeline.differences(route),
     close: async () => await pipeline.close(),
   }
 }

@@ -25,6 +25,7 @@ import {
   type KnownObjects,
   type ModeKernel,
   type OpenTrackerOptions,
+  type PacketRules,
   reportSizes,
   Pass,
   PassHistory,
@@ -351,6 +352,15 @@ export class IpvsPipeline {
 
   describe(decided: Route): readonly string[] {
     return this.#policies.describe(decided, this.#options.scheduling.settings)
+  }
+
+  packetRules(): PacketRules | undefined {
+    return this.#policies.packetRules()
+  }
+
+  async differences(decided: Route): Promise<readonly string[] | undefined> {
+    const { scheduling, kernel } = this.#options
+    return await this.#policies.differences(decided, scheduling.settings, kernel.ipvs)
   }
 
   /** Frees its resources, after the last run. Idempotent. */

@@ -4,7 +4,7 @@ import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Route } from '../../routing/index.js'
 import type { EventRecorder } from '../../event.js'
-import type { VirtualServerKey, XtFlavour } from '../../kernel/index.js'
+import type { Ipvs, VirtualServerKey, XtFlavour } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpsetTable } from './tables/ipset-table.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -13,6 +13,8 @@ import type { ServicePortKey, Tracker } from '../../model/index.js'
 import { compileRoute, type IpvsModeSettings, needsMark } from './compile/compile.js'
 import type { DesiredVirtualServer } from './compile/desired.js'
 import { describeServers } from './describe.js'
+import { differences } from './differences.js'
+import { packetRules } from './packet-rules.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
 import type { SchedulingSettings } from './compile/scheduling.js'
 import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
@@ -21,7 +23,13 @@ import { AfterSync, type AfterSyncPart, type TrafficConfig } from '../shared/ind
 import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
-import { type HealthCheckListeners, KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
+import {
+  type HealthCheckListeners,
+  KernelQuestions,
+  type ModeKernel,
+  type PacketRules,
+  type Pass,
+} from '../../engine/index.js'
 import { machineAddresses } from '../../host/index.js'
 
 export interface IpvsPoliciesOptions {
@@ -175,6 +183,32 @@ export class IpvsPolicies {
     if (this.#node === undefined) return []
     const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
     return describeServers(compileRoute(route, { ...scheduling, ...this.#node }, mark))
+  }
+
+  /** undefined before the first `renew`. */
+  packetRules(): PacketRules | undefined {
+    const { family, config, node, also } = this.#options
+    if (this.#node === undefined) return undefined
+    const { nodePortAddresses, nodeIP } = this.#node
+    return packetRules({
+      nodePortAddresses,
+      nodeIP,
+      localDetector: localDetectorOf(config, family, node.facts),
+      masqueradeAll: config.iptables.masqueradeAll,
+      relayedLoopback: also?.listensOn,
+    })
+  }
+
+  /** As `Pipeline.differences`. */
+  async differences(
+    route: Route,
+    scheduling: SchedulingSettings,
+    ipvs: Pick<Ipvs, 'read'>,
+  ): Promise<readonly string[] | undefined> {
+    if (this.#node === undefined) return undefined
+    const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
+    const servers = compileRoute(route, { ...scheduling, ...this.#node }, mark)
+    return await differences(servers, { ipvs, ipset: this.#options.kernel.ipset })
   }
 
   /**

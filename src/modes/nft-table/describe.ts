@@ -11,13 +11,20 @@ export function describeDesired(desired: DesiredRoute, family: IpFamily): readon
 }
 
 function* linesOf(desired: DesiredRoute, family: IpFamily): Generator<string> {
-  for (const element of elementsOf(desired, family)) yield lineOf(element)
+  for (const element of elementsOf(desired, family)) yield `add ${describeElement(element)}`
 }
 
-function lineOf({ set, key, data }: DesiredElement): string {
+/** `element ip kube-proxy cluster-ips { 10.96.0.1 }`. */
+export function describeElement(element: DesiredElement): string {
+  return printTransaction([{ op: 'add-elements', elements: packedElement(element) }])
+    .trimEnd()
+    .replace(/^add /u, '')
+}
+
+/** The element for an operation. */
+export function packedElement({ set, key, data }: DesiredElement): NfElements {
   const value = data === undefined ? {} : { data: packFields(valueFields(set), data) }
-  const elements = new NfElements(set).add(packFields(set.key, key), value)
-  return printTransaction([{ op: 'add-elements', elements }]).trimEnd()
+  return new NfElements(set).add(packFields(set.key, key), value)
 }
 
 function valueFields({ data }: DesiredElement['set']) {

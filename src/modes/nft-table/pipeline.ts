@@ -4,6 +4,7 @@ import {
   type FamilyHealth,
   Intake,
   KernelQuestions,
+  type PacketRules,
   Pass,
   PassHistory,
   type PassReason,
@@ -32,6 +33,8 @@ import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { tableName } from './compile/schema.js'
 import { describeDesired } from './describe.js'
+import { differences } from './differences.js'
+import { packetRules } from './packet-rules.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { FixedRules } from './fixed-rules.js'
 import { NftLookTimes } from './look-times.js'
@@ -188,6 +191,17 @@ export class NftPipeline implements Pipeline, WatchedTable {
   describe(decided: Route): readonly string[] {
     if (this.#settings === undefined) return []
     return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+  }
+
+  packetRules(): PacketRules | undefined {
+    const { also } = this.#options
+    const serviceCidrs = this.#serviceCidrs.networks ?? []
+    return this.#settings && packetRules(this.#settings, { serviceCidrs, relayedLoopback: also?.listensOn })
+  }
+
+  async differences(decided: Route): Promise<readonly string[] | undefined> {
+    const { family, nftables } = this.#options
+    return this.#settings && (await differences(compileRoute(decided, this.#settings), family, nftables))
   }
 
   async close(): Promise<void> {

@@ -5,6 +5,7 @@
 export {
   compileNodePort,
   compileRoute,
+  hostCidr,
   type DesiredRoute,
   relayProtocolOf,
   type RelayRouteSettings,

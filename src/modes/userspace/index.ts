@@ -5,3 +5,4 @@
 export { describeDesired } from './describe.js'
 export { userspaceKind } from './kind.js'
 export { userspaceMode } from './mode.js'
+export { packetRules } from './packet-rules.js'

@@ -6,6 +6,7 @@ import {
   type HealthCheckListeners,
   Intake,
   KernelQuestions,
+  type PacketRules,
   Pass,
   PassHistory,
   type PassReason,
@@ -33,6 +34,8 @@ import {
 import { AfterSync, claimDirty, releaseUnwanted, type TrafficConfig } from '../shared/index.js'
 import { VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
+import { differences } from './differences.js'
+import { packetRules } from './packet-rules.js'
 import { UnservedPorts } from './unserved-ports.js'
 
 export interface UserspacePipelineOptions {
@@ -135,6 +138,16 @@ export class UserspacePipeline implements Pipeline {
   describe(decided: Route): readonly string[] {
     const settings = this.#settings
     return settings === undefined ? [] : describeDesired(decided, compileRoute(decided, settings), settings)
+  }
+
+  packetRules(): PacketRules | undefined {
+    const { config, family, node } = this.#options
+    return this.#settings && packetRules(this.#settings, localDetectorOf(config, family, node.facts))
+  }
+
+  async differences(decided: Route): Promise<readonly string[] | undefined> {
+    const { family, ports } = this.#options
+    return this.#settings && (await differences(compileRoute(decided, this.#settings), family, ports))
   }
 
   async close(): Promise<void> {

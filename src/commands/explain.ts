@@ -1,0 +1,103 @@
+import type { Explanation, PacketStep } from '../inspect/index.js'
+import { columns, pairs, printable } from './columns.js'
+import { type Command, CommandError } from './command.js'
+
+export const explainCommand: Command = {
+  name: 'explain',
+  help: 'what happens to a connection to a Service, and why',
+  description:
+    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. Then it asks the kernel whether it has these objects. Rules of other programs, such as a firewall's, do not count.",
+  arguments: [
+    { name: 'CLIENT', isRequired: true, help: 'an IP address, or node for a process of this node' },
+    { name: 'VIP:PORT[/PROTOCOL]', isRequired: true, help: 'the destination; tcp if no protocol is written' },
+    { name: 'ARROW', isRequired: false, help: "the destination, if the second argument is '->'" },
+  ],
+  options: [
+    {
+      name: 'interface',
+      metavar: 'NAME',
+      help: 'the interface by which the packet comes in, where pods are recognized by it',
+    },
+  ],
+  examples: [
+    { line: 'explain 10.244.1.10 10.96.0.1:443', help: 'a pod connects to a cluster IP' },
+    { line: 'explain node 10.96.0.10:53/udp', help: 'a process of this node asks the DNS of the cluster' },
+  ],
+  finds: 'the kernel does not agree',
+  run: async ({ arguments: written, options, ask }) => {
+    const [client = '', ...rest] = written
+    const destination = destinationOf(rest)
+    const inInterface = options['interface']
+    const value = await ask('explain', {
+      client,
+      destination,
+      ...(typeof inInterface === 'string' ? { interface: inInterface } : {}),
+    })
+    const isWrong = value.kernel.state === 'differs' || value.kernel.state === 'unknown'
+    return { value, table: () => table(value), exitCode: isWrong ? 1 : 0 }
+  },
+}
+
+function destinationOf([first = '', second]: readonly string[]): string {
+  if (first === '->' || first === '→') {
+    if (second !== undefined) return second
+    throw new CommandError(2, `no destination after ${first}: write CLIENT -> VIP:PORT`)
+  }
+  if (second === undefined) return first
+  throw new CommandError(2, `"${second}" is one argument too many: write CLIENT VIP:PORT[/PROTOCOL]`)
+}
+
+const verdicts: Readonly<Record<Explanation['verdict'], string>> = {
+  serve: 'goes to an endpoint',
+  refuse: 'is refused',
+  reset: 'is accepted, and reset',
+  drop: 'is dropped',
+  untouched: 'is not treated: no Service concerns it',
+  'health-check': 'is answered by the agent',
+}
+
+const agreements: Readonly<Record<Explanation['kernel']['state'], string>> = {
+  agrees: 'kernel agrees',
+  differs: 'kernel does not agree',
+  'not-asked': 'kernel was not asked',
+  unknown: 'kernel did not answer',
+}
+
+function table(explanation: Explanation): string {
+  const { client, destination, mode, verdict, service, endpoints, steps, objects, kernel } = explanation
+  const head = pairs([
+    ['Client', client.address === '' ? client.text : `${client.address} (${client.text})`],
+    ['Destination', destination],
+    ['Service', service === undefined ? 'none' : `${service.name} (${service.frontend})`],
+    ['Mode', mode],
+    ['Verdict', verdicts[verdict]],
+    ['Kernel', agreements[kernel.state]],
+  ])
+  const rows = endpoints.map(({ endpoint, node = '', isCandidate, isMasqueraded, rule, reason }) => [
+    endpoint,
+    node,
+    isCandidate ? 'candidate' : 'dropped',
+    isCandidate ? (isMasqueraded ? 'this node' : 'the client') : '',
+    `${reason} (${rule})`,
+  ])
+  return [
+    head,
+    list('Steps', steps.map(stepText)),
+    section(columns(['ENDPOINT', 'NODE', 'STATE', 'SEES', 'REASON'], rows)),
+    list('Differences', kernel.differences),
+    list('Kernel objects', objects),
+  ].join('')
+}
+
+function stepText({ rule, text }: PacketStep): string {
+  return rule === undefined ? text : `${text} (${rule})`
+}
+
+function section(text: string): string {
+  return text === '' ? '' : `\n${text}`
+}
+
+function list(heading: string, lines: readonly string[]): string {
+  if (lines.length === 0) return ''
+  return `\n${heading}:\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`
+}

@@ -1,0 +1,37 @@
+import type { Cidr, IpAddress } from '../address.js'
+import type { LocalDetector } from '../node/index.js'
+
+/**
+ * How a mode treats new connections in one IP family: its settings, and the choices in which modes differ. Routes decide everything else.
+ * For readers that explain packets.
+ */
+export interface PacketRules {
+  /** undefined: traffic of pods cannot be recognized. */
+  readonly localDetector: LocalDetector | undefined
+  /** F-047. */
+  readonly masqueradeAll: boolean
+  /** The addresses that serve node ports. `all`: every address of the machine, without loopback addresses. */
+  readonly nodePortAddresses: 'all' | readonly IpAddress[]
+  /** Loopback networks that serve node ports as well (F-064). */
+  readonly loopbackNodePorts: readonly Cidr[]
+  /** The node's primary address of the family, which source ranges may allow (F-056). */
+  readonly nodeIP: IpAddress | undefined
+  /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). */
+  readonly droppedNetworks: readonly Cidr[]
+  /** The addresses whose unused ports are refused (F-055). */
+  readonly refusedPorts: 'none' | 'cluster-ips' | 'vips'
+  /** Connections of the node itself to an external frontend without endpoints are refused too (F-053). */
+  readonly refusesNode: boolean
+  /** The addresses at which a node port without endpoints is refused (F-053). */
+  readonly nodePortRefusals: 'none' | 'served-addresses' | 'every-address'
+  /** The endpoints that see the node's address when they reach themselves (F-050). */
+  readonly hairpin: 'all' | 'this-node'
+  /** Source ranges hold at a load-balancer IP that is an external IP as well (F-056). */
+  readonly guardsExternalIPs: boolean
+  /** Source ranges hold for a Service without endpoints too (F-056). */
+  readonly guardsWithoutEndpoints: boolean
+  /** Without a local detector, policy Local without an endpoint here has the endpoints of the cluster (F-052). */
+  readonly fallsBackToCluster: boolean
+  /** The agent itself accepts and connects: endpoints see the node, a TCP drop is a reset, and SCTP is not served. */
+  readonly isRelayed: boolean
+}

@@ -1,0 +1,27 @@
+import type { IpAddress } from '../../address.js'
+import type { PacketRules } from '../../engine/index.js'
+import { hostCidr } from '../relay/index.js'
+import { iptablesPacketRules } from '../shared/index.js'
+import type { IpvsChainSettings } from './compile/chains.js'
+import type { IpvsModeSettings } from './compile/compile.js'
+
+/** The settings that decide about packets. */
+export type PacketSettings = Pick<IpvsModeSettings, 'nodePortAddresses' | 'nodeIP'> &
+  Pick<IpvsChainSettings, 'localDetector' | 'masqueradeAll'> & {
+    /** The loopback address on which the relay serves node ports; undefined: none. */
+    readonly relayedLoopback: IpAddress | undefined
+  }
+
+/** How ipvs mode treats packets with these settings (docs/ipvs.md). */
+export function packetRules({ relayedLoopback, ...settings }: PacketSettings): PacketRules {
+  return {
+    ...iptablesPacketRules,
+    ...settings,
+    loopbackNodePorts: relayedLoopback === undefined ? [] : [hostCidr(relayedLoopback)],
+    refusedPorts: 'vips',
+    refusesNode: true,
+    nodePortRefusals: 'served-addresses',
+    guardsExternalIPs: true,
+    fallsBackToCluster: true,
+  }
+}

@@ -1,0 +1,24 @@
+import { formatEndpoint, type IpFamily } from '../../address.js'
+import type { Ports } from '../../kernel/index.js'
+import type { DesiredRoute } from '../relay/index.js'
+
+/** The listeners of a route that this process does not have, a sentence each. It asks for the sockets of these ports. Throws KernelError. */
+export async function differences(
+  { frontends }: DesiredRoute,
+  family: IpFamily,
+  ports: Pick<Ports, 'find'>,
+): Promise<readonly string[]> {
+  const listeners = frontends.flatMap((frontend) => frontend.listeners)
+  if (listeners.length === 0) return []
+  const watched = new Map(listeners.map(({ protocol, port }) => [`${protocol} ${port}`, { protocol, port }]))
+  const sockets = await ports.find(family, [...watched.values()])
+  const own = new Set(
+    sockets.map(({ isOwn, protocol, address, port }) =>
+      isOwn && address !== undefined ? `${protocol} ${formatEndpoint(address, port)}` : '',
+    ),
+  )
+  return listeners
+    .map(({ protocol, address, port }) => `${protocol} ${formatEndpoint(address, port)}`)
+    .filter((listener) => !own.has(listener))
+    .map((listener) => `listener ${listener} is missing`)
+}

@@ -1,0 +1,219 @@
+// `viaduct explain` at the shipped agent: its answer, and objects of the kernel that another program removed.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type { NfOp } from '../../src/kernel/index.js'
+import { differences } from '../../src/modes/iptables/differences.js'
+import { compileRoute, compileSkeleton, IptablesLedger } from '../../src/modes/iptables/index.js'
+import { packedElement } from '../../src/modes/nft-table/describe.js'
+import { differences as tableDifferences } from '../../src/modes/nft-table/differences.js'
+import {
+  compileRoute as compileTableRoute,
+  elementsOf,
+  type NftModeSettings,
+  tableName,
+} from '../../src/modes/nft-table/index.js'
+import { requireFreshNamespace } from '../contract/fresh-namespace.js'
+import { openRealKernel } from '../contract/real-kernel.js'
+import { openRealSubject } from '../contract/xtables-subjects.js'
+import { Namespace } from '../support/namespaces.js'
+import { endpoint, node as nodeObject, port, service, slice } from '../support/objects.js'
+import { makeSettings } from '../support/packet-model-settings.js'
+import { type Finished, mustRun } from '../support/processes.js'
+import { backends, plainRoute } from '../support/routes.js'
+import { treeRoot } from '../support/tree.js'
+import { manifestText } from '../traffic/table/manifest.js'
+
+requireFreshNamespace()
+
+const agentFile = join(treeRoot, 'dist/agent.js')
+
+const objects = [
+  nodeObject('node-a', { ips: ['192.168.60.11'] }),
+  service('web', '10.96.0.10', { ports: [port(80)] }),
+  slice('web-1', 'web', [
+    endpoint('10.244.1.10', { nodeName: 'node-a' }),
+    endpoint('10.244.2.10', { nodeName: 'node-b' }),
+    endpoint('10.244.2.11', { nodeName: 'node-b', ready: false }),
+  ]),
+]
+
+function configuration(mode: string): object {
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode,
+    hostnameOverride: 'node-a',
+    clusterCIDR: '10.244.1.0/24',
+  }
+}
+
+interface ModeCase {
+  readonly name: string
+  readonly mode: string
+  readonly flags: readonly string[]
+  /** A kernel object of the answer. */
+  readonly object: RegExp
+}
+
+const modes: readonly ModeCase[] = [
+  {
+    name: 'iptables, legacy',
+    mode: 'iptables',
+    flags: ['--iptables-flavour=legacy'],
+    object: /^-A KUBE-SERVICES -d 10\.96\.0\.10\/32 /u,
+  },
+  {
+    name: 'iptables, nft',
+    mode: 'iptables',
+    flags: ['--iptables-flavour=nft'],
+    object: /^add element ip kube-proxy .* 10\.96\.0\.10 \. tcp \. 80 /u,
+  },
+  {
+    name: 'nftables',
+    mode: 'nftables',
+    flags: [],
+    object: /^add element ip kube-proxy .* 10\.96\.0\.10 \. tcp \. 80 /u,
+  },
+  { name: 'userspace', mode: 'userspace', flags: [], object: /^listen tcp 10\.96\.0\.10:80 / },
+]
+
+for (const { name, mode, flags, object } of modes) {
+  describe(`explain in mode ${name}`, { timeout: 60_000 }, () => {
+    let folder: string
+    let node: Namespace
+    before(async () => {
+      folder = mkdtempSync(join(tmpdir(), 'viaduct-explain-'))
+      writeFileSync(join(folder, 'objects.json'), manifestText(objects))
+      writeFileSync(`${folder}.configuration`, JSON.stringify(configuration(mode)))
+      node = await Namespace.create('node')
+      await node.ip('address add 192.168.60.11/32 dev lo')
+      const own = ['--manifests', folder, '--config', `${folder}.configuration`, '-v', '2']
+      const agent = node.start(process.execPath, agentFile, ...own, '--control-socket', socket(), ...flags)
+      await agent.line((line) => line.includes('Sync done') && line.includes('IPv4'))
+    })
+    after(async () => {
+      await node.close()
+      rmSync(folder, { recursive: true })
+      rmSync(`${folder}.configuration`)
+    })
+
+    function socket(): string {
+      return `${folder}.sock`
+    }
+
+    async function run(...words: readonly string[]): Promise<Finished> {
+      return await node.run(process.execPath, agentFile, 'explain', ...words, '--socket', socket())
+    }
+
+    /** The value of `-o json` with the exit code. */
+    async function explain(client: string, destination: string) {
+      const { code, stdout, stderr } = await run(client, destination, '-o', 'json')
+      assert.ok(stdout !== '', stderr)
+      return { code, value: JSON.parse(stdout) }
+    }
+
+    for (const { client, kind, masqueraded } of [
+      { client: '10.244.1.11', kind: 'pod', masqueraded: false },
+      { client: 'node', kind: 'node', masqueraded: true },
+      { client: '203.0.113.5', kind: 'other', masqueraded: true },
+    ]) {
+      it(`explains a connection of ${client}`, async () => {
+        const { code, value } = await explain(client, '10.96.0.10:80')
+        assert.deepEqual([code, value.kernel], [0, { state: 'agrees', differences: [] }])
+        assert.equal(value.client.kind, kind)
+        assert.equal(value.verdict, 'serve')
+        assert.deepEqual(
+          value.endpoints.map((one: { endpoint: string; isCandidate: boolean; isMasqueraded: boolean }) => [
+            one.endpoint,
+            one.isCandidate,
+            one.isMasqueraded,
+          ]),
+          [
+            ['10.244.1.10:8080', true, masqueraded || mode === 'userspace'],
+            ['10.244.2.10:8080', true, masqueraded || mode === 'userspace'],
+            ['10.244.2.11:8080', false, false],
+          ],
+        )
+        assert.ok(
+          value.objects.some((line: string) => object.test(line)),
+          value.objects.join('\n'),
+        )
+      })
+    }
+
+    it('names the ports of a cluster IP at another port', async () => {
+      const { value } = await explain('node', '10.96.0.10:81')
+      assert.match(value.steps[0].text, /cluster IP of default\/web, which has the ports 80\/tcp/u)
+    })
+
+    for (const { words, message } of [
+      { words: ['web', '10.96.0.10:80'], message: /client: "web" is not an IP address: write node, or/u },
+      { words: ['node', 'web:80'], message: /"web" is not an IP address: .* not a name/u },
+      { words: ['node', '10.96.0.10'], message: /must be VIP:PORT/u },
+      { words: ['node', '10.96.0.10:80/icmp'], message: /protocol "icmp" must be tcp, udp or sctp/u },
+      { words: ['node', '10.96.0.10:70000'], message: /port 70000 is not from 1 to 65535/u },
+      { words: ['fd00::1', '10.96.0.10:80'], message: /different IP families/u },
+    ]) {
+      it(`refuses ${words.join(' ')}`, async () => {
+        const { code, stderr } = await run(...words)
+        assert.equal(code, 2)
+        assert.match(stderr, message)
+      })
+    }
+  })
+}
+
+describe('the kernel without an object of a route', () => {
+  const decided = plainRoute({ clusterBackends: backends(8080, '10.1.0.1', '10.1.0.2'), hasEndpoints: true })
+
+  it('in iptables mode', async () => {
+    const subject = await openRealSubject()
+    const client = subject.open()
+    const tables = { nat: client.xtables('ipv4', 'nat'), filter: client.xtables('ipv4', 'filter') }
+    const settings = makeSettings('ipv4', { withComments: true })
+    const desired = compileRoute(decided, settings)
+    const ledger = new IptablesLedger({ isBeside: false })
+    ledger.setSkeleton(compileSkeleton(settings))
+    ledger.claim(decided.key, decided.service, desired)
+    for (const table of ['nat', 'filter'] as const) await tables[table].apply(ledger.take(table))
+    assert.deepEqual(await differences(desired, tables), [])
+    const [chain = assert.fail()] = desired.chains.map((one) => one.chain)
+    await mustRun(['iptables-legacy', '-t', 'nat', '-F', chain])
+    assert.deepEqual(await differences(desired, tables), [`${chain} of table nat has other rules`])
+    await subject.close()
+  })
+
+  it('in nftables mode', async () => {
+    const kernel = openRealKernel()
+    const settings: NftModeSettings = {
+      family: 'ipv4',
+      semantics: 'nftables',
+      masqueradeMark: 0x4000,
+      masqueradeAll: false,
+      localDetector: undefined,
+      nodePortAddresses: 'all',
+      localhostNodePorts: false,
+      nodeIP: undefined,
+      nodeName: 'node-a',
+    }
+    const desired = compileTableRoute(decided, settings)
+    const table = { family: 'ipv4', table: tableName } as const
+    const elements = [...elementsOf(desired, 'ipv4')]
+    const sets = new Map(elements.map(({ set }) => [set.set, set]))
+    const { failures } = await kernel.nftables.apply([
+      { op: 'add-table', table },
+      ...[...sets.values()].map((set): NfOp => ({ op: 'add-set', set })),
+      ...elements.map((element): NfOp => ({ op: 'add-elements', elements: packedElement(element) })),
+    ])
+    assert.deepEqual(failures, [])
+    assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [])
+    const removed = `element ip kube-proxy cluster-ips { ${decided.clusterIP} }`
+    await mustRun(['nft', `delete ${removed}`])
+    assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [`${removed} is missing`])
+    await kernel.nftables.apply([{ op: 'delete-table', table }])
+    await kernel.close()
+  })
+})
