@@ -33,6 +33,8 @@ const nativeChecks = [
 ]
 
 const compilerCache = ['ccache']
+/** For the tests of the status page. */
+const browser = ['chromium']
 const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
 
 /** Debian packages by purpose. */
@@ -46,6 +48,7 @@ const packages = {
     ...nativeChecks,
     ...compilerCache,
     ...packagingTools,
+    ...browser,
   ],
 }
 

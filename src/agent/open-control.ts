@@ -19,7 +19,7 @@ export function openControl(options: BuildOptions, shown: Shown): ControlServer 
 }
 
 /** The parts of the agent for snapshots. */
-function inspected({ config, clock, log, registry }: BuildOptions, shown: Shown): Inspected {
+export function inspected({ config, clock, log, registry }: BuildOptions, shown: Shown): Inspected {
   return {
     ...shown,
     config,

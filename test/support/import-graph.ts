@@ -17,6 +17,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   inspect: ['model', 'routing', 'engine', 'kernel', 'config', 'node'],
   control: ['inspect', 'server', 'kernel', 'config'],
   commands: ['inspect'],
+  page: ['inspect', 'server'],
 }
 /** Rooms that must not import kernel types. Kubernetes objects end at engine/, and kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']
