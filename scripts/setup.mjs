@@ -35,6 +35,8 @@ const nativeChecks = [
 const compilerCache = ['ccache']
 const crossTools = ['g++-aarch64-linux-gnu', 'googletest', 'qemu-user']
 const packagingTools = ['buildah', 'mmdebstrap', 'systemd', 'lintian', 'man-db']
+/** For the tests of the status page. */
+const browser = ['chromium']
 
 /** Debian packages by purpose. */
 const packages = {
@@ -48,6 +50,7 @@ const packages = {
     ...compilerCache,
     ...packagingTools,
     ...crossTools,
+    ...browser,
   ],
 }
 

@@ -62,6 +62,7 @@ export const suites = [
       runNodeTests(compiledTests('test/contract', isModel), { log, timeoutSeconds: commandLimit }),
   },
   { name: 'kernel', run: kernelSuite },
+  { name: 'page', run: pageSuite },
   { name: 'addon-exports', run: (log) => commands(log, [script('addon-exports')]) },
   { name: 'addon-sanitize', run: (log) => commands(log, [script('addon-sanitize')]) },
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
@@ -101,6 +102,14 @@ async function commands(log, list) {
     results.push({ passed: status === 0, summary: '', details: status === 0 ? '' : lastLines(output) })
   }
   return joined(results)
+}
+
+/**
+ * The status page of the bundled agent in Chromium.
+ * @param {string} log
+ */
+function pageSuite(log) {
+  return runInNamespaces(compiledTests('test/page'), { log, timeoutSeconds: commandLimit, jobs: 1 })
 }
 
 /** @param {string} path */

@@ -11,6 +11,7 @@ import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } fro
 import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { openControl } from './open-control.js'
+import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
@@ -131,6 +132,7 @@ function openServers(options: BuildOptions, { mode, node, synchronizer }: Shown)
       version: config.version,
     },
     control: openControl(options, { mode, node, synchronizer }),
+    statusPage: openStatusPage(options, { mode, node, synchronizer }),
     counts: metrics,
     nodeName: node.facts.name,
     events,

@@ -20,7 +20,7 @@ export function openControl(options: BuildOptions, shown: Shown): ControlServer 
 }
 
 /** The parts of the agent for snapshots. */
-function inspected({ config, clock, kernel, log, registry }: BuildOptions, shown: Shown): Inspected {
+export function inspected({ config, clock, kernel, log, registry }: BuildOptions, shown: Shown): Inspected {
   return {
     ...shown,
     config,

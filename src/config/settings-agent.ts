@@ -11,6 +11,8 @@ import * as t from './value-types.js'
 export type VipBinding = 'routes' | 'addresses'
 /** The setting of the flavour of x_tables; `auto`: the flavour that the node uses. */
 export type IptablesFlavour = 'auto' | 'nft' | 'legacy'
+/** When the metrics server has the status page; `auto`: only if it listens on loopback. */
+export type StatusPage = 'auto' | 'always' | 'never'
 export type LoggingFormat = 'json' | 'text'
 
 /** A path; blank: none. */
@@ -316,6 +318,13 @@ const servers = [
     field: 'bindAddressHardFail',
     flag: 'bind-address-hard-fail',
     help: 'exit if one of these servers cannot listen, instead of trying again',
+  }),
+  viaductSetting('servers.statusPage', t.text, 'auto', {
+    field: 'statusPage',
+    flag: 'status-page',
+    metavar: 'WHEN',
+    help: 'serve the status page /ui beside the metrics: auto (only on a loopback address), always or never',
+    resolve: oneOf<StatusPage>('auto', 'always', 'never'),
   }),
   setting('servers.enableProfiling', t.boolean, false, {
     field: 'enableProfiling',

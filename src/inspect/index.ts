@@ -3,6 +3,13 @@
 // Owner of: nothing; the types of the snapshots.
 // Read next: inspected.ts (what is read), status.ts, then control/pages.ts.
 export type { Inspected, MetricValue } from './inspected.js'
+export {
+  ServiceFinder,
+  type EndpointEntry,
+  type PortEntry,
+  type ServiceEntry,
+  type ServicePage,
+} from './service-finder.js'
 export type { Snapshots } from './snapshots.js'
 export { configuration, type ConfigurationSnapshot } from './configuration.js'
 export {

@@ -21,12 +21,19 @@ export interface AgentServersOptions {
   readonly log: AdjustableLog
   /** Another server that opens and closes with these. */
   readonly control?: AgentServer | undefined
+  /** Further pages of the metrics server, which open and close with it. */
+  readonly statusPage?: PagedServer | undefined
 }
 
 /** A server that opens after the first sync. `start` resolves after one attempt; both are idempotent. */
-interface AgentServer {
+export interface AgentServer {
   start(): Promise<void>
   stop(): Promise<void>
+}
+
+/** Pages with work of their own between `start` and `stop`. */
+export interface PagedServer extends AgentServer {
+  readonly pages: Pages
 }
 
 /** Longest wait for the first sync. A start with 10,000 Services takes less. In a longer start, operators and probes need the pages. */
@@ -46,7 +53,7 @@ export class AgentServers {
   #endWait: () => void = () => {}
 
   constructor(options: AgentServersOptions) {
-    const { config, facts, counts, nodeName, events, clock, log, control } = options
+    const { config, facts, counts, nodeName, events, clock, log, control, statusPage } = options
     this.#clock = clock
     const pageProblems = new StateReporter({
       log,
@@ -67,6 +74,11 @@ export class AgentServers {
     const { healthzBindAddress, metricsBindAddress, bindAddressHardFail: isHardFail } = config
     const profiler = new Profiler(clock)
     const debug: Pages = config.enableProfiling ? debugPages({ profiler, log }) : new Map()
+    const metricsPages = new Map([
+      ...operatorPages(facts, clock),
+      ...debug,
+      ...(statusPage?.pages ?? new Map<never, never>()),
+    ])
     const server = (
       name: 'healthz' | 'metrics',
       address: ServersConfig['healthzBindAddress'],
@@ -88,8 +100,8 @@ export class AgentServers {
           ]
     this.#servers = [
       ...server('healthz', healthzBindAddress, healthPages(facts, counts, nowMs)),
-      ...server('metrics', metricsBindAddress, new Map([...operatorPages(facts, clock), ...debug])),
-      ...(control === undefined ? [] : [control]),
+      ...server('metrics', metricsBindAddress, metricsPages),
+      ...[control, statusPage].filter((other) => other !== undefined),
     ]
   }
 

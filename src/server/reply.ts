@@ -12,6 +12,8 @@ export interface Reply {
   readonly fileName?: string
   /** The target of a redirect. */
   readonly location?: string
+  /** Further headers. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The parts of a request that pages use. */
@@ -21,6 +23,8 @@ export interface PageRequest {
   readonly query: URLSearchParams
   /** The header Accept; undefined: the client accepts all types. */
   readonly accept: string | undefined
+  /** The header Host; undefined: the request has none. */
+  readonly host: string | undefined
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
   /** Reads the body. NB: call it only once. undefined: the body is too long or incomplete. */
@@ -75,6 +79,7 @@ function pageRequest(
     method: request.method ?? '',
     query,
     accept: request.headers.accept,
+    host: request.headers.host,
     signal: gone.signal,
     body: async () => await bodyOf(request),
   }
@@ -107,7 +112,7 @@ async function replyOf(path: string, make: () => Promise<Reply>, problems: State
 /** Rejects if the parts of the body cannot be made. */
 async function send(
   response: ServerResponse,
-  { status, contentType, body, fileName, location }: Reply,
+  { status, contentType, body, fileName, location, headers }: Reply,
 ): Promise<void> {
   if (response.destroyed) return
   response.writeHead(status, {
@@ -116,6 +121,7 @@ async function send(
     ...(typeof body === 'string' ? { 'Content-Length': Buffer.byteLength(body) } : {}),
     ...(fileName === undefined ? {} : { 'Content-Disposition': `attachment; filename="${fileName}"` }),
     ...(location === undefined ? {} : { Location: location }),
+    ...headers,
   })
   if (typeof body === 'string') response.end(body)
   else await sendParts(response, body)

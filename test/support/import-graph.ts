@@ -18,6 +18,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   control: ['inspect', 'server', 'kernel', 'config'],
   commands: ['inspect'],
   doctor: ['kernel', 'config', 'host', 'api'],
+  page: ['inspect', 'server'],
 }
 /** Rooms that must not import kernel types. Kubernetes objects end at engine/, and kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']

@@ -38,6 +38,7 @@ function twoTexts(name: string, metavar: string): readonly [string, string] {
     'proxy-mode': ['ipvs', 'iptables'],
     'detect-local-mode': ['NodeCIDR', 'ClusterCIDR'],
     'iptables-flavour': ['nft', 'legacy'],
+    'status-page': ['always', 'never'],
     'ipvs-scheduler-flags': ['mh-port', 'none'],
     'logging-format': ['text', 'json'],
     'show-hidden-metrics-for-version': ['1.35', ''],

@@ -181,6 +181,7 @@ describe('readConfig', () => {
     [`---\n${viaductHead}iptablesFlavour: legacy`, { iptablesFlavour: 'legacy' }],
     [`---\n${viaductHead}nodePortHolding: true`, { nodePortHolding: true }],
     [`---\n${viaductHead}controlSocket: /s`, { controlSocket: '/s' }],
+    [`---\n${viaductHead}statusPage: never`, { servers: { statusPage: 'never' } }],
     [`---\n${viaductHead}controlSocket: ""`, { controlSocket: '' }],
     [
       `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,

@@ -108,6 +108,7 @@ describe('resolveConfig', () => {
         healthzBindAddress: { host: '0.0.0.0', port: 10256 },
         metricsBindAddress: { host: '127.0.0.1', port: 10249 },
         bindAddressHardFail: false,
+        statusPage: 'auto',
         enableProfiling: false,
       },
       client: {

@@ -103,6 +103,7 @@ nodePortHolding: false
 controlSocket: /run/viaduct/viaduct.sock
 healthzServer: true
 metricsServer: true
+statusPage: auto
 localhostNodePorts: false
 ipvs:
   schedulerFlags:
@@ -203,6 +204,7 @@ ipvs:
       healthzPort: maybe(fc.nat(65_535)),
       metricsPort: maybe(fc.nat(65_535)),
       bindAddressHardFail: fc.boolean(),
+      statusPage: fc.constantFrom('auto', 'always', 'never'),
       enableProfiling: fc.boolean(),
     }),
     client: fc.record({

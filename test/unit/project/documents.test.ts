@@ -155,7 +155,7 @@ describe('the package', () => {
 
 describe('the text of the tree', () => {
   it('has no test outside the folders of the suites', () => {
-    const run = /^test\/(?:unit|scenario|contract|kernel|guest|image|cross|packages)\//
+    const run = /^test\/(?:unit|scenario|contract|kernel|guest|image|cross|packages|page)\//
     assert.deepEqual(
       treeFiles(/\.test\.ts$/).filter((path) => !run.test(path)),
       [],

@@ -1,0 +1,100 @@
+// Headless Chromium and a running agent, for the tests of the status page. They share the network namespace of the test's process.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Browser, launch, type Page } from 'puppeteer-core'
+import { serverListens } from '../support/page-question.js'
+import { Program } from '../support/processes.js'
+import { treeRoot } from '../support/tree.js'
+
+export const address = 'http://127.0.0.1:10249/ui'
+
+export async function openBrowser(): Promise<Browser> {
+  // The processes of the sandbox need rights that root in a container lacks.
+  const args = ['--no-sandbox', '--disable-dev-shm-usage', '--no-proxy-server', '--disable-gpu']
+  return await launch({ executablePath: '/usr/bin/chromium', args })
+}
+
+/** A page, with all errors and warnings of its console. */
+export async function openPage(
+  browser: Browser,
+  options: { readonly hasScript?: boolean; readonly isPhone?: boolean; readonly isDark?: boolean } = {},
+): Promise<{ readonly page: Page; readonly complaints: readonly string[] }> {
+  const { hasScript = true, isPhone = false, isDark = false } = options
+  const page = await browser.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => {
+    if (['error', 'warn'].includes(message.type())) complaints.push(message.text())
+  })
+  page.on('pageerror', (error) => complaints.push(String(error)))
+  await page.setJavaScriptEnabled(hasScript)
+  await page.setViewport(isPhone ? { width: 390, height: 844, isMobile: true } : { width: 1280, height: 900 })
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: isDark ? 'dark' : 'light' }])
+  const reply = await page.goto(address)
+  assert.equal(reply?.status(), 200)
+  return { page, complaints }
+}
+
+/** An agent in iptables mode on a folder of manifests. */
+export class PageAgent {
+  readonly #folder: string
+  readonly program: Program
+
+  private constructor(folder: string, program: Program) {
+    this.#folder = folder
+    this.program = program
+  }
+
+  static async start(manifests: Readonly<Record<string, string>>): Promise<PageAgent> {
+    const folder = mkdtempSync(join(tmpdir(), 'viaduct-page-'))
+    mkdirSync(join(folder, 'manifests'))
+    for (const [name, text] of Object.entries(manifests)) writeFileSync(join(folder, 'manifests', name), text)
+    const program = new Program([
+      process.execPath,
+      join(treeRoot, 'dist/agent.js'),
+      `--manifests=${join(folder, 'manifests')}`,
+      '--hostname-override=node-a',
+      '--proxy-mode=iptables',
+      '--iptables-flavour=legacy',
+      '--control-socket=',
+      '-v=2',
+    ])
+    const agent = new PageAgent(folder, program)
+    await serverListens(program, 'metrics')
+    return agent
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(join(this.#folder, 'manifests', name), text)
+  }
+
+  async close(): Promise<void> {
+    this.program.signal('SIGTERM')
+    await this.program.ended
+    rmSync(this.#folder, { recursive: true })
+  }
+}
+
+export function serviceText(name: string, ip: string, port = 80): string {
+  return `---
+apiVersion: v1
+kind: Service
+metadata: { name: ${name}, namespace: shop }
+spec: { clusterIP: ${ip}, ports: [{ name: http, port: ${port}, protocol: TCP }] }
+`
+}
+
+export function sliceText(name: string, endpoints: Readonly<Record<string, boolean>>): string {
+  const list = Object.entries(endpoints).map(
+    ([ip, isReady]) => `  - { addresses: ["${ip}"], nodeName: node-b, conditions: { ready: ${isReady} } }\n`,
+  )
+  return `---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: ${name}-1, namespace: shop, labels: { kubernetes.io/service-name: ${name} } }
+addressType: IPv4
+ports: [{ name: http, port: 8080, protocol: TCP }]
+endpoints:
+${list.join('')}`
+}

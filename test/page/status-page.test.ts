@@ -1,0 +1,123 @@
+// The status page of the shipped agent in headless Chromium. Screenshots go to out/page/.
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import axe from 'axe-core'
+import type { Browser, Page } from 'puppeteer-core'
+import { ask } from '../support/http.js'
+import { treeRoot } from '../support/tree.js'
+import { openBrowser, openPage, PageAgent, serviceText, sliceText } from './browser.js'
+
+const names = Array.from({ length: 120 }, (_, index) => `app-${String(index).padStart(3, '0')}`)
+const apps = names
+  .map((name, index) => {
+    const endpoints = { [`10.244.1.${index + 1}`]: true, [`10.244.2.${index + 1}`]: index % 7 !== 3 }
+    return serviceText(name, `10.96.1.${index + 1}`) + sliceText(name, endpoints)
+  })
+  .join('')
+/** The agent reports this file, and applies the others. */
+const broken = serviceText('broken', 'not-an-address')
+
+/** An expression for the browser: the page gets server-sent events. */
+const isLive = `document.getElementById('live').textContent === 'Live'`
+
+async function texts(page: Page, selector: string): Promise<readonly string[]> {
+  return await page.$$eval(selector, (elements) => elements.map((element) => element.textContent ?? ''))
+}
+
+describe('the status page in Chromium', { timeout: 120_000 }, () => {
+  let agent: PageAgent
+  let browser: Browser
+
+  before(async () => {
+    agent = await PageAgent.start({ 'apps.yaml': apps, 'broken.yaml': broken })
+    browser = await openBrowser()
+  })
+
+  after(async () => {
+    await browser.close()
+    await agent.close()
+  })
+
+  it('has tables, search and pages without JavaScript', async () => {
+    const { page } = await openPage(browser, { hasScript: false })
+    assert.equal((await texts(page, '.services tbody th')).length, 50)
+    await page.type('#q', 'app-07')
+    await Promise.all([page.waitForNavigation(), page.click('form button')])
+    assert.deepEqual(
+      await texts(page, '.services tbody th'),
+      names.slice(70, 80).map((name) => `shop/${name}`),
+    )
+    await page.goto('http://127.0.0.1:10249/ui?q=10.244.2.9')
+    assert.deepEqual(await texts(page, '.services tbody th'), ['shop/app-008'])
+    await page.goto('http://127.0.0.1:10249/ui?page=3')
+    assert.deepEqual(
+      await texts(page, '.services tbody th'),
+      names.slice(100).map((name) => `shop/${name}`),
+    )
+    await page.close()
+  })
+
+  it('shows problems before everything else', async () => {
+    const { page } = await openPage(browser, { hasScript: false })
+    assert.match((await texts(page, 'main > section'))[0] ?? '', /Problems: 1[^]*not-an-address/u)
+    await page.close()
+  })
+
+  it('follows a changed endpoint without a reload, and keeps what is open', async () => {
+    const { page, complaints } = await openPage(browser)
+    await page.waitForFunction(isLive)
+    await page.type('#q', 'app-002')
+    await page.waitForFunction(`document.querySelectorAll('.services tbody th').length === 1`)
+    await page.click('summary')
+    await page.evaluate(`window.isSamePage = true`)
+    const slice = sliceText('app-002', { '10.244.9.9': true })
+    agent.write(
+      'apps.yaml',
+      apps.replace(sliceText('app-002', { '10.244.1.3': true, '10.244.2.3': true }), slice),
+    )
+    await page.waitForFunction(`document.querySelector('.services')?.textContent.includes('10.244.9.9')`)
+    assert.equal(await page.evaluate(`document.querySelector('details').open`), true)
+    assert.equal(await page.evaluate(`window.isSamePage`), true)
+    assert.equal(await page.evaluate(`document.getElementById('q').value`), 'app-002')
+    assert.deepEqual(complaints, [])
+    await page.close()
+  })
+
+  for (const isPhone of [false, true]) {
+    for (const isDark of [false, true]) {
+      const name = `${isPhone ? 'phone' : 'desktop'}-${isDark ? 'dark' : 'light'}`
+      it(`is readable and has no finding of axe: ${name}`, async () => {
+        const { page, complaints } = await openPage(browser, { isPhone, isDark })
+        await page.waitForFunction(isLive)
+        const folder = join(treeRoot, 'out/page')
+        mkdirSync(folder, { recursive: true })
+        await page.screenshot({ path: `${folder}/${name}.png` })
+        const sideways = await page.evaluate(
+          `document.documentElement.scrollWidth - document.documentElement.clientWidth`,
+        )
+        assert.equal(sideways, 0, 'the page scrolls sideways')
+        assert.deepEqual(complaints, [])
+        // The policy of the page forbids an inline script. The debugger's evaluation is no inline script.
+        await page.evaluate(axe.source)
+        const findings: unknown = await page.evaluate(
+          `axe.run().then(({ violations }) => violations.map(({ id, impact, nodes }) => [id, impact, nodes[0].html]))`,
+        )
+        assert.deepEqual(findings, [])
+        await page.close()
+      })
+    }
+  }
+
+  it('sends its policy, and refuses the host of another site', async () => {
+    const { status, headers } = await ask(10249, { path: '/ui' })
+    assert.equal(status, 200)
+    assert.match(
+      String(headers['content-security-policy']),
+      /default-src 'none'; script-src 'self'; style-src 'self'/u,
+    )
+    for (const path of ['/ui', '/ui/events', '/ui/app.js'])
+      assert.equal((await ask(10249, { path, headers: { host: 'evil.example:10249' } })).status, 421)
+  })
+})

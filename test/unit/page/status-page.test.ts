@@ -1,0 +1,176 @@
+// The pages of the status page, on a recording pipeline.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { StatusPage } from '../../../src/page/index.js'
+import type { PageRequest, Reply } from '../../../src/server/index.js'
+import type { ManualClock } from '../../support/manual-clock.js'
+import { endpoint, port, service, set, slice, synced } from '../../support/objects.js'
+import { openSurroundings, RecordingPipeline } from '../../support/recording-mode.js'
+import type { ObjectEvent } from '../../../src/source/index.js'
+import type { PresentProblem } from '../../../src/log.js'
+
+const attack = '<img src=x onerror=alert(1)>"\'&'
+
+interface Lab {
+  readonly statusPage: StatusPage
+  readonly clock: ManualClock
+  readonly problems: PresentProblem[]
+  apply(...events: readonly ObjectEvent[]): Promise<void>
+  ask(path: string, request?: Partial<PageRequest>): Promise<Reply>
+}
+
+async function openLab(nodeName = 'node-a', failures: readonly string[] = []): Promise<Lab> {
+  const surroundings = openSurroundings()
+  const { clock, config } = surroundings
+  const pipeline = new RecordingPipeline('ipv4', surroundings, [])
+  const problems: PresentProblem[] = []
+  const inspected = {
+    config,
+    mode: 'iptables',
+    node: { facts: { ...surroundings.node.facts, name: nodeName }, isEligible: true },
+    synchronizer: {
+      views: [pipeline],
+      get passes() {
+        return pipeline.passes.map((pass) => ({ ...pass, failures }))
+      },
+    },
+    problems: () => problems,
+    metric: async (name: string) => [{ labels: { kind: name }, value: 2 }],
+    startedMs: 0,
+    clock,
+  } as const
+  const statusPage = new StatusPage({ inspected, clock })
+  const lab: Lab = {
+    statusPage,
+    clock,
+    problems,
+    apply: async (...events) => {
+      pipeline.apply(events)
+      await pipeline.runOnce()
+    },
+    ask: async (path, request = {}) => {
+      const [plain = '', query = ''] = path.split('?')
+      const page = statusPage.pages.get(plain)
+      assert.ok(page !== undefined)
+      return await page({
+        method: 'GET',
+        query: new URLSearchParams(query),
+        accept: undefined,
+        host: '127.0.0.1:10249',
+        signal: new AbortController().signal,
+        body: async () => '',
+        ...request,
+      })
+    },
+  }
+  await lab.apply(synced)
+  return lab
+}
+
+async function textOf(lab: Lab, path: string): Promise<string> {
+  const { body, status } = await lab.ask(path)
+  assert.equal(status, 200)
+  assert.ok(typeof body === 'string')
+  return body
+}
+
+describe('the status page', () => {
+  it('escapes every text that it gets from objects, from the kernel and from the request', async () => {
+    const lab = await openLab(`node${attack}`, [`refused ${attack}`])
+    lab.problems.push({ level: 'error', line: `problem ${attack}`, fields: {} })
+    const ports = [port(80, { name: `port${attack}` })]
+    await lab.apply(
+      set(service(`ns${attack}/web${attack}`, '10.96.0.1', { ports })),
+      set(
+        slice('web-a', `web${attack}`, [endpoint('10.244.1.1', { nodeName: `host${attack}` })], {
+          namespace: `ns${attack}`,
+          ports: [{ name: `port${attack}`, protocol: 'TCP', port: 8080 }],
+        }),
+      ),
+    )
+    const whole = await textOf(lab, '/ui')
+    const searched = await textOf(lab, `/ui?${new URLSearchParams({ q: `search${attack}` }).toString()}`)
+    const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;'
+    for (const name of ['node', 'problem ', 'refused ', 'ns', 'web', 'port', 'host'])
+      assert.ok(whole.includes(name + escaped), name)
+    assert.ok(searched.includes(`value="search${escaped}"`))
+    for (const text of [whole, searched]) assert.ok(!text.includes('<img'))
+  })
+
+  it('finds Services by name, VIP and endpoint address, in pages of 50', async () => {
+    const lab = await openLab()
+    const numbers = Array.from({ length: 60 }, (_, index) => index + 1)
+    await lab.apply(
+      ...numbers.map((n) => set(service(`app-${n}`, `10.96.0.${n}`))),
+      set(slice('a', 'app-7', ['10.244.1.1'])),
+    )
+    const cases = [
+      ['', 50],
+      ['page=2', 10],
+      ['page=99', 10],
+      ['page=-1', 50],
+      ['page=x', 50],
+      ['q=APP-6', 2],
+      ['q=10.96.0.5', 11],
+      ['q=10.244.1.1', 1],
+      ['q=10.244.1', 0],
+    ] as const
+    for (const [query, count] of cases) {
+      const rows = (await textOf(lab, `/ui?${query}`)).match(/<th scope="rowgroup"/g) ?? []
+      assert.equal(rows.length, count, query)
+    }
+  })
+
+  it('refuses other hosts and other methods, on every path', async () => {
+    const lab = await openLab()
+    for (const path of lab.statusPage.pages.keys()) {
+      assert.equal((await lab.ask(path, { host: 'evil.example' })).status, 421, path)
+      assert.equal((await lab.ask(path, { method: 'POST' })).status, 405, path)
+      const { headers } = await lab.ask(path)
+      assert.match(headers?.['Content-Security-Policy'] ?? '', /^default-src 'none'.*frame-ancestors 'none'$/)
+    }
+  })
+
+  it('sends an event after a pass and after a change of problems, and a sign of life otherwise', async () => {
+    const lab = await openLab()
+    const gone = new AbortController()
+    const { body } = await lab.ask('/ui/events', { signal: gone.signal })
+    assert.ok(typeof body !== 'string')
+    const events = body[Symbol.asyncIterator]()
+    assert.equal((await events.next()).value, ': connected\n\n')
+    const next = async (): Promise<unknown> => {
+      const result = events.next()
+      for (let second = 0; second < 5; second++) {
+        await lab.clock.advance(1000)
+      }
+      return (await result).value
+    }
+    lab.problems.push({ level: 'warn', line: 'a problem', fields: {} })
+    assert.equal(await next(), 'event: change\ndata:\n\n')
+    assert.equal(await next(), ': no change\n\n')
+    await lab.apply(set(service('web', '10.96.0.1')))
+    assert.equal(await next(), 'event: change\ndata:\n\n')
+    const last = events.next()
+    gone.abort()
+    assert.equal((await last).done, true)
+  })
+
+  it('serves events to 16 clients, and to another one when a client has left', async () => {
+    const lab = await openLab()
+    const clients = Array.from({ length: 16 }, () => new AbortController())
+    const streams = []
+    for (const { signal } of clients) {
+      const { body } = await lab.ask('/ui/events', { signal })
+      assert.ok(typeof body !== 'string')
+      const stream = body[Symbol.asyncIterator]()
+      await stream.next()
+      streams.push(stream)
+    }
+    assert.equal((await lab.ask('/ui/events')).status, 503)
+    const end = streams[0]?.next()
+    clients[0]?.abort()
+    await end
+    assert.equal((await lab.ask('/ui/events')).status, 200)
+    for (const client of clients) client.abort()
+  })
+})
