@@ -34,6 +34,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
         return pipeline.passes.map((pass) => ({ ...pass, failures }))
       },
     },
+    machineAddresses: async () => [],
     problems: () => problems,
     metric: async (name: string) => [{ labels: { kind: name }, value: 2 }],
     startedMs: 0,
