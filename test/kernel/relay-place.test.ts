@@ -114,6 +114,19 @@ for (const { name, vip, home, node, peer, silent } of families) {
         assert.equal(await hear(outside, protocol, vip), 'l')
       })
 
+    it('gives a client outside the verdict for far ones', async () => {
+      await lab.kernel.relay.configure(plainSettings)
+      const lists = {
+        clusterEndpoints: [await lab.serveName('c')],
+        localEndpoints: [await lab.serveName('l')],
+      }
+      const outcomes = { cluster: 'c', local: 'l', refuse: '', drop: '' } as const
+      for (const far of ['cluster', 'local', 'refuse', 'drop'] as const) {
+        await lab.listen(lists, { near: far === 'cluster' ? 'local' : 'cluster', far })
+        assert.equal(await hear(outside, 'tcp', vip), outcomes[far], far)
+      }
+    })
+
     it('udp: a flow stays while its listener serves no client, and moves when it serves again', async () => {
       await lab.kernel.relay.configure(plainSettings)
       const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
