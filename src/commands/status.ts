@@ -65,8 +65,8 @@ function syncText({ isInForce, families }: StatusSnapshot): string {
 
 function sourceText({ kind, kindsNotWatched, objectsNotApplied }: StatusSnapshot['source']): string {
   const parts = [kind === 'api' ? 'Kubernetes API' : 'manifests']
-  if (kindsNotWatched > 0) parts.push(`${kindsNotWatched} kinds of objects cannot be watched`)
-  if (objectsNotApplied > 0) parts.push(`${objectsNotApplied} objects are not applied`)
+  if (kindsNotWatched > 0) parts.push(`kinds of objects that cannot be watched: ${kindsNotWatched}`)
+  if (objectsNotApplied > 0) parts.push(`objects that are not applied: ${objectsNotApplied}`)
   return parts.join(', ')
 }
 

@@ -81,7 +81,7 @@ function problemSection({ problems, problemCount, source }: StatusSnapshot): Htm
     <ul class="problems">
       ${problems.map(problemItem)}
     </ul>
-    ${source.kindsNotWatched > 0 ? html`<p>The API server cannot be watched for ${source.kindsNotWatched} kinds of objects. The kernel keeps its state.</p>` : ''}
+    ${source.kindsNotWatched > 0 ? html`<p>Kinds of objects that cannot be watched: ${source.kindsNotWatched}. The kernel keeps its state.</p>` : ''}
     ${notShown > 0 ? html`<p>And ${notShown} more: see the log.</p>` : ''}`
 }
 

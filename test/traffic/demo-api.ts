@@ -53,12 +53,17 @@ interface Access {
   /** The options of the server: see fake-api-program.ts. */
   readonly options: string
   readonly kubeconfig: string
+  readonly controlSocket: string
 }
 
 /** The server's certificate is its own authority, and so is the client's. */
 async function writeAccess(folder: string): Promise<Access> {
   const [certificate, client] = [makeCertificate(), makeCertificate('node-a')]
-  const access = { options: join(folder, 'server.json'), kubeconfig: join(folder, 'kubeconfig') }
+  const access = {
+    options: join(folder, 'server.json'),
+    kubeconfig: join(folder, 'kubeconfig'),
+    controlSocket: join(folder, 'viaduct.sock'),
+  }
   await writeFile(access.options, JSON.stringify({ certificate, clientAuthorities: [client.cert] }))
   const cluster = {
     server: `https://127.0.0.1:${port}`,
@@ -75,7 +80,7 @@ async function writeAccess(folder: string): Promise<Access> {
   return access
 }
 
-async function startAgent(lab: ShopLab, { kubeconfig }: Access): Promise<Program> {
+async function startAgent(lab: ShopLab, { kubeconfig, controlSocket }: Access): Promise<Program> {
   const started = performance.now()
   const flags = [
     '--kubeconfig',
@@ -83,6 +88,7 @@ async function startAgent(lab: ShopLab, { kubeconfig }: Access): Promise<Program
     '--proxy-mode',
     'iptables',
     '--iptables-flavour=legacy',
+    `--control-socket=${controlSocket}`,
     '-v',
     '2',
   ]
@@ -188,6 +194,22 @@ async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Pr
   say(`a connection to ${search.address} port ${search.port} gets no answer`)
 }
 
+/** Questions to the agent. Its answers are right: a command that finds something wrong exits with 1, and ends the demo. */
+async function showCommands(lab: ShopLab, { controlSocket }: Access): Promise<void> {
+  const questions = [
+    ['status'],
+    ['services', 'default/web'],
+    ['endpoints', 'default/web'],
+    ['explain', '192.168.50.10', '10.96.0.20:80'],
+    ['diff'],
+    ['history'],
+  ]
+  for (const words of questions) {
+    say(`\n$ viaduct ${words.join(' ')}`)
+    quote((await lab.node.must(process.execPath, agentFile, ...words, '--socket', controlSocket)).trimEnd())
+  }
+}
+
 async function showEnd(lab: ShopLab, agent: Program): Promise<void> {
   agent.signal('SIGTERM')
   const { code } = await agent.ended
@@ -219,7 +241,10 @@ async function show(lab: ShopLab, folder: string): Promise<void> {
   title('5. It comes back; meanwhile Service search was deleted, and 10.244.1.11 left web')
   await showReturn(lab, access, agent)
 
-  title('6. The agent stops, then --cleanup')
+  title('6. What the agent says about itself')
+  await showCommands(lab, access)
+
+  title('7. The agent stops, then --cleanup')
   await showEnd(lab, agent)
 }
 
