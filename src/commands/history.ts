@@ -7,7 +7,7 @@ export const historyCommand: Command = {
   name: 'history',
   help: 'the last passes: what each wrote, and how the kernel answered',
   description:
-    'Prints the passes that the agent still has, some 60 per IP family, oldest first: the reason, the time, the operations, and the first failures. The history begins with the process.',
+    'Prints the passes that the agent still has, some 60 per IP family, oldest first: the reason, the time in all and until the changed service ports were compiled, the first of these, the operations, and the first failures. The history begins with the process.',
   arguments: [],
   options: [],
   examples: [{ line: 'history', help: 'the last passes' }],
@@ -17,16 +17,25 @@ export const historyCommand: Command = {
   },
 }
 
+/** `default/web:http/TCP and 3 more`. */
+function changedText({ count, first }: PassSnapshot['changed']): string {
+  const [key] = first
+  if (key === undefined) return '-'
+  return count === 1 ? key : `${key} and ${count - 1} more`
+}
+
 /** One line per pass, and an indented line per failure. */
 export function passTable(passes: readonly PassSnapshot[]): string {
   const [head = '', ...lines] = columns(
-    ['START', 'FAMILY', 'REASON', 'TIME', 'RESULT', 'OPERATIONS'],
+    ['START', 'FAMILY', 'REASON', 'TIME', 'COMPILED', 'RESULT', 'CHANGED', 'OPERATIONS'],
     passes.map((pass) => [
       pass.start,
       pass.family,
       pass.reason,
       `${pass.durationMs.toFixed(1)} ms`,
+      pass.changed.count === 0 ? '-' : `${pass.compiledMs.toFixed(1)} ms`,
       pass.isComplete ? 'complete' : 'failed',
+      changedText(pass.changed),
       operationsText(pass.operations),
     ]),
   ).split(/(?<=\n)/u)

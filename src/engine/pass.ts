@@ -4,6 +4,7 @@ import type { KernelError } from '../errors.js'
 import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
+import type { ServicePortKey } from '../model/index.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
 import { logFamily } from './sync-report.js'
 
@@ -31,6 +32,10 @@ export interface PassRecord {
   /** Unix seconds. */
   readonly startSeconds: number
   readonly durationMs: number
+  /** Time until all changed service ports were compiled. The rest went to the kernel. 0: no service port changed. */
+  readonly compiledMs: number
+  /** The service ports that events, retries or new settings changed: their number, and the first ones. */
+  readonly changed: { readonly count: number; readonly first: readonly ServicePortKey[] }
   /** Everything that the pass was for is in the kernel, except objects that the kernel refuses. */
   readonly isComplete: boolean
   /** Counts by kind, then by operation. The number of planned operations is the sum of the three counts. */
@@ -51,6 +56,9 @@ export interface PassOptions {
 /** Greatest number of failures in a record. */
 const namedFailures = 8
 
+/** Greatest number of service ports in a record. */
+const namedPorts = 8
+
 /** Greatest number of operations that a pass keeps as text. */
 const printedOperations = 1000
 
@@ -65,6 +73,9 @@ export class Pass {
   readonly #counts = new Map<AnyKind, OperationCounts>()
   readonly #failures: string[] = []
   readonly #text: string[] | undefined
+  readonly #changed: ServicePortKey[] = []
+  #changedCount = 0
+  #compiledMs = 0
   /** A part of the pass could not be read, planned or sent. */
   isFailed = false
   /** The pipeline sets it as soon as it knows. */
@@ -76,6 +87,17 @@ export class Pass {
     this.#startMs = clock.now()
     this.#startSeconds = clock.unixMs() / 1000
     this.#text = log.writes('trace') ? [] : undefined
+  }
+
+  /** Records the changed service ports. Called when they are compiled. */
+  noteCompiled(keys: ReadonlySet<ServicePortKey>): void {
+    if (keys.size === 0) return
+    this.#compiledMs = this.#options.clock.now() - this.#startMs
+    this.#changedCount += keys.size
+    for (const key of keys) {
+      if (this.#changed.length === namedPorts) return
+      this.#changed.push(key)
+    }
   }
 
   /** Counts operations that were sent, by the kernel's answer. */
@@ -156,7 +178,17 @@ export class Pass {
     }
     const operations = Object.fromEntries([...this.#counts].map(([{ name }, counts]) => [name, counts.all]))
     const startSeconds = this.#startSeconds
-    return { family, reason, startSeconds, durationMs, isComplete, operations, failures: this.#failures }
+    return {
+      family,
+      reason,
+      startSeconds,
+      durationMs,
+      compiledMs: this.#compiledMs,
+      changed: { count: this.#changedCount, first: this.#changed },
+      isComplete,
+      operations,
+      failures: this.#failures,
+    }
   }
 }
 

@@ -10,6 +10,10 @@ export interface PassSnapshot {
   /** RFC 3339, UTC. */
   readonly start: string
   readonly durationMs: number
+  /** Time until all changed service ports were compiled. The rest went to the kernel. */
+  readonly compiledMs: number
+  /** The changed service ports: their number, and the first ones. */
+  readonly changed: { readonly count: number; readonly first: readonly string[] }
   readonly isComplete: boolean
   /** Counts by kind of kernel object, then by operation. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
@@ -29,12 +33,15 @@ export function familyName(family: IpFamily): 'IPv4' | 'IPv6' {
 }
 
 export function passSnapshot(pass: PassRecord): PassSnapshot {
-  const { family, reason, startSeconds, durationMs, isComplete, operations, failures } = pass
+  const { family, reason, startSeconds, durationMs, compiledMs, changed, isComplete, operations, failures } =
+    pass
   return {
     family: familyName(family),
     reason,
     start: timeText(startSeconds * 1000),
     durationMs,
+    compiledMs,
+    changed,
     isComplete,
     operations,
     failures,

@@ -254,6 +254,8 @@ function passRow({
   family,
   reason,
   durationMs,
+  compiledMs,
+  changed,
   operations,
   isComplete,
   failures,
@@ -280,8 +282,11 @@ function passRow({
     <td>${time(start)}</td>
     <td>${family}</td>
     <td>${reason}</td>
-    <td class="number">${milliseconds(durationMs)}</td>
+    <td class="number">
+      ${milliseconds(durationMs)}${changed.count === 0 ? '' : html`, compiled after ${milliseconds(compiledMs)}`}
+    </td>
     <td>
+      ${changedText(changed)}
       ${
         counts.length === 0
           ? 'none'
@@ -292,6 +297,13 @@ function passRow({
     </td>
     <td>${result}${details}</td>
   </tr>`
+}
+
+/** The first changed service ports. */
+function changedText({ count, first }: PassSnapshot['changed']): Html | '' {
+  if (count === 0) return ''
+  const rest = count - first.length
+  return html`<p>${first.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}</p>`
 }
 
 /** `text`: RFC 3339. */

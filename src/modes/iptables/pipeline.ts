@@ -284,6 +284,7 @@ export class IptablesPipeline implements Pipeline {
     const stagings: Promise<void>[] = []
     const routes = await claimDirty({
       ...this.#options,
+      pass,
       tracker: this.#intake.tracker,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)

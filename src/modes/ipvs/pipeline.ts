@@ -242,7 +242,7 @@ export class IpvsPipeline {
     let isReconcile = false
     if (isReconcileDue) await this.#keepKernel()
     if (!(await this.#preparePolicies(isReconcileDue, known))) pass.fail()
-    else await this.#claimDirty()
+    else await this.#claimDirty(pass)
     if (this.#reconciler.isDue && !pass.isFailed) {
       await this.#drainChoice.refresh()
       isReconcile = true
@@ -253,12 +253,12 @@ export class IpvsPipeline {
       })
       if (!isRead) pass.fail()
     }
-    if (!pass.isFailed) await this.#renewsMarks()
+    if (!pass.isFailed) await this.#renewsMarks(pass)
     if (this.#isDropDue(known)) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
     // Service ports that wait for a mark get the marks that this pass freed.
-    if (!pass.isFailed && (await this.#renewsMarks())) await this.#applyDirty(pass, known)
+    if (!pass.isFailed && (await this.#renewsMarks(pass))) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
     if (pass.isFailed) backlog.waitOn()
     else backlog.settle()
@@ -372,15 +372,15 @@ export class IpvsPipeline {
    * Compiles again the service ports that lost their mark, or can have one now, before they are sent to the kernel. False: there
    * are none.
    */
-  async #renewsMarks(): Promise<boolean> {
+  async #renewsMarks(pass: Pass): Promise<boolean> {
     const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
     if (keys.length === 0) return false
     this.#tracker.mark(keys)
-    await this.#claimDirty()
+    await this.#claimDirty(pass)
     return true
   }
 
-  async #claimDirty(): Promise<void> {
+  async #claimDirty(pass: Pass): Promise<void> {
     const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
     const dirty = this.#tracker.take()
@@ -400,6 +400,7 @@ export class IpvsPipeline {
       }
       if (++sincePause % compileChunk === 0) await clock.pause()
     }
+    pass.noteCompiled(dirty)
   }
 
   /**

@@ -240,7 +240,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     pass.reason = this.#reasonOf(look, isRenewed)
     tracker.mark(tables.dueRoutes())
     if (fixedRules !== undefined) tracker.mark(fixedRules.dueRoutes())
-    const routes = await this.#claimDirty()
+    const routes = await this.#claimDirty(pass)
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     const isTakeover = known === 'synced' && !this.#hasTakenOver
@@ -339,9 +339,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimDirty(): Promise<number> {
+  async #claimDirty(pass: Pass): Promise<number> {
     return await claimDirty({
       ...this.#options,
+      pass,
       tracker: this.#intake.tracker,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)

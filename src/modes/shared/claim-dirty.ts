@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
-import { traceRoute } from '../../engine/index.js'
+import { type Pass, traceRoute } from '../../engine/index.js'
 import type { Log } from '../../log.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
@@ -13,6 +13,8 @@ export interface ClaimDirtyOptions {
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
+  /** The pass in progress, which records the service ports. */
+  readonly pass: Pick<Pass, 'noteCompiled'>
   /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
   readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
   /** Called before other work gets its turn. */
@@ -25,7 +27,7 @@ const sliceMs = 8
 
 /** Decides all dirty service ports and claims them, in slices of time. Resolves with their number. */
 export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
-  const { family, tracker, node, clock, log, claim, onSlice, isStopping } = options
+  const { family, tracker, node, clock, log, pass, claim, onSlice, isStopping } = options
   let sliceStartMs = clock.now()
   const dirty = tracker.take()
   for (const key of dirty) {
@@ -39,5 +41,6 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
     await clock.pause()
     sliceStartMs = clock.now()
   }
+  pass.noteCompiled(dirty)
   return dirty.size
 }

@@ -169,7 +169,7 @@ export class UserspacePipeline implements Pipeline {
       return retryMs
     }
     pass.reason = this.#reasonOf(isReading)
-    const routes = await this.#claimDirty()
+    const routes = await this.#claimDirty(pass)
     this.#options.metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     if (routes > 0 || isNewlyComplete || this.#table.isWriteDue || this.#vips.isWriteDue)
@@ -256,9 +256,10 @@ export class UserspacePipeline implements Pipeline {
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimDirty(): Promise<number> {
+  async #claimDirty(pass: Pass): Promise<number> {
     return await claimDirty({
       ...this.#options,
+      pass,
       tracker: this.#intake.tracker,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)

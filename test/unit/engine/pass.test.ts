@@ -12,6 +12,7 @@ import {
 } from '../../../src/engine/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
+import { servicePortKey } from '../../../src/model/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -63,10 +64,24 @@ describe('a pass', () => {
       reason: 'retry',
       startSeconds: 1_700_000_000,
       durationMs: 7,
+      compiledMs: 0,
+      changed: { count: 0, first: [] },
       isComplete: true,
       operations: { lamps: { add: { applied: 1, refused: 1, unanswered: 1 } } },
       failures: ['ipvs: add b: EBUSY', 'no answer: ipvs: add c: EBUSY'],
     })
+  })
+
+  it('names the first service ports that changed, and the time until they were compiled', async () => {
+    const { clock, pass } = opened()
+    const keys = Array.from({ length: 20 }, (_, index) => servicePortKey(`default/s${index}`, 'http/TCP'))
+    pass.noteCompiled(new Set())
+    await clock.advance(3)
+    pass.noteCompiled(new Set(keys))
+    await clock.advance(4)
+    const { durationMs, compiledMs, changed } = pass.end({ hasRefusals: false, fields: {} })
+    assert.deepEqual({ durationMs, compiledMs }, { durationMs: 7, compiledMs: 3 })
+    assert.deepEqual(changed, { count: 20, first: keys.slice(0, 8) })
   })
 
   it('that failed is incomplete, and names only a few failures', () => {
