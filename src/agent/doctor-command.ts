@@ -27,8 +27,9 @@ export async function runDoctor(words: readonly string[], environment: Environme
   }
   const invocation = parseArguments(options.flags, readConfigFile)
   if ('exitCode' in invocation) {
-    process.stderr.write(invocation.text)
-    return 2
+    const output = invocation.exitCode === 0 ? process.stdout : process.stderr
+    output.write(invocation.text)
+    return invocation.exitCode
   }
   const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'] })
   try {

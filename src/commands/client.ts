@@ -21,6 +21,8 @@ async function askFor(
   const { status, body } = await get(socket, `/v1/${name}${query === '' ? '' : `?${query}`}`)
   if (status === 200) return JSON.parse(body)
   const sentence = errorOf(body)
+  if (status >= 500)
+    throw new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
   if (sentence === undefined)
     throw new CommandError(3, `the agent does not know /v1/${name}: it may be of another version`)
   throw new CommandError(status === 400 ? 2 : 1, sentence)

@@ -37,6 +37,7 @@ const retryMs = 5000
 export class ControlServer {
   readonly #options: ControlServerOptions
   readonly #problems: StateReporter
+  readonly #pageProblems: StateReporter
   #server: Server | undefined
   #work: Promise<void> = Promise.resolve()
   #cancelRetry: () => void = () => {}
@@ -49,6 +50,12 @@ export class ControlServer {
       level: 'warn',
       problemLine: 'Control socket is not available',
       recovery: 'Control socket is available',
+    })
+    this.#pageProblems = new StateReporter({
+      log: options.log,
+      level: 'error',
+      problemLine: 'Page of the control socket failed',
+      recovery: 'Page of the control socket works again',
     })
   }
 
@@ -73,19 +80,32 @@ export class ControlServer {
   }
 
   async #try(): Promise<void> {
-    const { path, clock } = this.#options
+    const { path } = this.#options
     try {
       await this.#open()
       this.#problems.report(path, undefined)
     } catch (error) {
       if (!(error instanceof Error) || error instanceof BugError) throw error
-      if (this.#isStopped) return
-      const text = `${path}: ${error.message}; retry every ${retryMs / 1000} s`
-      this.#problems.report(path, { text, fields: { file: path } })
-      this.#cancelRetry = clock.schedule(retryMs, () => {
-        this.#work = this.#try()
-      })
+      this.#retryLater(error)
     }
+  }
+
+  #retryLater(error: Error): void {
+    const { path, clock } = this.#options
+    if (this.#isStopped) return
+    const text = `${path}: ${error.message}; retry every ${retryMs / 1000} s`
+    this.#problems.report(path, { text, fields: { file: path } })
+    this.#cancelRetry = clock.schedule(retryMs, () => {
+      this.#work = this.#try()
+    })
+  }
+
+  /** Closes a listener that cannot accept connections any more, and retries. */
+  #reopen(server: Server, error: Error): void {
+    if (this.#server !== server) return
+    this.#server = undefined
+    closeNow(server)
+    this.#retryLater(error)
   }
 
   /** Rejects with the system's error if it cannot listen, and with a sentence if another program has the file. */
@@ -94,19 +114,25 @@ export class ControlServer {
     await mkdir(dirname(path), { recursive: true, mode: 0o755 })
     await removeStaleSocket(path)
     const server = await createHttpServer({
-      reply: answering(pages, this.#problems),
+      reply: answering(pages, this.#pageProblems),
       connections: new Connections(connectionLimit, clock),
       admits: (connection) => this.#admits(connection),
       ...(limits === undefined ? {} : { limits }),
     })
     await listen(server, { path })
     // Until here the process's umask decides. Peer credentials are checked from the first connection on.
-    await chmod(path, 0o600)
+    try {
+      await chmod(path, 0o600)
+    } catch (error) {
+      closeNow(server)
+      throw error
+    }
     if (this.#isStopped) {
       server.close()
       return
     }
     this.#server = server
+    server.on('error', (error) => this.#reopen(server, error))
     log.debug('Control socket listens', { file: path })
   }
 
@@ -125,6 +151,11 @@ export class ControlServer {
     }
     return false
   }
+}
+
+function closeNow(server: Server): void {
+  server.close()
+  server.closeAllConnections()
 }
 
 /** Removes the socket of an agent that has ended. Rejects if the file is no socket, or a program listens on it. */

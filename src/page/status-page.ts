@@ -17,7 +17,7 @@ import { Watchers } from './watchers.js'
 
 export interface StatusPageOptions {
   readonly inspected: Inspected
-  readonly clock: Pick<Clock, 'every'>
+  readonly clock: Pick<Clock, 'every' | 'schedule'>
 }
 
 /** No inline script or style, nothing from other hosts, no frames. */
@@ -31,6 +31,10 @@ const headers: Readonly<Record<string, string>> = {
 }
 
 const shownPasses = 20
+/** Requests for the page that may wait for their turn. */
+const mostWaiting = 8
+/** Before the page of a request that waited: other work of the agent gets this time. */
+const restMs = 50
 /** Longest text of a search. */
 const longestQuery = 253
 
@@ -42,6 +46,8 @@ export class StatusPage implements PagedServer {
   readonly #samples: Samples
   readonly #watchers: Watchers
   #cancel: () => void = () => {}
+  #waiting = 0
+  #turn: Promise<void> = Promise.resolve()
 
   constructor(options: StatusPageOptions) {
     const { inspected, clock } = options
@@ -50,7 +56,7 @@ export class StatusPage implements PagedServer {
     this.#samples = new Samples(inspected)
     this.#watchers = new Watchers({ stamp: () => stampOf(inspected), clock })
     this.pages = new Map<string, Page>([
-      ['/ui', this.#guarded(async (request) => await this.#page(request))],
+      ['/ui', this.#guarded(async (request) => await this.#inTurn(request))],
       ['/ui/events', this.#guarded((request) => this.#events(request))],
       ['/ui/style.css', this.#guarded(() => ok('text/css; charset=utf-8', style))],
       ['/ui/app.js', this.#guarded(() => ok('text/javascript; charset=utf-8', script))],
@@ -78,6 +84,31 @@ export class StatusPage implements PagedServer {
       const reply = await page(request)
       return { ...reply, headers }
     }
+  }
+
+  /** One page is made at a time, so that many clients delay the sync no more than one does. */
+  async #inTurn(request: PageRequest): Promise<Reply> {
+    if (this.#waiting === mostWaiting) return text('too many requests\n', 503)
+    const hasOthers = this.#waiting++ > 0
+    const made = this.#turn.then(async () => {
+      if (hasOthers) await this.#rest()
+      return request.signal.aborted ? text('', 503) : await this.#page(request)
+    })
+    this.#turn = made.then(
+      () => {},
+      () => {},
+    )
+    try {
+      return await made
+    } finally {
+      this.#waiting--
+    }
+  }
+
+  async #rest(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#options.clock.schedule(restMs, resolve)
+    })
   }
 
   async #page({ query }: PageRequest): Promise<Reply> {

@@ -174,4 +174,16 @@ describe('the status page', () => {
     assert.equal((await lab.ask('/ui/events')).status, 200)
     for (const client of clients) client.abort()
   })
+
+  it('makes one page at a time for many clients, and refuses more than eight', async () => {
+    const lab = await openLab()
+    const replies = Promise.all(Array.from({ length: 12 }, async () => await lab.ask('/ui')))
+    for (let index = 0; index < 8; index++) await lab.clock.advance(50)
+    const codes = (await replies).map(({ status }) => status)
+    assert.deepEqual(
+      [200, 503].map((code) => codes.filter((each) => each === code).length),
+      [8, 4],
+    )
+    assert.equal((await lab.ask('/ui')).status, 200)
+  })
 })
