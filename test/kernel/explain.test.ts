@@ -92,7 +92,7 @@ for (const { name, mode, flags, object } of modes) {
       await node.ip('address add 192.168.60.11/32 dev lo')
       const own = ['--manifests', folder, '--config', `${folder}.configuration`, '-v', '2']
       const agent = node.start(process.execPath, agentFile, ...own, '--control-socket', socket(), ...flags)
-      await agent.line((line) => line.includes('Sync done') && line.includes('IPv4'))
+      await agent.line((line) => line.includes('Control socket listens'))
     })
     after(async () => {
       await node.close()

@@ -99,7 +99,7 @@ describe('viaduct diff', { timeout: 120_000 }, () => {
     folder = await mkdtemp(join(tmpdir(), 'viaduct-diff-'))
     const flags = [clusterCidr, `--control-socket=${join(folder, 'socket')}`]
     agent = AgentProcess.start({ node, manifests, mode: 'nftables', flags })
-    await agent.synced()
+    await agent.line(/Control socket listens/u, 0)
   })
   after(async () => {
     assert.equal((await agent.terminate()).code, 0)
