@@ -1,5 +1,14 @@
 // The program: reads its arguments, and runs the agent or a task.
-import { cleanUp, initialise, run, runDoctor, runPlanCommand, writeConfig, adviceOn } from './agent/index.js'
+import {
+  cleanUp,
+  initialise,
+  run,
+  runDoctor,
+  runHandOver,
+  runPlanCommand,
+  writeConfig,
+  adviceOn,
+} from './agent/index.js'
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
@@ -12,6 +21,13 @@ async function main(): Promise<number> {
   const [word, ...words] = process.argv.slice(2)
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor') return await runDoctor(words, process.env)
+  if (word === 'hand-over')
+    return await runHandOver(words, {
+      out: (text) => void process.stdout.write(text),
+      err: (text) => void process.stderr.write(text),
+      addonPath: process.env['VIADUCT_ADDON'],
+      clock: systemClock,
+    })
   const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr

@@ -1,12 +1,16 @@
 // Takeovers of a node from one proxy to another, among chains of other programs and with steady traffic. Prints one JSON line:
 //   node run.js FROM TO
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadCounts } from '../../test/support/load.js'
 import type { Namespace } from '../../test/support/namespaces.js'
+import type { Program } from '../../test/support/processes.js'
+import { treeRoot } from '../../test/support/tree.js'
 import { foreignChains } from '../../test/traffic/foreign-chains.js'
 import { endpointCount, hostPortPaths, staleServers, SwitchLab } from '../../test/traffic/switch-lab.js'
 import { isInSharedTables, proxies, type ProxyName } from './proxies.js'
 
+const agentFile = join(treeRoot, 'dist/agent.js')
 /** After the first sync: longer than what a proxy still removes then. */
 const restMs = 3000
 /** Endpoints that the Services still have when the second proxy starts. */
@@ -70,6 +74,22 @@ function difference(before: readonly string[], after: readonly string[]): readon
   return [...gone, ...come, ...(isMoved ? ['another order'] : [])]
 }
 
+/** kube-proxy gets the node back from Viaduct by the command for it. */
+function isWayBack(from: ProxyName, to: ProxyName): boolean {
+  return to.startsWith('kube-proxy') && !from.startsWith('kube-proxy')
+}
+
+async function startHandOver(lab: SwitchLab): Promise<Program> {
+  const handOver = lab.node.start(process.execPath, agentFile, 'hand-over', '--timeout=60')
+  await handOver.line((line) => line.includes('start kube-proxy'))
+  return handOver
+}
+
+async function endOf(handOver: Program): Promise<void> {
+  const { code, stderr } = await handOver.ended
+  if (code !== 0) throw new Error(`hand-over ended with ${code}: ${stderr}`)
+}
+
 async function takeOver(from: ProxyName, to: ProxyName): Promise<Figures> {
   const lab = await SwitchLab.create()
   try {
@@ -82,13 +102,15 @@ async function takeOver(from: ProxyName, to: ProxyName): Promise<Figures> {
     })
     await lab.startLoad(...(isShared ? hostPortPaths : []))
     await sleep(restMs)
+    const before = await foreignChains(lab.node)
+    const handOver = isWayBack(from, to) ? await startHandOver(lab) : undefined
     await first.stop()
     await lab.publish(remaining)
-    const before = await foreignChains(lab.node)
     let second: Awaited<ReturnType<(typeof proxies)[ProxyName]>> | undefined
     const counts = await lab.during(async () => {
       second = await proxies[to](lab, remaining)
       await second.inForce()
+      if (handOver !== undefined) await endOf(handOver)
     })
     const stale = staleServers(await lab.during(async () => {}), remaining)
     const later = await lab.during(async () => await sleep(restMs))

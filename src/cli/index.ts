@@ -3,5 +3,6 @@
 // Owner of: the grammar of the command line.
 // Read next: parse-arguments.ts; config/ (the table of settings); docs/flags.md.
 export { flags, type SettingFlag } from './flags.js'
+export { parseHandOverArguments } from './hand-over-arguments.js'
 export { parsePlanArguments, type PlanArguments } from './plan-arguments.js'
 export { parseArguments, type ConfigFile, type Configuration, type Invocation } from './parse-arguments.js'

@@ -3,6 +3,7 @@ import type { Command } from './command.js'
 import { completionCommand } from './completion.js'
 import { doctorCommand } from './doctor.js'
 import { explainCommand } from './explain.js'
+import { handOverCommand } from './hand-over.js'
 import { historyCommand } from './history.js'
 import { diffCommand, planCommand } from './plan.js'
 import { endpointsCommand, routesCommand, servicesCommand } from './services.js'
@@ -18,5 +19,6 @@ export const commands: readonly Command[] = [
   diffCommand,
   historyCommand,
   doctorCommand,
+  handOverCommand,
   completionCommand,
 ]

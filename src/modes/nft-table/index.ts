@@ -1,5 +1,5 @@
 // In: Routes, this node. Out: the tables `ip kube-proxy` and `ip6 kube-proxy` of nf_tables.
-// Never: a mode; the configuration of a mode; Kubernetes objects; tables with other names.
+// Never: a mode; the configuration of a mode; Kubernetes objects; tables with other names, except the copy for a hand-over.
 // Owner of: the desired and the acknowledged content of the tables (tables/).
 // Read next: pipeline.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/tables.ts, docs/adr/0019.
 export type { FrontendUse, StructureUse } from './compile/chain-plan.js'
@@ -11,6 +11,7 @@ export type { NftModeSettings, NftSemantics } from './compile/settings.js'
 export { compileStructure, type Structure, type StructureChain } from './compile/structure.js'
 export { describeDesired } from './describe.js'
 export type { FixedRules } from './fixed-rules.js'
+export { copyTable, deleteCopy, handOverTable } from './hand-over.js'
 export type { NodeState } from './node-state.js'
 export { openNftPipelines } from './open-pipelines.js'
 export { packetRules } from './packet-rules.js'

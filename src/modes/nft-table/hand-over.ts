@@ -1,0 +1,127 @@
+// A copy of the table of one family, for the time in which kube-proxy starts: its modes iptables and ipvs delete the table `kube-proxy`
+// before their first sync.
+import { constants } from 'node:os'
+import type { IpFamily } from '../../address.js'
+import { asRefusal, isNotFound, KernelError } from '../../errors.js'
+import {
+  NfElements,
+  type NfChain,
+  type NfOutcome,
+  type NfSet,
+  type NfTransaction,
+  type Nftables,
+} from '../../kernel/index.js'
+import { type FrontendSets, type NftSchema, schemaOf } from './compile/schema.js'
+import { occasionalSet } from './tables/occasional-sets.js'
+
+export const handOverTable = 'viaduct-hand-over'
+
+/**
+ * The chains of the copy come after those of the table and of kube-proxy's iptables mode, whose priorities are at most 1 above those of
+ * the table: the first translation of a connection counts.
+ */
+const laterBy = 2
+
+/** Other programs may change the ruleset while the table is read. */
+const attempts = 5
+
+/**
+ * Copies the table with its elements to the table `viaduct-hand-over`, which belongs to the socket of `nftables`: the kernel deletes it
+ * when the socket is closed. Returns the number of cluster IPs; 0: there is no table of Viaduct's, and no copy. Throws KernelError: EEXIST if
+ * another process has such a copy, EOPNOTSUPP before Linux 5.13, ERESTART if the ruleset changes all the time.
+ */
+export async function copyTable(nftables: Nftables, family: IpFamily): Promise<number> {
+  for (let left = attempts; ; left--) {
+    const generation = await nftables.generation()
+    const copy = await readCopy(nftables, family)
+    if (copy === undefined) return 0
+    const outcome = await nftables.apply(copy.transaction, { generation })
+    const error = refusalOf(outcome)
+    if (error === undefined) return copy.clusterIPs
+    if (error.code !== 'ERESTART' || left <= 1) throw error
+  }
+}
+
+/** Deletes the copy. No error if it is absent. Throws KernelError. */
+export async function deleteCopy(nftables: Nftables, family: IpFamily): Promise<void> {
+  const outcome = await nftables.apply([{ op: 'delete-table', table: { family, table: handOverTable } }])
+  const error = refusalOf(outcome)
+  if (error !== undefined && !isNotFound(error)) throw error
+}
+
+interface Copy {
+  readonly transaction: NfTransaction
+  readonly clusterIPs: number
+}
+
+/** undefined: there is no table with the sets of Viaduct. */
+async function readCopy(nftables: Nftables, family: IpFamily): Promise<Copy | undefined> {
+  const schema = schemaOf(family)
+  const states = await nftables.sets(schema.table).catch((error: unknown) => {
+    asRefusal(error, isNotFound)
+    return []
+  })
+  const sets = states.map(({ set }) => setNamed(schema, set)).filter((set) => set !== undefined)
+  if (!sets.includes(schema.clusterIPs)) return undefined
+  const contents = await Promise.all(sets.map(async (set) => await nftables.elements(set)))
+  const chains = await nftables.chains(schema.table)
+  const rules = await Promise.all(
+    chains.map(async ({ chain }) => await nftables.rules({ ...schema.table, chain })),
+  )
+  return {
+    clusterIPs: contents[sets.indexOf(schema.clusterIPs)]?.length ?? 0,
+    transaction: [
+      {
+        op: 'create-table',
+        table: { ...copied(schema.table), flags: ['owner'], comment: 'until kube-proxy has synced' },
+      },
+      ...chains.map((chain) => ({ op: 'add-chain', chain: later(chain) }) as const),
+      ...sets.map((set) => ({ op: 'add-set', set: copied(set) }) as const),
+      ...contents
+        .filter(({ length }) => length > 0)
+        .map(({ set, bytes, labels }) => ({
+          op: 'add-elements' as const,
+          elements: new NfElements(copied(set), bytes, labels),
+        })),
+      ...rules.flat().map((rule) => ({ op: 'add-rule', rule: copied(rule) }) as const),
+    ],
+  }
+}
+
+function copied<T extends { readonly table: string }>(object: T): T {
+  return { ...object, table: handOverTable }
+}
+
+function later({ hook, ...chain }: NfChain): NfChain {
+  const copy = copied(chain)
+  return hook === undefined ? copy : { ...copy, hook: { ...hook, priority: hook.priority + laterBy } }
+}
+
+/** undefined: the schema has no such set. */
+function setNamed(schema: NftSchema, name: string): NfSet | undefined {
+  const sets = [
+    schema.clusterIPs,
+    schema.serviceCidrs,
+    schema.hairpinConnections,
+    schema.firewalledServices,
+    ...frontendSets(schema.services),
+    ...frontendSets(schema.nodePorts),
+  ]
+  return sets.find(({ set }) => set === name) ?? occasionalSet(schema, name)
+}
+
+function frontendSets(sets: FrontendSets): readonly NfSet[] {
+  return Object.values(sets).filter((set): set is NfSet => typeof set !== 'function')
+}
+
+function refusalOf({ state, failures: [failure] }: NfOutcome): KernelError | undefined {
+  if (failure !== undefined) return failure.error
+  if (state === 'applied') return undefined
+  return new KernelError({
+    errno: constants.errno.ENOBUFS,
+    subsystem: 'nftables',
+    operation: 'copy the table to',
+    object: handOverTable,
+    extack: "the kernel's answer was lost",
+  })
+}
