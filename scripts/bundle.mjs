@@ -1,4 +1,4 @@
-// Makes the shipped files in dist/: agent.js, which launches bundle.js with bundle.bytecode, or command.js; kubeconfig.js and proxy-agent.js, which are
+// Makes the shipped files in dist/: agent.js, which launches bundle.js or command.js, each with its bytecode; kubeconfig.js and proxy-agent.js, which are
 // loaded if a kubeconfig or a proxy is configured; package.json, which declares them as CommonJS; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -29,15 +29,12 @@ export async function bundleProgram(entryPoint, folder) {
   await checkAddon(addon)
   mkdirSync(folder, { recursive: true })
   await bundleTo(join(folder, 'agent.js'), { entryPoints: ['src/launch.cts'] })
-  await bundleTo(join(folder, 'bundle.js'), {
+  await bundleWithBytecode(folder, 'bundle', {
     entryPoints: [entryPoint],
-    banner: { js: banner },
-    footer: { js: footer },
     define: { 'import.meta.url': 'viaductModuleUrl' },
-    supported: { 'dynamic-import': false },
     plugins: [withoutUnused, withRareBeside],
   })
-  await bundleTo(join(folder, 'command.js'), { entryPoints: ['src/command.ts'] })
+  await bundleWithBytecode(folder, 'command', { entryPoints: ['src/command.ts'] })
   await bundleTo(join(folder, 'kubeconfig.js'), {
     entryPoints: ['src/api/login/kubeconfig.ts'],
     plugins: [withoutUnusedOfClientNode, withRareBeside],
@@ -46,9 +43,23 @@ export async function bundleProgram(entryPoint, folder) {
     entryPoints: ['src/api/proxy/proxy-agent.ts'],
     plugins: [withoutDebug],
   })
-  writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
   replaceFile(addon, join(folder, 'viaduct.node'))
+}
+
+/**
+ * Makes NAME.js, a script that is one function, and NAME.bytecode, which the launcher gives to V8 with it.
+ * @param {string} folder @param {string} name @param {import('esbuild').BuildOptions} options
+ */
+async function bundleWithBytecode(folder, name, options) {
+  const file = join(folder, `${name}.js`)
+  await bundleTo(file, {
+    banner: { js: banner },
+    footer: { js: footer },
+    supported: { 'dynamic-import': false },
+    ...options,
+  })
+  writeFileSync(join(folder, `${name}.bytecode`), await bytecodeOf(readFileSync(file)))
 }
 
 /**

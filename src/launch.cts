@@ -1,6 +1,6 @@
-// dist/agent.js. If the first argument is a word, it runs that command. Else it runs the agent's bundle with the bytecode that the build
-// made from it. Compiling the bundle at each start would cost a tenth of the time until the first 10,000 services are in the kernel
-// (docs/adr/0012).
+// dist/agent.js. If the first argument is a word, it runs the bundle of the commands. Else it runs the agent's bundle. Both have
+// bytecode that the build made from them. Compiling the agent's bundle at each start would cost a tenth of the time until the first
+// 10,000 services are in the kernel (docs/adr/0012).
 import fs = require('node:fs')
 import path = require('node:path')
 import v8 = require('node:v8')
@@ -12,7 +12,7 @@ const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
 /** Commands that need the agent's bundle, except for their help. */
 const needsAgent = ['doctor', 'plan', 'diff', 'hand-over'].includes(firstArgument ?? '') && !isHelp
 const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
-if (isCommand) require(path.join(__dirname, 'command.js'))
+if (isCommand) runBundle('command')
 else runAgent()
 
 function runAgent(): void {
@@ -23,9 +23,14 @@ function runAgent(): void {
   // heap has them, and what is written no longer counts.
   for (const limit of ['--max-old-space-size=0', '--max-semi-space-size=0']) v8.setFlagsFromString(limit)
 
-  const file = path.join(__dirname, 'bundle.js')
+  runBundle('bundle')
+}
+
+/** Runs NAME.js with NAME.bytecode. */
+function runBundle(name: string): void {
+  const file = path.join(__dirname, `${name}.js`)
   const source = fs.readFileSync(file)
-  const cachedData = bytecodeOf(source, path.join(__dirname, 'bundle.bytecode'))
+  const cachedData = bytecodeOf(source, path.join(__dirname, `${name}.bytecode`))
   // The bundle is ASCII, and one function.
   const script = new vm.Script(source.toString('latin1'), {
     filename: file,

@@ -1,6 +1,6 @@
 // The client of the control socket.
-import type { IncomingMessage } from 'node:http'
 import { type Ask, CommandError } from './command.js'
+import { getOverSocket, type HttpReply } from './unix-http.js'
 
 /** Longest time without a byte from the agent. */
 const silenceMs = 20_000
@@ -39,27 +39,13 @@ function errorOf(body: string): string | undefined {
   }
 }
 
-async function get(
-  socketPath: string,
-  path: string,
-): Promise<{ readonly status: number; readonly body: string }> {
-  // NB: loaded here, because --help and completion need no HTTP.
-  const { request } = await import('node:http')
-  return await new Promise((resolve, reject) => {
-    const fail = (error: Error): void => reject(new CommandError(3, reasonOf(error, socketPath)))
-    const sent = request({ socketPath, path, agent: false, timeout: silenceMs }, (response) => {
-      readBody(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), fail)
-    })
-    sent.on('timeout', () => sent.destroy(new Error(`no answer within ${silenceMs / 1000} s`)))
-    sent.on('error', fail)
-    sent.end()
-  })
-}
-
-async function readBody(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of response) chunks.push(chunk)
-  return Buffer.concat(chunks).toString()
+async function get(socket: string, target: string): Promise<HttpReply> {
+  try {
+    return await getOverSocket(socket, target, silenceMs)
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    throw new CommandError(3, reasonOf(error, socket))
+  }
 }
 
 /** One sentence: why the agent does not answer, and the remedy. */

@@ -62,13 +62,15 @@ describe('the launcher runs the bundle beside it', () => {
   }
 })
 
-test('V8 accepts the bytecode of the build', () => {
-  const bundle = readFileSync(join(dist, 'bundle.js'))
-  const cachedData = unseal(bundle, readFileSync(join(dist, 'bundle.bytecode')))
-  assert.ok(cachedData !== undefined)
-  const script = new Script(bundle.toString('latin1'), { cachedData })
-  assert.equal(script.cachedDataRejected, false)
-})
+for (const name of ['bundle', 'command']) {
+  test(`V8 accepts the bytecode of the build for ${name}.js`, () => {
+    const bundle = readFileSync(join(dist, `${name}.js`))
+    const cachedData = unseal(bundle, readFileSync(join(dist, `${name}.bytecode`)))
+    assert.ok(cachedData !== undefined)
+    const script = new Script(bundle.toString('latin1'), { cachedData })
+    assert.equal(script.cachedDataRejected, false)
+  })
+}
 
 test('V8 accepts the bytecode of the build with limits of the heap', () => {
   const probe = join(folder, 'probe.cjs')
