@@ -1,8 +1,10 @@
 #include "binding/conntrack_socket_wrap.h"
 
 #include <string>
+#include <utility>
 
 #include "binding/arguments.h"
+#include "binding/values.h"
 
 namespace viaduct::binding {
 
@@ -12,6 +14,7 @@ using conntrack::AddressRecord;
 using conntrack::BackendRecord;
 using conntrack::Cleaning;
 using conntrack::ConntrackSocket;
+using conntrack::FlowList;
 using conntrack::FrontendRecord;
 
 /// The core does not check protocol and port. A frontend without them would match other flows.
@@ -32,11 +35,19 @@ Napi::Value CleaningToValue(Napi::Env env, Cleaning&& cleaning) {
   return result;
 }
 
+Napi::Value ListToValue(Napi::Env env, FlowList&& list) {
+  auto result = Napi::Object::New(env);
+  result.Set("total", Napi::Number::New(env, list.total));
+  result.Set("flows", ToValue(env, std::move(list.flows)));
+  return result;
+}
+
 }  // namespace
 
 Napi::Function ConntrackSocketWrap::Define(Napi::Env env) {
   return DefineClass(env, "ConntrackSocket",
                      {InstanceMethod<&ConntrackSocketWrap::DeleteStale>("deleteStale"),
+                      InstanceMethod<&ConntrackSocketWrap::ListFlows>("listFlows"),
                       InstanceMethod<&ConntrackSocketWrap::Close>("close")});
 }
 
@@ -58,6 +69,22 @@ Napi::Value ConntrackSocketWrap::DeleteStale(const Napi::CallbackInfo& info) {
                                                                node_port_addresses);
                                    },
                                    CleaningToValue});
+}
+
+Napi::Value ConntrackSocketWrap::ListFlows(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(
+      info, {Parameter::U32("family"), Parameter::Records<FrontendRecord>("frontends"),
+             Parameter::Records<AddressRecord>("nodePortAddresses"), Parameter::U32("limit")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  const auto frontends = arguments.Records<FrontendRecord>(1);
+  const auto node_port_addresses = arguments.Records<AddressRecord>(2);
+  const uint32_t limit = arguments.U32(3);
+  CheckFrontends(info.Env(), frontends);
+  return slot.Fly<FlowList>(info, {[=](ConntrackSocket& socket) {
+                                     return socket.ListFlows(family, frontends, node_port_addresses, limit);
+                                   },
+                                   ListToValue});
 }
 
 Napi::Value ConntrackSocketWrap::Close(const Napi::CallbackInfo& info) {

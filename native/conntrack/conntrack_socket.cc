@@ -1,6 +1,7 @@
 #include "conntrack/conntrack_socket.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "conntrack/decode.h"
 #include "conntrack/encode.h"
@@ -28,6 +29,21 @@ Result<NetlinkSocket> OpenSocket(SocketCalls& calls) {
   return NetlinkSocket::Open(options);
 }
 
+FlowRecord ToRecord(const Flow& flow) {
+  const auto& [source, destination, protocol, zone] = flow.original;
+  FlowRecord record{};
+  memcpy(record.source, source.address, sizeof record.source);
+  memcpy(record.destination, destination.address, sizeof record.destination);
+  memcpy(record.reply_source, flow.reply_source.address, sizeof record.reply_source);
+  record.timeout_seconds = flow.timeout_seconds;
+  record.source_port = source.port;
+  record.destination_port = destination.port;
+  record.reply_source_port = flow.reply_source.port;
+  record.protocol = protocol;
+  record.tcp_state = flow.tcp_state;
+  return record;
+}
+
 /// Whether the kernel supports CTA_FILTER but not these flags.
 bool RefusesFilter(const Error& error) { return error.code == EINVAL || error.code == EOPNOTSUPP; }
 
@@ -52,6 +68,34 @@ Result<Cleaning> ConntrackSocket::DeleteStale(uint8_t family, std::span<const Fr
   if (!swept.ok()) return Named(std::move(swept), kDumpOperation).error();
   if (sweep.deletion_error.code != 0) return sweep.deletion_error;
   return sweep.cleaning;
+}
+
+Result<FlowList> ConntrackSocket::ListFlows(uint8_t family, std::span<const FrontendRecord> frontends,
+                                            std::span<const AddressRecord> node_port_addresses,
+                                            uint32_t limit) {
+  FlowList list;
+  if (frontends.empty()) return list;
+  const FrontendIndex index(frontends, {}, node_port_addresses);
+  bool is_malformed = false;
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDump(builder, family);
+  Status status = dump_.Dump(
+      builder.sealed(),
+      [&](uint16_t, std::span<const uint8_t> payload) {
+        const auto flow = DecodeFlow(payload);
+        is_malformed = is_malformed || !flow;
+        if (!flow || flow->family != family || !index.Serves(*flow)) return;
+        ++list.total;
+        if (list.flows.size() < limit) list.flows.push_back(ToRecord(*flow));
+      },
+      [&] {
+        is_malformed = false;
+        list = {};
+      });
+  if (status.ok() && is_malformed) status = Error{EPROTO, {}, {}};
+  if (!status.ok()) return Named(std::move(status), kDumpOperation).error();
+  return list;
 }
 
 Status ConntrackSocket::SweepFiltered(std::span<const FrontendRecord> frontends, Sweep& sweep) {

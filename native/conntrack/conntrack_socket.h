@@ -21,6 +21,12 @@ struct Cleaning {
   uint32_t deleted = 0;
 };
 
+/// Flows to frontends.
+struct FlowList {
+  std::vector<FlowRecord> flows;  ///< the first ones
+  uint32_t total = 0;
+};
+
 /// The connection table of the network namespace in which it was opened. Not thread-safe: one call at a
 /// time.
 class ConntrackSocket {
@@ -35,6 +41,11 @@ class ConntrackSocket {
   Result<Cleaning> DeleteStale(uint8_t family, std::span<const FrontendRecord> frontends,
                                std::span<const BackendRecord> backends,
                                std::span<const AddressRecord> node_port_addresses);
+
+  /// Lists at most `limit` flows to the frontends, and counts all of them. One dump has all flows of the
+  /// family: 136 ms with 100,000 entries. Returns the error of the dump.
+  Result<FlowList> ListFlows(uint8_t family, std::span<const FrontendRecord> frontends,
+                             std::span<const AddressRecord> node_port_addresses, uint32_t limit);
 
  private:
   /// One DeleteStale().

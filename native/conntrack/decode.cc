@@ -50,6 +50,15 @@ std::optional<Tuple> DecodeTuple(std::span<const uint8_t> nest, uint8_t family) 
   return tuple;
 }
 
+/// 0: no state of TCP.
+uint8_t TcpState(std::span<const uint8_t> nest) {
+  AttributeTable<CTA_PROTOINFO_MAX> attributes;
+  if (!attributes.Parse(nest, kProtoInfoPolicy) || !attributes.Has(CTA_PROTOINFO_TCP)) return 0;
+  AttributeTable<CTA_PROTOINFO_TCP_MAX> tcp;
+  if (!tcp.Parse(attributes.Bytes(CTA_PROTOINFO_TCP), kTcpPolicy)) return 0;
+  return tcp.Number<uint8_t>(CTA_PROTOINFO_TCP_STATE);
+}
+
 }  // namespace
 
 std::optional<Flow> DecodeFlow(std::span<const uint8_t> payload) {
@@ -64,6 +73,8 @@ std::optional<Flow> DecodeFlow(std::span<const uint8_t> payload) {
   if (!original || !reply) return std::nullopt;
   Flow flow{family, *original, reply->source, std::nullopt, Zone(attributes, CTA_ZONE)};
   if (attributes.Has(CTA_ID)) flow.id_be = attributes.Number<uint32_t>(CTA_ID);
+  flow.timeout_seconds = be32toh(attributes.Number<uint32_t>(CTA_TIMEOUT));
+  flow.tcp_state = TcpState(attributes.Bytes(CTA_PROTOINFO));
   return flow;
 }
 

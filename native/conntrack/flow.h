@@ -31,6 +31,10 @@ struct Flow {
   std::optional<uint32_t> id_be;
   /// CTA_ZONE: a zone of both directions.
   std::optional<uint16_t> zone;
+  /// CTA_TIMEOUT: the entry ends after so many seconds without a packet.
+  uint32_t timeout_seconds = 0;
+  /// enum tcp_conntrack of linux/netfilter/nf_conntrack_tcp.h; 0: none, or not TCP.
+  uint8_t tcp_state = 0;
 };
 
 /// Whether the flows of the protocol have ports, and so may belong to a frontend.

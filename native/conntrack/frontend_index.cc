@@ -35,6 +35,8 @@ bool FrontendIndex::IsStale(const Flow& flow) const {
   return !backends_.contains(MakeKey(answering.address, BackendRest(*backend_set, answering.port)));
 }
 
+bool FrontendIndex::Serves(const Flow& flow) const { return FindBackendSet(flow.original) != nullptr; }
+
 const uint32_t* FrontendIndex::FindBackendSet(const Tuple& tuple) const {
   const Endpoint& wanted = tuple.destination;
   auto found = frontends_.find(MakeKey(wanted.address, FrontendRest(tuple.protocol, wanted.port, false)));

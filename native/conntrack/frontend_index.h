@@ -21,6 +21,8 @@ class FrontendIndex {
   /// Whether the flow goes to a frontend and not to one of its backends. A frontend with an address takes
   /// precedence over a node port of the same number, which applies only to the node-port addresses.
   bool IsStale(const Flow& flow) const;
+  /// Whether the flow goes to a frontend. Frontends take precedence as for IsStale().
+  bool Serves(const Flow& flow) const;
 
  private:
   /// `high` and `low` are an address. `rest` is protocol and port, backend set and port, or 0.

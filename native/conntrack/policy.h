@@ -37,9 +37,21 @@ inline constexpr AttributePolicy kFilterRows[] = {
 };
 inline constexpr Policy kFilterPolicy{"CTA_FILTER", kFilterRows};
 
+inline constexpr AttributePolicy kTcpRows[] = {
+    {CTA_PROTOINFO_TCP_STATE, "STATE", AttributeKind::kU8},
+};
+inline constexpr Policy kTcpPolicy{"CTA_PROTOINFO_TCP", kTcpRows};
+
+inline constexpr AttributePolicy kProtoInfoRows[] = {
+    {CTA_PROTOINFO_TCP, "TCP", AttributeKind::kNested, 0, 0, &kTcpPolicy},
+};
+inline constexpr Policy kProtoInfoPolicy{"CTA_PROTOINFO", kProtoInfoRows};
+
 inline constexpr AttributePolicy kFlowRows[] = {
     {CTA_TUPLE_ORIG, "TUPLE_ORIG", AttributeKind::kNested, 0, 0, &kTuplePolicy},
     {CTA_TUPLE_REPLY, "TUPLE_REPLY", AttributeKind::kNested, 0, 0, &kTuplePolicy},
+    {CTA_PROTOINFO, "PROTOINFO", AttributeKind::kNested, 0, 0, &kProtoInfoPolicy},
+    {CTA_TIMEOUT, "TIMEOUT", AttributeKind::kBe32},
     {CTA_ID, "ID", AttributeKind::kBe32},
     {CTA_ZONE, "ZONE", AttributeKind::kBe16},
     {CTA_FILTER, "FILTER", AttributeKind::kNested, 0, 0, &kFilterPolicy},

@@ -28,4 +28,17 @@ struct AddressRecord {
   uint8_t address[16];
 };
 
+/// A flow to a frontend, of a list.
+struct FlowRecord {
+  uint8_t source[16];
+  uint8_t destination[16];
+  uint8_t reply_source[16];  ///< the backend; the destination of a flow without translation
+  uint32_t timeout_seconds;  ///< the entry ends after so many seconds without a packet
+  uint16_t source_port;
+  uint16_t destination_port;
+  uint16_t reply_source_port;
+  uint8_t protocol;
+  uint8_t tcp_state;  ///< enum tcp_conntrack of linux/netfilter/nf_conntrack_tcp.h; 0: none, or not TCP
+};
+
 }  // namespace viaduct::conntrack

@@ -44,6 +44,22 @@ TEST(DecodeFlow, ReadsTheTupleAndId) {
   EXPECT_EQ(be32toh(*flow->id_be), 0x72281ce9U);
   EXPECT_FALSE(flow->zone);
   EXPECT_FALSE(flow->original.zone);
+  EXPECT_EQ(flow->tcp_state, 0);
+}
+
+TEST(DecodeFlow, ReadsTimeoutAndStateOfTcp) {
+  const auto flow = DecodeFlow(FromHex(kHeader + kTuples + R"(
+    30 00 04 80  2c 00 01 80   # PROTOINFO, TCP
+    05 00 01 00  03 00 00 00   #   STATE established
+    05 00 02 00  07 00 00 00   #   WSCALE_ORIGINAL, which we do not read
+    05 00 03 00  07 00 00 00
+    06 00 04 00  23 00 00 00
+    06 00 05 00  23 00 00 00
+    08 00 07 00  00 06 97 80   # TIMEOUT 432000
+  )"));
+  ASSERT_TRUE(flow);
+  EXPECT_EQ(flow->tcp_state, 3);
+  EXPECT_EQ(flow->timeout_seconds, 432000U);
 }
 
 TEST(DecodeFlow, ReadsTheZoneOfBothDirections) {

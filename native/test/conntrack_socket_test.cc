@@ -134,6 +134,30 @@ TEST_F(ConntrackSocketTest, ReadsTheTableOnceForMany) {
   EXPECT_EQ(whole_dumps, 1);
 }
 
+TEST_F(ConntrackSocketTest, ListsFlowsUpToTheLimit) {
+  auto list = socket->ListFlows(AF_INET, kFour, {}, 1);
+  ASSERT_TRUE(list.ok());
+  EXPECT_EQ(list.value().total, 2U);
+  ASSERT_EQ(list.value().flows.size(), 1U);
+  const FlowRecord& flow = list.value().flows[0];
+  EXPECT_EQ(flow.destination[3], 10);
+  EXPECT_EQ(flow.destination_port, 53);
+  EXPECT_EQ(flow.source_port, 1000);
+  EXPECT_EQ(flow.reply_source[3], 20);
+  EXPECT_EQ(flow.reply_source_port, 5353);
+  EXPECT_EQ(flow.protocol, IPPROTO_UDP);
+  EXPECT_EQ(deletions, 0U);
+}
+
+TEST_F(ConntrackSocketTest, ListsNothingOfAFailedDump) {
+  dump_error = EPERM;
+  EXPECT_EQ(socket->ListFlows(AF_INET, kOne, {}, 9).error().code, EPERM);
+  dump_error = 0;
+  is_malformed = true;
+  EXPECT_EQ(socket->ListFlows(AF_INET, kOne, {}, 9).error().code, EPROTO);
+  EXPECT_TRUE(socket->ListFlows(AF_INET, {}, {}, 9).ok());
+}
+
 TEST_F(ConntrackSocketTest, SendsNothingWithoutFrontends) {
   auto cleaning = Clean({});
   ASSERT_TRUE(cleaning.ok());

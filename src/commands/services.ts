@@ -3,7 +3,7 @@ import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from '../inspect/
 import { columns, printable } from './columns.js'
 import type { Argument, Command, Invocation } from './command.js'
 
-const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
+export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
 
 export const servicesCommand: Command = {
   name: 'services',
@@ -53,12 +53,16 @@ export const routesCommand: Command = {
   },
 }
 
-function parametersOf(name: Invocation['arguments'][number] | undefined): Readonly<Record<string, string>> {
+export function parametersOf(
+  name: Invocation['arguments'][number] | undefined,
+): Readonly<Record<string, string>> {
   return name === undefined ? {} : { service: name }
 }
 
+type PortName = Pick<ServiceRow, 'service' | 'port' | 'protocol'>
+
 /** `default/web:http/TCP`. */
-function nameOf({ service: name, port, protocol }: ServiceRow | EndpointRow | RouteRow): string {
+export function nameOf({ service: name, port, protocol }: PortName): string {
   return `${name}:${port === '' ? '' : `${port}/`}${protocol}`
 }
 

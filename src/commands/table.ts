@@ -1,5 +1,6 @@
 // The table of commands, in the order of the help.
 import type { Command } from './command.js'
+import { connectionsCommand } from './connections.js'
 import { completionCommand } from './completion.js'
 import { doctorCommand } from './doctor.js'
 import { explainCommand } from './explain.js'
@@ -14,6 +15,7 @@ export const commands: readonly Command[] = [
   servicesCommand,
   endpointsCommand,
   routesCommand,
+  connectionsCommand,
   explainCommand,
   planCommand,
   diffCommand,

@@ -1,8 +1,9 @@
 // The pages of the control socket: /v1/NAME?PARAMETER=VALUE, GET only.
 import type { Clock } from '../clock.js'
-import { ConfigError } from '../errors.js'
+import { ConfigError, KernelError } from '../errors.js'
 import {
   configuration,
+  connections,
   endpoints,
   explain,
   history,
@@ -15,9 +16,13 @@ import {
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
 /** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
-type Question = (service: string | undefined, query: URLSearchParams) => object | undefined | Promise<object>
+type Question = (
+  service: string | undefined,
+  query: URLSearchParams,
+) => object | undefined | Promise<object | undefined>
 
-/** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, both with `error`: one sentence. */
+/** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, a refusal of the
+ * kernel 503, each with `error`: one sentence. */
 export function controlPages(inspected: Inspected): Pages {
   const { clock } = inspected
   const questions: Readonly<Record<string, Question>> = {
@@ -26,6 +31,7 @@ export function controlPages(inspected: Inspected): Pages {
     services: (service) => services(inspected, service),
     endpoints: (service) => endpoints(inspected, service),
     routes: (service) => routes(inspected, service),
+    connections: async (service) => await connections(inspected, service),
     history: () => history(inspected),
     explain: async (_service, query) =>
       await explain(inspected, {
@@ -48,6 +54,7 @@ function page(question: Question, clock: Pick<Clock, 'pause'>): Page {
       return { status: 200, contentType: 'application/json', body: parts(value.items, clock) }
     } catch (error) {
       if (error instanceof ConfigError) return json({ error: error.message }, 400)
+      if (error instanceof KernelError) return json({ error: error.message }, 503)
       throw error
     }
   }

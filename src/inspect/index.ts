@@ -22,6 +22,7 @@ export {
   type Rows,
   type ServiceRow,
 } from './services.js'
+export { connections, type ConnectionRow, type Connections } from './connections.js'
 export { history } from './history.js'
 export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
 export {

@@ -2,6 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
+import type { Conntrack } from '../kernel/index.js'
 import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
@@ -20,6 +21,8 @@ export interface Inspected {
   readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
   /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */
   readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
+  /** The connections that the kernel tracks (Conntrack.listFlows). Throws KernelError. */
+  readonly flows: Conntrack['listFlows']
   /** The problems that are present now. */
   readonly problems: () => readonly PresentProblem[]
   /** The series of a metric; empty: there are none, or no such metric. */

@@ -16,7 +16,7 @@ import type { Inspected } from './inspected.js'
 import { familyName } from './parts.js'
 
 /** The head of each row: one port of one Service, in one family. */
-interface PortHead {
+export interface PortHead {
   /** `namespace/name`. */
   readonly service: string
   /** Blank: the port has no name. */
@@ -97,13 +97,18 @@ function rows<Row>(
   const { views } = synchronizer
   if (service === undefined)
     return { items: each(views, ({ services: view }) => view.servicePorts(), rowsOf) }
-  // The longest names of namespaces and of Services have 63 characters, with room for others.
-  if (!/^[^/\s]{1,253}\/[^/\s]{1,253}$/u.test(service))
-    throw new ConfigError('service', `must be NAMESPACE/NAME, not ${JSON.stringify(service.slice(0, 100))}`)
+  checkServiceName(service)
   const isKnown = views.some(({ services: view }) => view.servicePortsOf(service).length > 0)
   return isKnown
     ? { items: each(views, ({ services: view }) => view.servicePortsOf(service), rowsOf) }
     : undefined
+}
+
+/** Throws ConfigError if the text is not `namespace/name`. */
+export function checkServiceName(service: string): void {
+  // The longest names of namespaces and of Services have 63 characters, with room for others.
+  if (!/^[^/\s]{1,253}\/[^/\s]{1,253}$/u.test(service))
+    throw new ConfigError('service', `must be NAMESPACE/NAME, not ${JSON.stringify(service.slice(0, 100))}`)
 }
 
 function* each<Row>(
@@ -114,7 +119,7 @@ function* each<Row>(
   for (const view of views) for (const port of portsOf(view)) yield* rowsOf(port, view)
 }
 
-function headOf({ service, portName, protocol, clusterIP }: ServicePort): PortHead {
+export function headOf({ service, portName, protocol, clusterIP }: ServicePort): PortHead {
   return { service, port: portName, protocol, family: familyName(clusterIP.includes(':') ? 'ipv6' : 'ipv4') }
 }
 

@@ -1,3 +1,4 @@
+import type { Connections } from './connections.js'
 import type { ConfigurationSnapshot } from './configuration.js'
 import type { PassSnapshot } from './parts.js'
 import type { EndpointRow, RouteRow, ServiceRow } from './services.js'
@@ -13,5 +14,6 @@ export interface Snapshots {
   readonly routes: { readonly items: readonly RouteRow[] }
   /** The last passes, oldest first. */
   readonly history: { readonly items: readonly PassSnapshot[] }
+  readonly connections: Connections
   readonly explain: Explanation
 }

@@ -90,6 +90,13 @@ export interface RawConntrackSocket {
     backends: Uint8Array,
     nodePortAddresses: Uint8Array,
   ): Promise<{ readonly seen: number; readonly isFiltered: boolean; readonly deleted: number }>
+  /** ConntrackFrontendRecords and ConntrackAddressRecords. `flows`: ConntrackFlowRecords, at most `limit` of `total`. */
+  listFlows(
+    family: RawFamily,
+    frontends: Uint8Array,
+    nodePortAddresses: Uint8Array,
+    limit: number,
+  ): Promise<{ readonly flows: Uint8Array; readonly total: number }>
   close(): Promise<void>
 }
 

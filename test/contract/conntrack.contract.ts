@@ -152,6 +152,7 @@ export function conntrackContract(
       await table.conntrack.close()
       await table.conntrack.close()
       await rejectsWith(table.conntrack.deleteStale('ipv4', [at(service, 53, [])], []), 'EBADF')
+      await rejectsWith(table.conntrack.listFlows('ipv4', [at(service, 53, [])], [], 1), 'EBADF')
     })
 
     const sizes = [
@@ -174,6 +175,51 @@ export function conntrackContract(
         })
       }
     }
+
+    const lists: readonly {
+      readonly name: string
+      readonly family?: 'ipv6'
+      readonly frontends: readonly ConntrackFrontend[]
+      readonly found: readonly FlowName[]
+    }[] = [
+      { name: 'no frontend', frontends: [], found: [] },
+      {
+        name: 'one frontend, translated or not',
+        frontends: [at(service, 53, first)],
+        found: ['toFirst', 'toSecond', 'toOtherPortOfFirst', 'untranslated'],
+      },
+      {
+        name: 'a node port on the node’s addresses',
+        frontends: [at(undefined, 30053, [])],
+        found: ['nodePortToFirst', 'nodePortToSecond'],
+      },
+      {
+        name: 'one frontend of TCP and one of SCTP',
+        frontends: [at(service, 53, [], 'tcp'), at(service, 53, [], 'sctp')],
+        found: ['tcp', 'sctp'],
+      },
+      {
+        name: 'frontends of IPv6',
+        family: 'ipv6',
+        frontends: [at('fd00:96::10', 53, []), at(undefined, 30053, [])],
+        found: ['six', 'sixUntranslated', 'sixNodePort'],
+      },
+    ]
+    for (const { name, family = 'ipv4', frontends, found } of lists)
+      it(`nothing in a list of the flows of ${name}`, async () => {
+        const { flows: listed, total } = await table.conntrack.listFlows(family, frontends, nodes, 100)
+        assert.deepEqual(listed.map(nameFlow).toSorted(), found.map((key) => nameFlow(flows[key])).toSorted())
+        assert.equal(total, found.length)
+        for (const { protocol, tcpState, timeoutSeconds } of listed) {
+          assert.equal(tcpState, protocol === 'tcp' ? 'ESTABLISHED' : undefined)
+          assert.ok(timeoutSeconds > 500 && timeoutSeconds <= 600, `${timeoutSeconds} s`)
+        }
+      })
+
+    it('nothing in a list with a limit, which counts all flows', async () => {
+      const { flows: listed, total } = await table.conntrack.listFlows('ipv4', [at(service, 53, [])], [], 3)
+      assert.deepEqual({ listed: listed.length, total }, { listed: 3, total: 4 })
+    })
 
     it('flows of both families in calls at the same time', async () => {
       const outcomes = await Promise.all([

@@ -1,7 +1,12 @@
 import { constants } from 'node:os'
 import { familyOf, type IpAddress, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from '../../src/kernel/conntrack/conntrack.js'
+import type {
+  Conntrack,
+  ConntrackFlows,
+  ConntrackFrontend,
+  ConntrackOutcome,
+} from '../../src/kernel/conntrack/conntrack.js'
 import type { Protocol } from '../../src/kernel/ipvs/ipvs.js'
 
 /** One entry of the table: the client's packet and the backend that replies. */
@@ -40,9 +45,46 @@ export class ModelConntrack implements Conntrack {
     return { seen: seen.length, deleted: stale.size }
   }
 
+  async listFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+    limit: number,
+  ): Promise<ConntrackFlows> {
+    if (this.#isClosed) throw refusal('use a closed socket', constants.errno.EBADF, family)
+    const errno = this.fault()
+    if (errno !== undefined) throw refusal('dump conntrack entries', errno, family)
+    const found = this.flows.filter(
+      (flow) =>
+        familyOf(flow.destination) === family && frontendOf(flow, frontends, nodePortAddresses) !== undefined,
+    )
+    const flows = found.slice(0, limit).map((flow) => ({
+      ...flow,
+      tcpState: flow.protocol === 'tcp' ? ('ESTABLISHED' as const) : undefined,
+      timeoutSeconds: 600,
+    }))
+    return { flows, total: found.length }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
   }
+}
+
+/** undefined: the flow goes to none of the frontends. */
+function frontendOf(
+  flow: ModelFlow,
+  frontends: readonly ConntrackFrontend[],
+  nodePortAddresses: readonly IpAddress[],
+): ConntrackFrontend | undefined {
+  const asked = frontends.filter(
+    ({ protocol, port }) => protocol === flow.protocol && port === flow.destinationPort,
+  )
+  const isToNode = nodePortAddresses.includes(flow.destination)
+  return (
+    asked.find(({ address }) => address === flow.destination) ??
+    (isToNode ? asked.find(({ address }) => address === undefined) : undefined)
+  )
 }
 
 function isStale(
@@ -50,13 +92,7 @@ function isStale(
   frontends: readonly ConntrackFrontend[],
   nodePortAddresses: readonly IpAddress[],
 ): boolean {
-  const asked = frontends.filter(
-    ({ protocol, port }) => protocol === flow.protocol && port === flow.destinationPort,
-  )
-  const isToNode = nodePortAddresses.includes(flow.destination)
-  const frontend =
-    asked.find(({ address }) => address === flow.destination) ??
-    (isToNode ? asked.find(({ address }) => address === undefined) : undefined)
+  const frontend = frontendOf(flow, frontends, nodePortAddresses)
   if (frontend === undefined) return false
   return !frontend.backends.some(
     ({ address, port }) => address === flow.replySource && port === flow.replySourcePort,

@@ -18,6 +18,45 @@ export interface ConntrackOutcome {
   readonly deleted: number
 }
 
+/** A connection of a client to a frontend, as the kernel tracks it. */
+export interface ConntrackFlow {
+  readonly protocol: Protocol
+  readonly source: IpAddress
+  readonly sourcePort: number
+  readonly destination: IpAddress
+  readonly destinationPort: number
+  /** The backend of a translated flow, or the destination of any other flow. */
+  readonly replySource: IpAddress
+  readonly replySourcePort: number
+  /** In the spelling of conntrack(8). undefined: the protocol is not TCP. */
+  readonly tcpState: TcpState | undefined
+  /** The entry ends after so many seconds without a packet. */
+  readonly timeoutSeconds: number
+}
+
+/** The states of enum tcp_conntrack (linux/netfilter/nf_conntrack_tcp.h), in its order. */
+export const tcpStates = [
+  'NONE',
+  'SYN_SENT',
+  'SYN_RECV',
+  'ESTABLISHED',
+  'FIN_WAIT',
+  'CLOSE_WAIT',
+  'LAST_ACK',
+  'TIME_WAIT',
+  'CLOSE',
+  'SYN_SENT2',
+] as const
+
+export type TcpState = (typeof tcpStates)[number]
+
+export interface ConntrackFlows {
+  /** The first ones. */
+  readonly flows: readonly ConntrackFlow[]
+  /** Number of all. */
+  readonly total: number
+}
+
 /** The connection table. NB: it has no operation that flushes the whole table. */
 export interface Conntrack {
   /**
@@ -30,6 +69,16 @@ export interface Conntrack {
     frontends: readonly ConntrackFrontend[],
     nodePortAddresses: readonly IpAddress[],
   ): Promise<ConntrackOutcome>
+  /**
+   * At most `limit` flows to the frontends, whose backends do not count. Of equal frontends, and of node ports, as `deleteStale`.
+   * Throws KernelError.
+   */
+  listFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+    limit: number,
+  ): Promise<ConntrackFlows>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

@@ -21,3 +21,16 @@ export const addressLayout = {
   size: 16,
   address: 0,
 } as const satisfies RecordLayout
+
+export const flowLayout = {
+  size: 60,
+  source: 0,
+  destination: 16,
+  replySource: 32,
+  timeoutSeconds: 48,
+  sourcePort: 52,
+  destinationPort: 54,
+  replySourcePort: 56,
+  protocol: 58,
+  tcpState: 59,
+} as const satisfies RecordLayout

@@ -1,6 +1,7 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Addon, RawConntrackSocket } from '../addon.js'
-import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
+import type { Conntrack, ConntrackFlows, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
+import { decodeFlows } from './decode.js'
 import { encodeAddresses, encodeFrontends } from './encode.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
@@ -25,6 +26,23 @@ export class RealConntrack implements Conntrack {
         const cleaning = await socket.deleteStale(addressFamily[family], asked, backends, addresses)
         const { seen, isFiltered, deleted } = cleaning
         return { seen: isFiltered ? undefined : seen, deleted }
+      },
+      { family },
+    )
+  }
+
+  listFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+    limit: number,
+  ): Promise<ConntrackFlows> {
+    const { frontends: asked } = encodeFrontends(frontends)
+    const addresses = encodeAddresses(nodePortAddresses)
+    return this.#queue.run(
+      async (socket) => {
+        const { flows, total } = await socket.listFlows(addressFamily[family], asked, addresses, limit)
+        return { flows: decodeFlows(flows, family), total }
       },
       { family },
     )

@@ -1,7 +1,7 @@
 // The parts of the kernel of a plan that need little state.
 import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
-import type { Conntrack, ConntrackOutcome } from '../conntrack/conntrack.js'
+import type { Conntrack, ConntrackFlows, ConntrackOutcome } from '../conntrack/conntrack.js'
 import type { KernelLook, LookWatch } from '../look/kernel-look.js'
 import type { NftChain, NftChains } from '../nftables/nft-chains.js'
 import type { BatchOutcome } from '../outcome.js'
@@ -39,6 +39,10 @@ export class PlannedNftChains implements NftChains {
 export class PlannedConntrack implements Conntrack {
   async deleteStale(): Promise<ConntrackOutcome> {
     return { seen: undefined, deleted: 0 }
+  }
+
+  async listFlows(): Promise<ConntrackFlows> {
+    return { flows: [], total: 0 }
   }
 
   async close(): Promise<void> {}
