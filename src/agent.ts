@@ -59,8 +59,7 @@ async function main(): Promise<number> {
   })
   try {
     if (config.cleanup) return await cleanUp(config, kernel)
-    if (config.initOnly)
-      return await initialise({ config, flagTexts, kernel, clock: systemClock, log, manager })
+    if (config.initOnly) return await initialise({ config, flagTexts, kernel, clock: systemClock, log })
     return await run({ config, configFile, flagTexts, kernel, clock: systemClock, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
