@@ -3,6 +3,7 @@ import {
   cleanUp,
   initialise,
   run,
+  runBundle,
   runDoctor,
   runHandOver,
   runPlanCommand,
@@ -21,6 +22,12 @@ async function main(): Promise<number> {
   const [word, ...words] = process.argv.slice(2)
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor') return await runDoctor(words, process.env)
+  if (word === 'bundle')
+    return await runBundle(words, {
+      stdout: process.stdout,
+      err: (text) => void process.stderr.write(text),
+      environment: process.env,
+    })
   if (word === 'hand-over')
     return await runHandOver(words, {
       out: (text) => void process.stdout.write(text),

@@ -1,5 +1,6 @@
 // The table of commands, in the order of the help.
 import type { Command } from './command.js'
+import { bundleCommand } from './bundle.js'
 import { completionCommand } from './completion.js'
 import { doctorCommand } from './doctor.js'
 import { explainCommand } from './explain.js'
@@ -19,6 +20,7 @@ export const commands: readonly Command[] = [
   diffCommand,
   historyCommand,
   doctorCommand,
+  bundleCommand,
   handOverCommand,
   completionCommand,
 ]

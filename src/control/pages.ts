@@ -17,8 +17,18 @@ import { json, type Page, type PageRequest, type Pages, type Reply } from '../se
 /** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
 type Question = (service: string | undefined, query: URLSearchParams) => object | undefined | Promise<object>
 
+/** The records of the agent for a bug report. The functions are called for each request. */
+export interface Records {
+  /** The last lines of the log, oldest first. */
+  readonly log: () => readonly string[]
+  /** The values of all flags as text. */
+  readonly flags: Readonly<Record<string, string>>
+  /** All metrics in the text format of Prometheus. */
+  readonly metrics: () => Promise<string>
+}
+
 /** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, both with `error`: one sentence. */
-export function controlPages(inspected: Inspected): Pages {
+export function controlPages(inspected: Inspected, records: Records): Pages {
   const { clock } = inspected
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
@@ -27,6 +37,9 @@ export function controlPages(inspected: Inspected): Pages {
     endpoints: (service) => endpoints(inspected, service),
     routes: (service) => routes(inspected, service),
     history: () => history(inspected),
+    log: () => ({ items: records.log() }),
+    flags: () => records.flags,
+    metrics: async () => ({ text: await records.metrics() }),
     explain: async (_service, query) =>
       await explain(inspected, {
         client: query.get('client') ?? '',
