@@ -48,6 +48,10 @@ export async function runBundle(words: readonly string[], io: BundleIo): Promise
   const own = parse(words)
   if (typeof own === 'string') return usage(io, own)
   const invocation = parseArguments(own.flags, readConfigFile)
+  if ('exitCode' in invocation && invocation.exitCode === 0) {
+    io.stdout.write(invocation.text)
+    return 0
+  }
   if ('exitCode' in invocation) return usage(io, invocation.text.trim().replace(/^viaduct: /u, ''))
   const agent = new AgentParts(own.socket)
   const kernel = openKernel({ addonPath: io.environment['VIADUCT_ADDON'], isPlanned: true })
