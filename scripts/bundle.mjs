@@ -1,5 +1,5 @@
 // Makes the shipped files in dist/: agent.js, which launches bundle.js or command.js, each with its bytecode; kubeconfig.js and proxy-agent.js, which are
-// loaded if a kubeconfig or a proxy is configured; package.json, which declares them as CommonJS; viaduct.node.
+// loaded if a kubeconfig or a proxy is configured; tar-file.js, for `viaduct bundle`; package.json, which declares them as CommonJS; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, join } from 'node:path'
@@ -43,6 +43,7 @@ export async function bundleProgram(entryPoint, folder) {
     entryPoints: ['src/api/proxy/proxy-agent.ts'],
     plugins: [withoutDebug],
   })
+  await bundleTo(join(folder, 'tar-file.js'), { entryPoints: ['src/bundle/tar-file.ts'] })
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
   replaceFile(addon, join(folder, 'viaduct.node'))
 }
@@ -92,13 +93,14 @@ const withoutUnused = {
 }
 
 /**
- * The code for kubeconfigs and proxies, with its libraries, is in separate scripts, because most starts need neither (docs/adr/0016).
+ * The code for kubeconfigs, proxies and archives, with its libraries, is in separate scripts, because most starts need none
+ * (docs/adr/0016).
  * @type {import('esbuild').Plugin}
  */
 const withRareBeside = {
   name: 'with-rare-beside',
   setup(build) {
-    build.onResolve({ filter: /[\\/](?:kubeconfig|proxy-agent)\.js$/ }, ({ kind, path }) =>
+    build.onResolve({ filter: /[\\/](?:kubeconfig|proxy-agent|tar-file)\.js$/ }, ({ kind, path }) =>
       kind === 'dynamic-import' ? { path: `./${basename(path)}`, external: true } : undefined,
     )
   },

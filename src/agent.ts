@@ -3,6 +3,7 @@ import {
   cleanUp,
   initialise,
   run,
+  runBundle,
   runDoctor,
   runHandOver,
   runPlanCommand,
@@ -12,6 +13,7 @@ import {
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
+import { endWithReader } from './commands/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } from './process/index.js'
@@ -19,8 +21,16 @@ import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } fro
 async function main(): Promise<number> {
   prepareV8(systemClock)
   const [word, ...words] = process.argv.slice(2)
+  if (['bundle', 'diff', 'doctor', 'plan'].includes(word ?? ''))
+    endWithReader(process.stdout, (code) => process.exit(code))
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor') return await runDoctor(words, process.env)
+  if (word === 'bundle')
+    return await runBundle(words, {
+      stdout: process.stdout,
+      err: (text) => void process.stderr.write(text),
+      environment: process.env,
+    })
   if (word === 'hand-over')
     return await runHandOver(words, {
       out: (text) => void process.stdout.write(text),
@@ -59,8 +69,7 @@ async function main(): Promise<number> {
   })
   try {
     if (config.cleanup) return await cleanUp(config, kernel)
-    if (config.initOnly)
-      return await initialise({ config, flagTexts, kernel, clock: systemClock, log, manager })
+    if (config.initOnly) return await initialise({ config, flagTexts, kernel, clock: systemClock, log })
     return await run({ config, configFile, flagTexts, kernel, clock: systemClock, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
@@ -78,10 +87,8 @@ async function planOrDiff(word: 'plan' | 'diff', words: readonly string[]): Prom
   })
 }
 
-/** A reader such as head(1) may close the pipe early. */
 async function writeOutput(text: string): Promise<void> {
   await new Promise<void>((resolve) => {
-    process.stdout.once('error', () => resolve())
     process.stdout.write(text, () => resolve())
   })
 }

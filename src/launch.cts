@@ -10,7 +10,7 @@ import bytecode = require('./bytecode.cjs')
 const [, , firstArgument] = process.argv
 const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
 /** Commands that need the agent's bundle, except for their help. */
-const needsAgent = ['doctor', 'plan', 'diff', 'hand-over'].includes(firstArgument ?? '') && !isHelp
+const needsAgent = ['bundle', 'doctor', 'plan', 'diff', 'hand-over'].includes(firstArgument ?? '') && !isHelp
 const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
 if (isCommand) runBundle('command')
 else runAgent()

@@ -26,6 +26,8 @@ export interface Log {
   trace(message: string, fields?: LogFields): void
   /** Whether a line of this level is written, for fields that are expensive to compute. */
   writes(level: 'debug' | 'trace'): boolean
+  /** The last lines, as they were written, oldest first. Absent: the log keeps none. */
+  readonly recentLines?: () => readonly string[]
   /** The reporters that write to this log. Absent: the log does not list them. */
   readonly reporters?: Set<StateReporter>
 }
@@ -59,8 +61,8 @@ export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' 
 
 /** Opens the log of the process. Fields of a line: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
 export function openLog(options: LogOptions): AdjustableLog {
-  const destination =
-    options.format === 'json' ? options.destination : new TextDestination(options.destination)
+  const ring = new RingDestination(options.destination)
+  const destination = options.format === 'json' ? ring : new TextDestination(ring)
   const logger = pino(
     {
       level: levelOfVerbosity(options.verbosity),
@@ -71,7 +73,7 @@ export function openLog(options: LogOptions): AdjustableLog {
     },
     destination,
   )
-  return new PinoLog(logger, options.verbosity)
+  return new PinoLog(logger, options.verbosity, () => ring.lines)
 }
 
 /** Standard output as a synchronous destination: a call returns after the write. */
@@ -84,7 +86,11 @@ class PinoLog implements AdjustableLog {
   readonly #logger: Logger
   #verbosity: number
 
-  constructor(logger: Logger, verbosity: number) {
+  constructor(
+    logger: Logger,
+    verbosity: number,
+    readonly recentLines: () => readonly string[],
+  ) {
     this.#logger = logger
     this.#verbosity = verbosity
   }
@@ -125,6 +131,37 @@ class PinoLog implements AdjustableLog {
 
 function describeError(error: unknown): unknown {
   return error instanceof Error ? error.message : error
+}
+
+/** The most lines and characters that the process keeps for a bug report. */
+const [keptLines, keptLength] = [2000, 512 * 1024]
+
+/** Passes lines on, and keeps the last ones. */
+class RingDestination implements DestinationStream {
+  readonly #next: DestinationStream
+  #lines: string[] = []
+  /** Lines before this index are dropped. */
+  #first = 0
+  #length = 0
+
+  constructor(next: DestinationStream) {
+    this.#next = next
+  }
+
+  get lines(): readonly string[] {
+    return this.#lines.slice(this.#first)
+  }
+
+  write(line: string): void {
+    this.#next.write(line)
+    this.#lines.push(line)
+    this.#length += line.length
+    while (this.#lines.length - this.#first > keptLines || this.#length > keptLength)
+      this.#length -= this.#lines[this.#first++]?.length ?? 0
+    if (this.#first < keptLines) return
+    this.#lines = this.#lines.slice(this.#first)
+    this.#first = 0
+  }
 }
 
 /** Turns pino's JSON lines into `2026-01-31T12:00:00.000Z INFO  message key="value"`. */

@@ -9,7 +9,7 @@ import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
 import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
-import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
+import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
@@ -37,7 +37,6 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly log: AdjustableLog
   readonly metrics: Metrics
   readonly registry: Registry
-  readonly manager: ServiceManager
   readonly events: EventRecorder
   /** Called with an error other than a refusal of the kernel: the agent must end. */
   readonly onCrash: (error: unknown) => void
@@ -47,7 +46,7 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
 
 /** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
+  const { config, kernel, clock, log, metrics, registry, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = openProblems({ log, events, count: (count) => metrics.objectsFailed.set(count) })
@@ -60,7 +59,6 @@ export async function build(options: BuildOptions): Promise<Agent> {
     mode,
     tendNode: tendingNode(mode, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
-      manager.ready()
       milestones.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
       endStart({ clock, log })

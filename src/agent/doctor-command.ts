@@ -31,14 +31,21 @@ export async function runDoctor(words: readonly string[], environment: Environme
     output.write(invocation.text)
     return invocation.exitCode
   }
-  const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'] })
   try {
-    const findings = await diagnose(await examine(invocation.config, kernel, environment))
+    const findings = await findingsOf(invocation.config, environment)
     process.stdout.write(await format(findings, options))
     return findings.some(({ status }) => status === 'broken') ? 1 : 0
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
     return 1
+  }
+}
+
+/** The findings about this node for an agent with this configuration. Throws KernelError or ConfigError. */
+export async function findingsOf(config: Config, environment: Environment): Promise<readonly Finding[]> {
+  const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'] })
+  try {
+    return await diagnose(await examine(config, kernel, environment))
   } finally {
     await kernel.close()
   }

@@ -7,11 +7,15 @@ import type { BuildOptions, Shown } from './build.js'
 
 /** The server of the control socket; undefined: the configuration has none. */
 export function openControl(options: BuildOptions, shown: Shown): ControlServer | undefined {
-  const { config, kernel, clock, log } = options
+  const { config, flagTexts: flags, kernel, clock, log, registry } = options
   if (config.controlSocket === undefined) return undefined
   return new ControlServer({
     path: config.controlSocket,
-    pages: controlPages(inspected(options, shown)),
+    pages: controlPages(inspected(options, shown), {
+      log: () => log.recentLines?.() ?? [],
+      flags,
+      metrics: async () => await registry.metrics(),
+    }),
     kernel,
     ownUid: geteuid?.() ?? 0,
     clock,

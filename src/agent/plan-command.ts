@@ -24,6 +24,9 @@ interface Configured {
   readonly flagTexts: Readonly<Record<string, string>>
 }
 
+/** The command prints this text instead: a mistake in the arguments, or the version. */
+type NoPlan = { readonly problem: string } | { readonly version: string }
+
 /** Runs the command. Resolves with the exit code: 0, also for a plan with changes; 1: an error, or differences; 2: wrong arguments; 3: no agent. */
 export async function runPlanCommand(
   word: 'plan' | 'diff',
@@ -34,6 +37,10 @@ export async function runPlanCommand(
   if ('problem' in own) return usage(io, word, own.problem)
   try {
     const configured = word === 'plan' ? readFlags(own) : await askAgent(own)
+    if ('version' in configured) {
+      await io.out(configured.version)
+      return 0
+    }
     if ('problem' in configured) return usage(io, word, configured.problem)
     const report = await makeReport(word, configured, own, io)
     await io.out(await format(word, report, own.output))
@@ -51,18 +58,17 @@ function usage({ err }: PlanIo, word: string, problem: string): number {
 }
 
 /** The configuration that an agent with these flags would have. */
-function readFlags({ flags }: PlanArguments): Configured | { readonly problem: string } {
+function readFlags({ flags }: Pick<PlanArguments, 'flags'>): Configured | NoPlan {
   const invocation = parseArguments(flags, readConfigFile)
   if (!('exitCode' in invocation)) return invocation
+  if (invocation.exitCode === 0) return { version: invocation.text }
   return { problem: invocation.text.replace(/^viaduct: /u, '').replace(/ \(see viaduct --help\)\n$/u, '') }
 }
 
 /** The configuration of the running agent, with its active mode. Throws CommandError. */
-async function askAgent({
-  flags,
-  socket,
-}: PlanArguments): Promise<Configured | { readonly problem: string }> {
+async function askAgent({ flags, socket }: PlanArguments): Promise<Configured | NoPlan> {
   const [first] = flags
+  if (first === '--version') return readFlags({ flags: [first] })
   if (first !== undefined)
     return { problem: `unexpected argument "${first}": diff takes no flags of the agent` }
   const { documents, mode, node } = await askingAt(socket)('configuration')

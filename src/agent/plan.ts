@@ -7,7 +7,7 @@ import { BugError, ConfigError } from '../errors.js'
 import { type KernelOperation, recordKernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
-import { FirstEnd, ServiceManager } from '../process/index.js'
+import { FirstEnd } from '../process/index.js'
 import { type Agent, build, type BuildOptions } from './build.js'
 import type { Desired } from './owners.js'
 import { openConfiguredSource } from './open-source.js'
@@ -56,14 +56,12 @@ async function syncOnce(
     onCrash,
   })
   const inbox = new Inbox(clock)
-  const manager = new ServiceManager({ environment: {}, pid: process.pid, notify: () => {}, clock, log })
   let agent: Agent | undefined
   try {
     const building = build({
       ...options,
       metrics,
       registry,
-      manager,
       events: { record: () => {} },
       onCrash,
       openHealthChecks: () => ({ sync: async () => [], stop: async () => {} }),

@@ -100,7 +100,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       end.onFailureOf(reading)
       end.onFailureOf(built.nodeWatch.end)
       end.onFailureOf(inbox.open((events, waitedMs) => built.nodeWatch.see(events, waitedMs)))
-      end.onFailureOf(built.servers.start(built.inForce))
+      end.onFailureOf(startServers(built, manager))
       signal = await end.happened
     }
   } finally {
@@ -118,6 +118,13 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   }
   if (!isWell) throw new BugError('not all of the agent ended in order: the log says which part')
   return signal
+}
+
+/** Reports READY when everything is in the kernel and each server has tried to listen: commands then reach the agent. */
+async function startServers({ servers, inForce }: Agent, manager: ServiceManager): Promise<void> {
+  await servers.start(inForce)
+  await inForce
+  manager.ready()
 }
 
 /** As kube-proxy's Event. */

@@ -1,7 +1,8 @@
 // The table of commands, in the order of the help.
 import type { Command } from './command.js'
-import { connectionsCommand } from './connections.js'
+import { bundleCommand } from './bundle.js'
 import { completionCommand } from './completion.js'
+import { connectionsCommand } from './connections.js'
 import { doctorCommand } from './doctor.js'
 import { explainCommand } from './explain.js'
 import { handOverCommand } from './hand-over.js'
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   diffCommand,
   historyCommand,
   doctorCommand,
+  bundleCommand,
   handOverCommand,
   completionCommand,
 ]

@@ -1,8 +1,9 @@
 // The control socket: HTTP on a Unix socket for processes of root or of the agent's own user.
-import { chmod, lstat, mkdir, unlink } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { chmod, lstat, mkdir, rename, unlink } from 'node:fs/promises'
 import type { Server } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.js'
 import { BugError, KernelError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
@@ -23,7 +24,7 @@ export interface ControlServerOptions {
   readonly kernel: Pick<Kernel, 'peerCredentials'>
   /** The user of this process. */
   readonly ownUid: number
-  readonly clock: Pick<Clock, 'now' | 'schedule'>
+  readonly clock: Pick<Clock, 'now' | 'schedule' | 'every'>
   readonly log: Log
   /** Default: those of the other servers. */
   readonly limits?: HttpLimits
@@ -32,15 +33,29 @@ export interface ControlServerOptions {
 /** Operators are few. A further connection closes the one without a request for the longest time. */
 const connectionLimit = 16
 const retryMs = 5000
+/** Time between two looks at the socket's file. */
+const lookMs = 5000
 
-/** Listens, and retries every 5 s while it cannot. A problem of the socket never ends the agent. */
+/** A file, regardless of its name. */
+interface FileIdentity {
+  readonly dev: number
+  readonly ino: number
+}
+
+/**
+ * Listens, and retries every 5 s while it cannot. It makes the socket's file again when another program has removed or replaced it. A
+ * problem of the socket never ends the agent.
+ */
 export class ControlServer {
   readonly #options: ControlServerOptions
   readonly #problems: StateReporter
   readonly #pageProblems: StateReporter
   #server: Server | undefined
+  /** The socket's file while the server listens. */
+  #file: FileIdentity | undefined
   #work: Promise<void> = Promise.resolve()
   #cancelRetry: () => void = () => {}
+  #cancelLooks: () => void = () => {}
   #isStopped = false
 
   constructor(options: ControlServerOptions) {
@@ -61,18 +76,22 @@ export class ControlServer {
 
   /** Resolves after the first attempt. */
   async start(): Promise<void> {
+    this.#cancelLooks = this.#options.clock.every(lookMs, () => this.#look())
     this.#work = this.#try()
     await this.#work
   }
 
-  /** Stops listening, removes the socket's file and closes every connection. Idempotent. */
+  /** Stops listening, removes the socket's file unless another program has replaced it, and closes every connection. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#cancelRetry()
+    this.#cancelLooks()
     await this.#work
     const server = this.#server
     if (server === undefined) return
     this.#server = undefined
+    // A file that stays is harmless: the next agent replaces it.
+    if (await this.#hasFile()) await unlink(this.#options.path).catch(() => undefined)
     await new Promise((resolve) => {
       server.close(resolve)
       server.closeAllConnections()
@@ -88,6 +107,26 @@ export class ControlServer {
       if (!(error instanceof Error) || error instanceof BugError) throw error
       this.#retryLater(error)
     }
+  }
+
+  #look(): void {
+    if (this.#server !== undefined) this.#work = this.#work.then(async () => await this.#lookAtFile())
+  }
+
+  async #lookAtFile(): Promise<void> {
+    const { path: file, log } = this.#options
+    const server = this.#server
+    if (server === undefined || (await this.#hasFile()) || this.#isStopped) return
+    log.warn('Control socket was removed or replaced, and is made again', { file })
+    this.#server = undefined
+    closeNow(server)
+    await this.#try()
+  }
+
+  /** Whether the socket's file is the one that this server has made. */
+  async #hasFile(): Promise<boolean> {
+    const file = await lstat(this.#options.path).catch(() => undefined)
+    return file !== undefined && file.dev === this.#file?.dev && file.ino === this.#file.ino
   }
 
   #retryLater(error: Error): void {
@@ -112,24 +151,24 @@ export class ControlServer {
   async #open(): Promise<void> {
     const { path, pages, clock, log, limits } = this.#options
     await mkdir(dirname(path), { recursive: true, mode: 0o755 })
-    await removeStaleSocket(path)
+    await assertReplaceable(path)
     const server = await createHttpServer({
       reply: answering(pages, this.#pageProblems),
       connections: new Connections(connectionLimit, clock),
       admits: (connection) => this.#admits(connection),
       ...(limits === undefined ? {} : { limits }),
     })
-    await listen(server, { path })
-    // Until here the process's umask decides. Peer credentials are checked from the first connection on.
+    // The name of the socket gets a file that listens and has its mode already. The temporary name is as short as the length of a
+    // socket's path demands.
+    const fresh = join(dirname(path), `.${randomBytes(4).toString('hex')}`)
+    await listen(server, { path: fresh })
     try {
-      await chmod(path, 0o600)
+      await chmod(fresh, 0o600)
+      this.#file = await lstat(fresh)
+      await rename(fresh, path)
     } catch (error) {
       closeNow(server)
       throw error
-    }
-    if (this.#isStopped) {
-      server.close()
-      return
     }
     this.#server = server
     server.on('error', (error) => this.#reopen(server, error))
@@ -158,8 +197,8 @@ function closeNow(server: Server): void {
   server.closeAllConnections()
 }
 
-/** Removes the socket of an agent that has ended. Rejects if the file is no socket, or a program listens on it. */
-async function removeStaleSocket(path: string): Promise<void> {
+/** Rejects if the file is no socket, or a program listens on it. The socket of an agent that has ended may be replaced. */
+async function assertReplaceable(path: string): Promise<void> {
   const file = await lstat(path).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error
@@ -169,7 +208,6 @@ async function removeStaleSocket(path: string): Promise<void> {
     throw new Error('the file exists and is no socket: remove it, or set --control-socket')
   if (await isListening(path))
     throw new Error('another process listens there: stop it, or set --control-socket to another file')
-  await unlink(path)
 }
 
 async function isListening(path: string): Promise<boolean> {

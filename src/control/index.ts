@@ -3,4 +3,4 @@
 // Owner of: the control socket, its file and its folder.
 // Read next: control-server.ts, pages.ts; commands/ (the client).
 export { ControlServer, type ControlServerOptions } from './control-server.js'
-export { controlPages } from './pages.js'
+export { controlPages, type Records } from './pages.js'

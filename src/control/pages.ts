@@ -21,9 +21,21 @@ type Question = (
   query: URLSearchParams,
 ) => object | undefined | Promise<object | undefined>
 
-/** The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, a refusal of the
- * kernel 503, each with `error`: one sentence. */
-export function controlPages(inspected: Inspected): Pages {
+/** The records of the agent for a bug report. The functions are called for each request. */
+export interface Records {
+  /** The last lines of the log, oldest first. */
+  readonly log: () => readonly string[]
+  /** The values of all flags as text. */
+  readonly flags: Readonly<Record<string, string>>
+  /** All metrics in the text format of Prometheus. */
+  readonly metrics: () => Promise<string>
+}
+
+/**
+ * The pages by path. A wrong parameter gets the reply 400, an unknown Service 404, a refusal of the kernel 503, each with `error`: one
+ * sentence.
+ */
+export function controlPages(inspected: Inspected, records: Records): Pages {
   const { clock } = inspected
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
@@ -33,6 +45,9 @@ export function controlPages(inspected: Inspected): Pages {
     routes: (service) => routes(inspected, service),
     connections: async (service) => await connections(inspected, service),
     history: () => history(inspected),
+    log: () => ({ items: records.log() }),
+    flags: () => records.flags,
+    metrics: async () => ({ text: await records.metrics() }),
     explain: async (_service, query) =>
       await explain(inspected, {
         client: query.get('client') ?? '',

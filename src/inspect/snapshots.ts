@@ -16,4 +16,10 @@ export interface Snapshots {
   readonly history: { readonly items: readonly PassSnapshot[] }
   readonly connections: Connections
   readonly explain: Explanation
+  /** The last lines of the agent's log, oldest first. */
+  readonly log: { readonly items: readonly string[] }
+  /** The values of all flags as text. */
+  readonly flags: Readonly<Record<string, string>>
+  /** In the text format of Prometheus. */
+  readonly metrics: { readonly text: string }
 }

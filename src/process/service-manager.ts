@@ -28,7 +28,7 @@ export class ServiceManager {
     if (periodMs !== undefined) clock.every(periodMs / 2, () => this.#notify('WATCHDOG=1'))
   }
 
-  /** Reports that the first sync has programmed all objects. */
+  /** Reports that the first sync has programmed all objects, and that the servers have tried to listen. */
   ready(): void {
     this.#notify('READY=1')
   }

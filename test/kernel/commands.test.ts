@@ -155,6 +155,24 @@ describe('the commands', { timeout: 120_000 }, () => {
       assert.equal(result.stdout, '')
     })
 
+  for (const word of ['plan', 'diff', 'doctor', 'bundle'])
+    it(`print the version for ${word} --version`, () => {
+      const { status, stdout, stderr } = run([word, '--version'])
+      assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
+      assert.match(stdout, /^viaduct \d+\.\d+\.\d+\n$/)
+    })
+
+  for (const words of [['services'], ['completion', 'bash'], ['doctor', '--version']])
+    it(`end ${words.join(' ')} silently with code 141 when the reader has closed the pipe`, async () => {
+      const option = words[0] === 'services' ? [`--socket=${socket}`] : []
+      const child = spawn(process.execPath, [agentFile, ...words, ...option])
+      child.stdout.destroy()
+      const errors: Buffer[] = []
+      child.stderr.on('data', (data: Buffer) => errors.push(data))
+      const [code] = await once(child, 'close')
+      assert.deepEqual([code, Buffer.concat(errors).toString()], [141, ''])
+    })
+
   it('serve no process of another user, even if the mode of the file lets it in', () => {
     const otherUser = 65_534
     // The program's own files may be closed to others.

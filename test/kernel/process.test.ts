@@ -1,7 +1,7 @@
 // The shipped agent as a process: signals, uncaught errors, and messages to the service manager. It runs in iptables mode in its own
 // namespace, without Services.
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -173,6 +173,28 @@ describe('the process', { timeout: 60_000 }, () => {
     await manager.line((line) => line === 'WATCHDOG=1', manager.lines.length)
     agent.signal('SIGTERM')
     await manager.line((line) => line === 'STOPPING=1')
+    assert.equal((await agent.ended).code, 0)
+    manager.signal('SIGTERM')
+    await manager.ended
+  })
+
+  it('notifies READY only when commands reach it', async () => {
+    const socket = join(folder, 'notify-control')
+    const control = join(folder, 'control.sock')
+    const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
+    await manager.line((line) => line === 'bound')
+    // Before the fix, READY came first, and the servers began to listen after it.
+    const agent = node.start(
+      'env',
+      `NOTIFY_SOCKET=${socket}`,
+      process.execPath,
+      agentFile,
+      ...own(),
+      `--control-socket=${control}`,
+    )
+    await manager.line((line) => line === 'READY=1')
+    assert.ok(statSync(control).isSocket())
+    agent.signal('SIGTERM')
     assert.equal((await agent.ended).code, 0)
     manager.signal('SIGTERM')
     await manager.ended

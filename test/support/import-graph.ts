@@ -17,6 +17,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   inspect: ['model', 'routing', 'engine', 'kernel', 'config', 'node'],
   control: ['inspect', 'server', 'kernel', 'config'],
   commands: ['inspect'],
+  bundle: [],
   doctor: ['kernel', 'config', 'host', 'api'],
   page: ['inspect', 'server'],
 }

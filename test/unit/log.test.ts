@@ -38,6 +38,22 @@ describe('openLog', () => {
     ])
   })
 
+  for (const format of ['json', 'text'] as const)
+    it(`keeps the last 2,000 lines of format ${format}, as they were written`, () => {
+      const { log, lines } = open(format)
+      for (let line = 0; line < 5000; line++) log.info(`line ${line}`)
+      assert.equal(lines.length, 5000)
+      assert.deepEqual(log.recentLines?.(), lines.slice(-2000))
+    })
+
+  it('keeps the last lines up to 512 KiB', () => {
+    const { log, lines } = open('json')
+    for (let line = 0; line < 100; line++) log.info('x'.repeat(20_000))
+    assert.deepEqual(log.recentLines?.(), lines.slice(-26))
+    log.info('y'.repeat(600_000))
+    assert.deepEqual(log.recentLines?.(), [])
+  })
+
   it('writes text for people', () => {
     const { log, lines } = open('text')
     log.info('started', { file: 'a b', count: 2 })

@@ -176,3 +176,18 @@ function cached(make: (number: number) => NfSet): (number: number) => NfSet {
     return known
   }
 }
+
+/** The set of this name in the table of a family; undefined: the mode has no such set. */
+export function setNamed(family: IpFamily, name: string): NfSet | undefined {
+  const { table: _, services, nodePorts, allowedSources, ...others } = schemaOf(family)
+  const sets = [services, nodePorts].flatMap(({ affinityOf: __, ...each }) => Object.values(each))
+  const known = [...Object.values(others), ...sets].find(({ set }) => set === name)
+  if (known !== undefined) return known
+  const { base = '', number } = /^(?<base>.*)-(?<number>\d+)$/u.exec(name)?.groups ?? {}
+  const make = {
+    'allowed-sources': allowedSources,
+    'session-affinity-services': services.affinityOf,
+    'session-affinity-nodeports': nodePorts.affinityOf,
+  }[base]
+  return make?.(Number(number))
+}

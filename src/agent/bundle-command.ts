@@ -1,0 +1,219 @@
+// `viaduct bundle`: the state of the agent and of this node as an archive for a bug report.
+import { createWriteStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { arch, hostname, release, version as kernelVersion } from 'node:os'
+import type { Writable } from 'node:stream'
+import { Command, CommanderError } from 'commander'
+import { type BundleFile, collect, type Part, writeBundle } from '../bundle/index.js'
+import { parseArguments } from '../cli/index.js'
+import { systemClock } from '../clock.js'
+import { askingAt, CommandError } from '../commands/index.js'
+import { type Config, readConfig, readConfigFile, resolveConfig, version } from '../config/index.js'
+import { defaultControlSocket } from '../control-socket.js'
+import { KernelError } from '../errors.js'
+import {
+  type Kernel,
+  type Lines,
+  listIpsets,
+  listIpvs,
+  listNft,
+  listRoutes,
+  listXtables,
+  openKernel,
+} from '../kernel/index.js'
+import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
+import { nodeName } from '../node/index.js'
+import { adviceOn, lackOf } from './advice.js'
+import { findingsOf } from './doctor-command.js'
+
+export interface BundleIo {
+  /** For `-f -`. */
+  readonly stdout: Writable
+  readonly err: (text: string) => void
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+interface Arguments {
+  /** undefined: a name by node and time. */
+  readonly file: string | undefined
+  readonly socket: string
+  /** Flags of the agent. */
+  readonly flags: readonly string[]
+}
+
+const [partMs, partLength] = [60_000, 32 * 1024 * 1024]
+
+/** Runs the command. Resolves with the exit code: 0; 1: a part is missing, or no archive; 2: wrong arguments; 3: the parts of the agent are missing. */
+export async function runBundle(words: readonly string[], io: BundleIo): Promise<number> {
+  const own = parse(words)
+  if (typeof own === 'string') return usage(io, own)
+  const invocation = parseArguments(own.flags, readConfigFile)
+  if ('exitCode' in invocation && invocation.exitCode === 0) {
+    io.stdout.write(invocation.text)
+    return 0
+  }
+  if ('exitCode' in invocation) return usage(io, invocation.text.trim().replace(/^viaduct: /u, ''))
+  const agent = new AgentParts(own.socket)
+  const kernel = openKernel({ addonPath: io.environment['VIADUCT_ADDON'], isPlanned: true })
+  try {
+    const config = await agent.config(invocation.config)
+    const time = new Date(systemClock.unixMs())
+    const stamp = time.toISOString().replaceAll(/[-:]|\.\d+/gu, '')
+    const folder = `viaduct-bundle-${nodeName(config, hostname())}-${stamp}`
+    const file = own.file ?? `${folder}.tar.gz`
+    const out = file === '-' ? io.stdout : await create(file)
+    const doctor = async (): Promise<string> => json(await findingsOf(config, io.environment))
+    const parts = [versions, ...agent.parts, ...kernelParts(kernel), { name: 'doctor.json', make: doctor }]
+    let isIncomplete = false
+    const files = collect(parts, {
+      partMs,
+      partLength,
+      clock: systemClock,
+      onPart: (name) => io.err(`${name}\n`),
+      describe: (error) => (error instanceof CommandError ? error.message : adviceOn(error)),
+    })
+    const noted = async function* (): AsyncGenerator<BundleFile> {
+      for await (const each of files) {
+        isIncomplete ||= each.isIncomplete
+        if (each.name.endsWith('.error')) io.err(`${each.name}: ${each.text}`)
+        yield each
+      }
+    }
+    await writeBundle(noted(), { out, folder, time })
+    if (file !== '-') io.err(`viaduct: ${file} is written\n`)
+    if (agent.isAbsent) return 3
+    return isIncomplete ? 1 : 0
+  } catch (error) {
+    io.err(`viaduct: ${reasonOf(error)}\n`)
+    return 1
+  } finally {
+    await kernel.close()
+  }
+}
+
+/** Takes the command's own options out of the words. A text: the mistake. */
+function parse(words: readonly string[]): Arguments | string {
+  const command = new Command('viaduct')
+    .option('-f, --file <FILE>')
+    .option('--socket <FILE>', '', defaultControlSocket)
+    .configureOutput({ writeErr: () => undefined })
+    .exitOverride()
+  try {
+    const { operands, unknown } = command.parseOptions([...words])
+    const { file, socket } = command.opts<{ file?: string; socket: string }>()
+    return { file, socket, flags: [...operands, ...unknown] }
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    return error.message.replace(/^error: /u, '')
+  }
+}
+
+function usage({ err }: BundleIo, problem: string): number {
+  err(`viaduct: ${problem} (see viaduct help bundle)\n`)
+  return 2
+}
+
+/** A new file that only its owner can read. Rejects with EEXIST if it exists. */
+async function create(file: string): Promise<Writable> {
+  const handle = await open(file, 'wx', 0o600)
+  return createWriteStream(file, { fd: handle })
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.message
+  return adviceOn(error)
+}
+
+const json = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`
+
+const versions: Part = {
+  name: 'versions.json',
+  make: async () =>
+    await Promise.resolve(
+      json({
+        viaduct: version,
+        kernel: `${release()} ${kernelVersion()}`,
+        processor: arch(),
+        node: process.versions,
+      }),
+    ),
+}
+
+/** The parts that the running agent has. */
+class AgentParts {
+  readonly #ask: ReturnType<typeof askingAt>
+  /** No agent answers. */
+  isAbsent = false
+
+  constructor(socket: string) {
+    this.#ask = askingAt(socket)
+    this.#configuration = this.#ask('configuration')
+    this.#configuration.catch(() => undefined)
+  }
+
+  readonly #configuration: Promise<{
+    readonly documents: string
+    readonly mode: Config['mode']
+    readonly node: string
+  }>
+
+  /** The configuration of the agent; `otherwise` if none answers. */
+  async config(otherwise: Config): Promise<Config> {
+    try {
+      const { documents, mode, node } = await this.#configuration
+      const input = readConfig('the agent', Buffer.from(documents), { isStrict: false })
+      return resolveConfig({ ...input, mode, hostnameOverride: node })
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error
+      this.isAbsent = error.exitCode === 3
+      return otherwise
+    }
+  }
+
+  get parts(): readonly Part[] {
+    const names = ['status', 'services', 'endpoints', 'routes', 'history', 'flags'] as const
+    return [
+      { name: 'configuration.yaml', make: async () => (await this.#configuration).documents },
+      ...names.map((name) => ({
+        name: `${name}.json`,
+        make: async () => json(await this.#ask(name)),
+      })),
+      { name: 'log.txt', make: async () => (await this.#ask('log')).items.join('') },
+      { name: 'metrics.txt', make: async () => (await this.#ask('metrics')).text },
+    ]
+  }
+}
+
+/** A part of lines. */
+function listing(name: string, list: () => Lines): Part {
+  return { name: `kernel/${name}`, make: () => withNewlines(list()) }
+}
+
+function kernelParts(kernel: Kernel): readonly Part[] {
+  return [
+    listing('nftables.nft', () => listNft(kernel, tableName, setNamed)),
+    listing('hand-over.nft', () => listNft(kernel, handOverTable, setNamed)),
+    listing('iptables.txt', () => listXtables(kernel)),
+    listing('ipset.txt', () => listIpsets(kernel)),
+    listing('ipvs.txt', () => listIpvs(kernel)),
+    listing('routes.txt', () => listRoutes(kernel)),
+    listing('conntrack.txt', () => conntrackCounts(kernel)),
+  ]
+}
+
+/** A kernel without the feature has no such objects: the reason stands in the place of the lines. */
+async function* withNewlines(lines: Lines): AsyncGenerator<string> {
+  try {
+    for await (const line of lines) yield `${line}\n`
+  } catch (error) {
+    const lack = error instanceof KernelError ? lackOf(error) : undefined
+    if (lack === undefined) throw error
+    yield `# ${lack}\n`
+  }
+}
+
+/** The number of flows and its limit, as sysctl prints them. */
+async function* conntrackCounts({ sysctl }: Pick<Kernel, 'sysctl'>): Lines {
+  for (const name of ['nf_conntrack_count', 'nf_conntrack_max', 'nf_conntrack_buckets'])
+    yield `net.netfilter.${name} = ${await sysctl.read(`net/netfilter/${name}`)}`
+}

@@ -1,0 +1,89 @@
+// The parts of a bundle, and the secrets that are left out.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type BundleFile, collect, type Part, withoutSecrets } from '../../../src/bundle/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+
+describe('secrets', () => {
+  const cases: readonly (readonly [text: string, shown: string])[] = [
+    ['http://admin:p@ss@proxy:3128/x', 'http://(left out)@proxy:3128/x'],
+    ['https://token@host', 'https://(left out)@host'],
+    ['Authorization: Bearer abc.def-123', 'Authorization: Bearer (left out)'],
+    ['authorization: Basic YWRtaW46cGFzcw==', 'authorization: Basic (left out)'],
+    ['{"token":"abc","name":"web"}', '{"token":"(left out)","name":"web"}'],
+    [
+      String.raw`"{\"bearer_token\":\"a b\",\"x\":1}"`,
+      String.raw`"{\"bearer_token\":\"(left out)\",\"x\":1}"`,
+    ],
+    ['password: abc\nname: web', 'password: (left out)\nname: web'],
+    ['client-key-data: TFMwdA==', 'client-key-data: (left out)'],
+    ['?access_token=abc&x=1', '?access_token=(left out)&x=1'],
+    ['eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln', '(left out)'],
+    ['a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb', 'a\n(left out)\nb'],
+    // These are no secrets.
+    ['default/web:http/TCP -> 10.96.0.10:80', 'default/web:http/TCP -> 10.96.0.10:80'],
+    ['kube-system/token-controller serves', 'kube-system/token-controller serves'],
+    ['http://10.0.0.1:6443/api', 'http://10.0.0.1:6443/api'],
+  ]
+  for (const [text, shown] of cases)
+    it(`of ${JSON.stringify(text).slice(0, 50)}`, () => {
+      assert.equal(withoutSecrets(text), shown)
+    })
+})
+
+/** Fails at once. */
+async function fail(): Promise<string> {
+  return await Promise.reject(new Error('token: abc'))
+}
+
+async function* endless(): AsyncGenerator<string> {
+  for (;;) yield await Promise.resolve('1234')
+}
+
+/** Never ends. */
+async function* stuck(): AsyncGenerator<string> {
+  yield 'begin'
+  await new Promise(() => {})
+}
+
+async function files(parts: readonly Part[], clock = new ManualClock()): Promise<readonly BundleFile[]> {
+  const found: BundleFile[] = []
+  const options = { partMs: 1000, partLength: 10, clock, onPart: () => {}, describe: String }
+  for await (const file of collect(parts, options)) found.push(file)
+  return found
+}
+
+describe('the parts of a bundle', () => {
+  const good: Part = { name: 'good', make: async () => 'text' }
+  const goodFile = { name: 'good', text: 'text', isIncomplete: false }
+
+  it('that fails becomes NAME.error, without secrets, and the rest goes on', async () => {
+    assert.deepEqual(await files([{ name: 'bad', make: fail }, good]), [
+      { name: 'bad.error', text: 'Error: token: (left out)\n', isIncomplete: true },
+      goodFile,
+    ])
+  })
+
+  it('that is too long is cut', async () => {
+    assert.deepEqual(await files([{ name: 'long', make: endless }, good]), [
+      { name: 'long', text: '1234123412', isIncomplete: true },
+      {
+        name: 'long.error',
+        text: 'The part has more than 10 characters: the rest is left out.\n',
+        isIncomplete: true,
+      },
+      goodFile,
+    ])
+  })
+
+  it('that takes too long is left, with what it has', async () => {
+    const clock = new ManualClock()
+    const made = files([{ name: 'slow', make: stuck }, good], clock)
+    await clock.advance(1000)
+    assert.deepEqual(await made, [
+      { name: 'slow', text: 'begin', isIncomplete: true },
+      { name: 'slow.error', text: 'The part was not complete after 1 s.\n', isIncomplete: true },
+      goodFile,
+    ])
+  })
+})
