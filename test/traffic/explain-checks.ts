@@ -2,23 +2,19 @@
 import type { Packet, PacketDecision } from '../../src/inspect/index.js'
 import { ip } from '../support/routes.js'
 import { type Check, describeCheck, describeExpectation, type Target } from './table/case.js'
-import { addresses, elsewhere, loopback, type Place, podGateway, secondNodeAddress } from './table/world.js'
+import {
+  addresses,
+  elsewhere,
+  inInterfaces,
+  loopback,
+  type Place,
+  podGateway,
+  secondNodeAddress,
+} from './table/world.js'
 
 /** The parts of an answer that packets can show. */
 export type Answer = Pick<PacketDecision, 'verdict' | 'endpoints'>
 export type Explain = (packet: Packet) => Promise<Answer>
-
-/** By which interface node-a gets what a place sends. */
-const interfaces: Readonly<Record<Place, string | undefined>> = {
-  a0: 'pod0',
-  a1: 'pod1',
-  a2: 'cbr0',
-  b0: 'eth0',
-  b1: 'eth0',
-  outside: 'eth0',
-  neighbour: 'eth1',
-  node: undefined,
-}
 
 /** Addresses with servers that no Service leads to. */
 const ownServers: readonly string[] = [
@@ -130,7 +126,7 @@ function packetOf(from: Place, { protocol, address, port }: Target): Packet {
   const family = address.includes(':') ? 'IPv6' : 'IPv4'
   return {
     client: from === 'node' ? 'node' : ip(addresses[from][family]),
-    inInterface: interfaces[from],
+    inInterface: inInterfaces[from],
     destination,
     port,
     protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol],
