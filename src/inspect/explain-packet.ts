@@ -73,7 +73,7 @@ interface Known {
 function decide(packet: Packet, view: PacketView, { client, found }: Known): Decided {
   if (isLoopback(packet.destination) && !client.isNode)
     return only('drop', { rule: 'F-059', text: 'no other machine reaches the loopback network of this node' })
-  if (found === undefined) return withoutFrontend(packet, view)
+  if (found === undefined) return withoutFrontend(packet, view, client)
   const explained = explainRoute(found.port, view.services.endpoints(found.port), view.node)
   const decided = atFrontend(packet, view, { client, found, explained })
   return { ...decided, steps: [...frontendSteps(packet, found), ...decided.steps] }
@@ -83,7 +83,8 @@ function only(verdict: PacketVerdict, step: PacketStep): Decided {
   return { verdict, endpoints: [], steps: [step] }
 }
 
-function withoutFrontend({ destination }: Packet, view: PacketView): Decided {
+function withoutFrontend(packet: Packet, view: PacketView, client: PacketClient): Decided {
+  const { destination } = packet
   const { rules, machine } = view
   const owners = ownersOfAddress(destination, view)
   const steps = owners.map(({ kind, service, ports }) => ({
@@ -103,7 +104,17 @@ function withoutFrontend({ destination }: Packet, view: PacketView): Decided {
       text: `no Service has ${destination}, and it is in the ServiceCIDR ${formatCidr(network)}`,
     })
   const text = owners.length === 0 ? `no Service has ${destination}` : 'no Service has this port'
-  return { verdict: 'untouched', endpoints: [], steps: [...steps, { text }] }
+  const way = { text: wayOf(packet, view, client) }
+  return { verdict: 'untouched', endpoints: [], steps: [...steps, { text }, way] }
+}
+
+/** The treatment of a packet that no Service concerns. */
+function wayOf({ destination, port }: Packet, { machine }: PacketView, { isNode }: PacketClient): string {
+  if (machine.includes(destination) || isLoopback(destination))
+    return `${destination} is an address of this node, and ${port} no node port: a program that listens there answers`
+  return isNode
+    ? 'this node sends it by its routes, as it does without Services'
+    : 'this node forwards it by its routes, as it does without Services, if its firewall allows it'
 }
 
 const frontendNames: Readonly<Record<FoundFrontend['kind'], string>> = {

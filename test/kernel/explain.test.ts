@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import type { NfOp } from '../../src/kernel/index.js'
 import { differences } from '../../src/modes/iptables/differences.js'
 import { compileRoute, compileSkeleton, IptablesLedger } from '../../src/modes/iptables/index.js'
-import { packedElement } from '../../src/modes/nft-table/describe.js'
+import { describeElement, packedElement } from '../../src/modes/nft-table/describe.js'
 import { differences as tableDifferences } from '../../src/modes/nft-table/differences.js'
 import {
   compileRoute as compileTableRoute,
@@ -15,6 +15,7 @@ import {
   type NftModeSettings,
   tableName,
 } from '../../src/modes/nft-table/index.js'
+import { missingVips } from '../../src/modes/vips/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { openRealSubject } from '../contract/xtables-subjects.js'
@@ -22,7 +23,7 @@ import { Namespace } from '../support/namespaces.js'
 import { endpoint, node as nodeObject, port, service, slice } from '../support/objects.js'
 import { makeSettings } from '../support/packet-model-settings.js'
 import { type Finished, mustRun } from '../support/processes.js'
-import { backends, plainRoute } from '../support/routes.js'
+import { backends, cidr, ip, plainRoute } from '../support/routes.js'
 import { treeRoot } from '../support/tree.js'
 import { manifestText } from '../traffic/table/manifest.js'
 
@@ -167,7 +168,17 @@ for (const { name, mode, flags, object } of modes) {
 }
 
 describe('the kernel without an object of a route', () => {
-  const decided = plainRoute({ clusterBackends: backends(8080, '10.1.0.1', '10.1.0.2'), hasEndpoints: true })
+  const decided = plainRoute({
+    clusterBackends: backends(8080, '10.1.0.1', '10.1.0.2'),
+    localBackends: backends(8080, '10.1.0.1'),
+    hasEndpoints: true,
+    isExternallyAccessible: true,
+    isExternalLocal: true,
+    nodePort: 30080,
+    externalIPs: [ip('192.0.2.7')],
+    loadBalancerIPs: [ip('192.0.2.8')],
+    sourceRanges: [cidr('203.0.113.0/24')],
+  })
 
   it('in iptables mode', async () => {
     const subject = await openRealSubject()
@@ -180,9 +191,13 @@ describe('the kernel without an object of a route', () => {
     ledger.claim(decided.key, decided.service, desired)
     for (const table of ['nat', 'filter'] as const) await tables[table].apply(ledger.take(table))
     assert.deepEqual(await differences(desired, tables), [])
-    const [chain = assert.fail()] = desired.chains.map((one) => one.chain)
-    await mustRun(['iptables-legacy', '-t', 'nat', '-F', chain])
-    assert.deepEqual(await differences(desired, tables), [`${chain} of table nat has other rules`])
+    assert.ok(desired.chains.length >= 4, `${desired.chains.length} chains`)
+    const expected: string[] = []
+    for (const { table, chain } of desired.chains) {
+      await mustRun(['iptables-legacy', '-t', table, '-F', chain])
+      expected.push(`${chain} of table ${table} has other rules`)
+      assert.deepEqual((await differences(desired, tables)).toSorted(), expected.toSorted())
+    }
     await subject.close()
   })
 
@@ -210,10 +225,26 @@ describe('the kernel without an object of a route', () => {
     ])
     assert.deepEqual(failures, [])
     assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [])
-    const removed = `element ip kube-proxy cluster-ips { ${decided.clusterIP} }`
-    await mustRun(['nft', `delete ${removed}`])
-    assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [`${removed} is missing`])
+    const byText = new Map(elements.map((element) => [describeElement(element), element]))
+    assert.ok(byText.size >= 8, `${byText.size} elements`)
+    for (const [removed, element] of byText) {
+      await mustRun(['nft', `delete ${removed}`])
+      assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [`${removed} is missing`])
+      await kernel.nftables.apply([{ op: 'add-elements', elements: packedElement(element) }])
+      assert.deepEqual(await tableDifferences(desired, 'ipv4', kernel.nftables), [])
+    }
     await kernel.nftables.apply([{ op: 'delete-table', table }])
+    await kernel.close()
+  })
+
+  it('in the local table of routes', async () => {
+    const kernel = openRealKernel()
+    const vip = decided.clusterIP
+    const ask = (): Promise<readonly string[]> => missingVips([vip], 'ipv4', kernel.routes)
+    await mustRun(['ip', 'route', 'add', 'local', vip, 'dev', 'lo', 'table', 'local'])
+    assert.deepEqual(await ask(), [])
+    await mustRun(['ip', 'route', 'del', 'local', vip, 'dev', 'lo', 'table', 'local'])
+    assert.deepEqual(await ask(), [`local route of ${vip} is missing`])
     await kernel.close()
   })
 })

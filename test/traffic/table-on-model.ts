@@ -39,6 +39,7 @@ import {
   addresses,
   elsewhere,
   families,
+  inInterfaces,
   loopback,
   nodeName,
   type Place,
@@ -46,17 +47,6 @@ import {
   secondNodeAddress,
 } from './table/world.js'
 
-/** By which interface node-a gets what a place sends. */
-const interfaces: Readonly<Record<Place, string | undefined>> = {
-  a0: 'pod0',
-  a1: 'pod1',
-  a2: 'cbr0',
-  b0: 'eth0',
-  b1: 'eth0',
-  outside: 'eth0',
-  neighbour: 'eth1',
-  node: undefined,
-}
 const protocols: Readonly<Record<FlowCheck['to']['protocol'], Protocol>> = {
   TCP: 'tcp',
   UDP: 'udp',
@@ -232,7 +222,7 @@ interface Asker {
 function packetOf({ from, to }: Asker, node: ModelNode): Parameters<typeof walk>[2] {
   const destination = ip(to.address)
   return {
-    inInterface: interfaces[from],
+    inInterface: inInterfaces[from],
     source: sourceOf(from, destination, node),
     destination,
     protocol: protocols[to.protocol],

@@ -4,12 +4,17 @@ import { mkdtemp, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { formatEndpoint } from '../../src/address.js'
+import { askingAt } from '../../src/commands/client.js'
 import type { ProxyMode } from '../../src/config/index.js'
+import type { Packet } from '../../src/inspect/index.js'
 import type { XtFlavour } from '../../src/kernel/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
 import { setSysctls } from '../support/namespaces.js'
 import { Topology } from '../support/topology.js'
 import { AgentProcess } from './agent-process.js'
+import { type Answer, explainProblem, isExplained } from './explain-checks.js'
+import { exceptionKey, exceptionsOf } from './explain-exceptions.js'
 import { KubeProxyRules } from './reference/subject.js'
 import type { Subject } from './subject.js'
 import { failureOf, type Patience } from './table-checks.js'
@@ -30,6 +35,8 @@ export class AgentSubject implements Subject {
   readonly #mode: ProxyMode
   readonly #flags: readonly string[]
   #agent: AgentProcess | undefined
+  #socket = ''
+  #lastAnswer: Promise<unknown> = Promise.resolve()
 
   /** `flags`: in addition to those of the settings. */
   constructor(mode: ProxyMode, flags: readonly string[] = []) {
@@ -38,9 +45,35 @@ export class AgentSubject implements Subject {
   }
 
   async start(topology: Topology, group: TrafficGroup, folder: string): Promise<void> {
-    const flags = [...(await this.#settingFlags(group, folder)), ...this.#flags]
+    this.#socket = `${folder}.sock`
+    const flags = [
+      ...(await this.#settingFlags(group, folder)),
+      ...this.#flags,
+      '--control-socket',
+      this.#socket,
+    ]
     this.#agent = AgentProcess.start({ node: topology.node, manifests: folder, mode: this.#mode, flags })
+    await this.#agent.line(/"Control socket listens"/u, 0)
     await this.#agent.synced()
+  }
+
+  /** Throws if the kernel does not agree. The control socket has few connections: one question at a time. */
+  async explain(packet: Packet): Promise<Answer> {
+    const answer = this.#lastAnswer.then(() => this.#ask(packet))
+    this.#lastAnswer = answer.catch(() => undefined)
+    return await answer
+  }
+
+  async #ask({ client, inInterface, destination, port, protocol }: Packet): Promise<Answer> {
+    const answer = await askingAt(this.#socket)('explain', {
+      client,
+      destination: `${formatEndpoint(destination, port)}/${protocol}`,
+      ...(inInterface === undefined ? {} : { interface: inInterface }),
+    })
+    const { state, differences } = answer.kernel
+    const isAsked = answer.service !== undefined
+    assert.equal(state, isAsked ? 'agrees' : 'not-asked', `${answer.destination}: ${differences.join('; ')}`)
+    return answer
   }
 
   async #settingFlags({ settings }: TrafficGroup, folder: string): Promise<readonly string[]> {
@@ -65,8 +98,17 @@ export interface TableOptions {
   readonly patience?: TablePatience
   /** The flavour of the node's own firewall, and of a predecessor's rules; legacy by default. */
   readonly nodeFlavour?: XtFlavour
+  /** The rows for which the subject is also asked to explain what the packets did; absent: none. */
+  readonly explains?: ExplainOptions
   /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
   readonly followsChanges?: boolean
+}
+
+export interface ExplainOptions {
+  /** A name of `exceptionsOf`. */
+  readonly mode: string
+  /** One check of so many is explained; 1: every check. */
+  readonly oneIn: number
 }
 
 /** The settings of `Patience`, and the further settings of a run of the table. */
@@ -96,6 +138,8 @@ export function runTable(title: string, groups: readonly TrafficGroup[], options
   describe(title, { timeout: 1_200_000 }, () => {
     let topology: Topology
     let folder: string
+    const { explains } = options
+    const explained = explains && new ExplainedRows(explains)
     before(async () => {
       folder = await mkdtemp(join(tmpdir(), 'viaduct-table-'))
       topology = await Topology.build(options.protocols)
@@ -109,14 +153,68 @@ export function runTable(title: string, groups: readonly TrafficGroup[], options
       describe(group.name, { concurrency }, () => {
         let run: GroupRun
         before(async () => {
-          run = new GroupRun(topology, group, join(folder, `group-${index}`), options)
+          run = new GroupRun(topology, group, join(folder, `group-${index}`), { ...options, explained })
           await run.start()
         })
         after(() => run.stop())
         for (const [position, row] of group.cases.entries()) it(row.name, () => run.case(position, row))
       })
     }
+    if (explained === undefined) return
+    it('explain answers as the packets do', (context) => context.diagnostic(explained.summary()))
   })
+}
+
+/** The rows whose packets were compared with the answers of explain. */
+class ExplainedRows {
+  readonly #options: ExplainOptions
+  readonly #rows = new Set<string>()
+  readonly #unlike = new Set<string>()
+  #exceptions = 0
+  #count = 0
+
+  constructor(options: ExplainOptions) {
+    this.#options = options
+  }
+
+  /** The checks that explain answers otherwise, a line each. Their packets have shown what the checks expect. */
+  async problems(
+    { group, row }: { readonly group: TrafficGroup; readonly row: TrafficCase },
+    checks: readonly Check[],
+    subject: Subject,
+  ): Promise<readonly string[]> {
+    const { explain } = subject
+    if (explain === undefined) return []
+    const { mode, oneIn } = this.#options
+    const key = `${group.name}: ${row.name}`
+    const chosen = checks.filter((check) => isExplained(check) && this.#count++ % oneIn === 0)
+    if (chosen.length === 0) return []
+    if (exceptionKey(group, row) in exceptionsOf(mode)) {
+      this.#exceptions += this.#rows.has(key) ? 0 : 1
+      this.#rows.add(key)
+      return []
+    }
+    this.#rows.add(key)
+    const answers = await Promise.all(
+      chosen.map((check) => explainProblem(check, (packet) => explain.call(subject, packet))),
+    )
+    const problems = answers.filter((problem) => problem !== undefined)
+    if (problems.length > 0) this.#unlike.add(key)
+    return problems.map((problem) => `explain, ${problem}`)
+  }
+
+  /** Throws if a row differs, or none was compared. */
+  summary(): string {
+    const compared = this.#rows.size - this.#exceptions
+    const agreed = compared - this.#unlike.size
+    const text = `explain: ${agreed} of ${compared} rows, and ${this.#exceptions} listed exceptions`
+    assert.ok(agreed === compared && compared > 0, text)
+    return text
+  }
+}
+
+interface GroupOptions extends TableOptions {
+  readonly explained: ExplainedRows | undefined
 }
 
 /** One group on the topology, between the start and the stop of the subject. */
@@ -124,12 +222,12 @@ class GroupRun {
   readonly #topology: Topology
   readonly #group: TrafficGroup
   readonly #folder: string
-  readonly #options: TableOptions
+  readonly #options: GroupOptions
   readonly #patience: TablePatience
   /** The subject that programmed node-a last. */
   #subject: Subject
 
-  constructor(topology: Topology, group: TrafficGroup, folder: string, options: TableOptions) {
+  constructor(topology: Topology, group: TrafficGroup, folder: string, options: GroupOptions) {
     this.#topology = topology
     this.#group = group
     this.#folder = folder
@@ -162,9 +260,25 @@ class GroupRun {
     const rules = `(${row.rules.join(', ')})`
     assert.ok(row.checks.length > 0, `shows nothing with ${this.#options.protocols.join(' and ')} ${rules}`)
     await this.#expect(row.checks, `with its objects ${rules}`)
+    await this.#explain(row, row.checks, `with its objects ${rules}`)
     if (this.#options.followsChanges === false) return
-    for (const [index, step] of (row.steps ?? []).entries())
-      await this.#step(position, step, `in step ${index + 1} ${rules}`)
+    for (const [index, step] of (row.steps ?? []).entries()) {
+      const where = `in step ${index + 1} ${rules}`
+      await this.#step(position, step, where)
+      // A further request of a session is no new connection.
+      if ('checks' in step)
+        await this.#explain(
+          row,
+          step.checks.filter(({ kind }) => kind !== 'ask'),
+          where,
+        )
+    }
+  }
+
+  async #explain(row: TrafficCase, checks: readonly Check[], where: string): Promise<void> {
+    const { explained } = this.#options
+    const problems = (await explained?.problems({ group: this.#group, row }, checks, this.#subject)) ?? []
+    assert.equal(problems.length, 0, `${where}:\n${problems.join('\n')}`)
   }
 
   async #step(position: number, step: Step, where: string): Promise<void> {

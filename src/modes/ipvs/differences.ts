@@ -6,27 +6,37 @@ import {
   IpsetEntryCursor,
   type Ipvs,
   RealServerCursor,
+  type Routes,
   VirtualServerCursor,
 } from '../../kernel/index.js'
 import type { DesiredVirtualServer } from './compile/desired.js'
 import { type DesiredSetEntry, setName, setSpec } from './compile/sets.js'
 import { entryText, serviceText } from './describe.js'
+import { missingVips } from '../vips/index.js'
 
 interface ReadKernel {
   readonly ipvs: Pick<Ipvs, 'read'>
   readonly ipset: Pick<Ipset, 'entries'>
+  readonly routes: Pick<Routes, 'dumpLocalRoutes'>
 }
 
 /**
- * The virtual servers, real servers and set entries that the kernel lacks, a sentence each. It reads these virtual servers alone, and the
- * sets of the entries. Throws KernelError.
+ * The virtual servers, real servers, set entries and routes of VIPs that the kernel lacks, and real servers with another weight, a sentence
+ * each. It reads these virtual servers alone, the sets of the entries, and the local host routes. Throws KernelError.
  */
 export async function differences(
   servers: readonly DesiredVirtualServer[],
-  { ipvs, ipset }: ReadKernel,
+  { ipvs, ipset, routes }: ReadKernel,
 ): Promise<readonly string[]> {
   const [family = 'ipv4'] = servers.map(({ key }) => key.family)
-  return [...(await serverDifferences(servers, ipvs)), ...(await entryDifferences(servers, family, ipset))]
+  const vips = servers.flatMap(({ key, bindAddress }) =>
+    bindAddress && 'address' in key ? [key.address] : [],
+  )
+  return [
+    ...(await serverDifferences(servers, ipvs)),
+    ...(await entryDifferences(servers, family, ipset)),
+    ...(await missingVips(vips, family, routes)),
+  ]
 }
 
 async function serverDifferences(
@@ -36,21 +46,26 @@ async function serverDifferences(
   const { virtualServers, realServers } = await ipvs.read(servers.map(({ key }) => key))
   const present = new VirtualServerCursor(virtualServers)
   const reals = new RealServerCursor(realServers)
-  const found = new Map<string, ReadonlySet<string>>()
+  const found = new Map<string, ReadonlyMap<string, number>>()
   for (let index = 0; index < present.length; index++) {
     const first = present.firstReal(index)
     const places = Array.from({ length: present.realCount(index) }, (_, i) => first + i)
-    const texts = places.map((real) => formatEndpoint(reals.address(real), reals.port(real)))
-    found.set(serviceText(present.key(index)), new Set(texts))
+    const weights = places.map(
+      (real) => [formatEndpoint(reals.address(real), reals.port(real)), reals.weight(real)] as const,
+    )
+    found.set(serviceText(present.key(index)), new Map(weights))
   }
   return servers.flatMap(({ key, realServers: desired }) => {
     const server = serviceText(key)
     const kernel = found.get(server)
     if (kernel === undefined) return [`virtual server ${server} is missing`]
-    return [...desired]
-      .map((real) => formatEndpoint(real.key.address, real.key.port))
-      .filter((real) => !kernel.has(real))
-      .map((real) => `real server ${real} of virtual server ${server} is missing`)
+    return [...desired].flatMap(({ key: { address, port }, settings: { weight } }) => {
+      const real = formatEndpoint(address, port)
+      const name = `real server ${real} of virtual server ${server}`
+      const weightNow = kernel.get(real)
+      if (weightNow === undefined) return [`${name} is missing`]
+      return weightNow === weight ? [] : [`${name} has weight ${weightNow}, not ${weight}`]
+    })
   })
 }
 

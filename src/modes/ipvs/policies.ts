@@ -208,7 +208,8 @@ export class IpvsPolicies {
     if (this.#node === undefined) return undefined
     const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
     const servers = compileRoute(route, { ...scheduling, ...this.#node }, mark)
-    return await differences(servers, { ipvs, ipset: this.#options.kernel.ipset })
+    const { ipset, routes } = this.#options.kernel
+    return await differences(servers, { ipvs, ipset, routes })
   }
 
   /**

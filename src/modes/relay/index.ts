@@ -6,7 +6,9 @@ export {
   compileNodePort,
   compileRoute,
   hostCidr,
+  type DesiredListener,
   type DesiredRoute,
+  isServed,
   relayProtocolOf,
   type RelayRouteSettings,
 } from './compile/compile.js'

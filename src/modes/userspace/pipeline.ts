@@ -146,8 +146,9 @@ export class UserspacePipeline implements Pipeline {
   }
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
-    const { family, ports } = this.#options
-    return this.#settings && (await differences(compileRoute(decided, this.#settings), family, ports))
+    if (this.#settings === undefined) return undefined
+    const desired = { relayed: compileRoute(decided, this.#settings), vips: vipsOf(decided) }
+    return await differences(desired, this.#options.family, this.#options)
   }
 
   async close(): Promise<void> {

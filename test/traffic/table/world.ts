@@ -48,6 +48,18 @@ export const podNetwork = pair('10.244.1.0/24', 'fd00:10:244:1::/64')
 export const otherPodNetwork = pair('10.244.2.0/24', 'fd00:10:244:2::/64')
 export const clusterNetwork = pair('10.244.0.0/16', 'fd00:10:244::/48')
 
+/** By which interface node-a gets what a place sends. */
+export const inInterfaces: Readonly<Record<Place, string | undefined>> = {
+  a0: 'pod0',
+  a1: 'pod1',
+  a2: 'cbr0',
+  b0: 'eth0',
+  b1: 'eth0',
+  outside: 'eth0',
+  neighbour: 'eth1',
+  node: undefined,
+}
+
 /** Networks of addresses that exist nowhere: what is sent there through node-a and is not translated is lost. */
 export const virtualNetworks: readonly Pair[] = [
   pair('10.96.0.0/16', 'fd00:10:96::/48'),

@@ -124,6 +124,7 @@ function nearVerdict({ clusterBackends }: Route): RelayVerdict {
   return clusterBackends.length > 0 ? 'cluster' : 'refuse'
 }
 
-function isServed(verdict: RelayVerdict): boolean {
+/** Connections go to endpoints. */
+export function isServed(verdict: RelayVerdict): boolean {
   return verdict === 'cluster' || verdict === 'local'
 }
