@@ -72,7 +72,7 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       const { port } = relay
       const answer = once(client, 'message')
       const stranger = lab.openUdp()
-      await new Promise((resolve) => void stranger.send('forged', port, address, resolve))
+      await new Promise((resolve) => stranger.send('forged', port, address, resolve))
       socket.send('true', port, address)
       const [message]: unknown[] = await answer
       assert.equal(String(message), 'true')
