@@ -13,6 +13,7 @@
 #include "relay/budget.h"
 #include "relay/loop.h"
 #include "relay/network_set.h"
+#include "relay/own_sockets.h"
 #include "relay/service.h"
 
 namespace viaduct::relay {
@@ -42,7 +43,7 @@ struct Counters {
       sent_bytes;
 };
 
-/// When something was short for the last time. Any thread.
+/// When something was short, or went wrong, for the last time. Any thread.
 class Shortage {
  public:
   void Note(Clock::time_point now) {
@@ -70,6 +71,12 @@ struct Shared {
   Budget affinity_records;
   Shortage descriptor_shortage;
   Shortage udp_port_shortage;
+  /// Of one endpoint: the kernel has no free port for another connection to it.
+  Shortage tcp_port_shortage;
+  /// Clients that were the relay itself.
+  Shortage loops;
+  OwnSockets own_streams;
+  OwnSockets own_datagrams;
 };
 
 /// What the parts of one worker share.
@@ -90,6 +97,7 @@ struct Listener : EventTarget {
   Listener& operator=(Listener&&) = delete;
 
   Fd fd;
+  SocketAddress address;
   std::shared_ptr<Service> service;
   Verdict near = Verdict::kRefuse;
   Verdict far = Verdict::kRefuse;

@@ -251,6 +251,7 @@ Status Relay::State::OpenListener(const ListenerRecord& record, const ListenerKe
   auto listener = service.worker->MakeListener(record.protocol, std::move(fd.value()));
   if (!listener.ok()) return listener.error();
   Listener* raw = listener.value().get();
+  raw->address = key.address;
   raw->service = service.service;
   ListenerEntry entry{record.service, service.worker, record.protocol, std::move(listener.value())};
   ChangeListener(record, entry);
@@ -323,6 +324,8 @@ Strain Relay::State::ReadStrain() const {
   const auto now = Clock::now();
   return {.has_few_descriptors = shared_.descriptor_shortage.IsWithin(kShortageTime, now),
           .has_few_udp_ports = shared_.udp_port_shortage.IsWithin(kShortageTime, now),
+          .has_few_tcp_ports = shared_.tcp_port_shortage.IsWithin(kShortageTime, now),
+          .has_loop = shared_.loops.IsWithin(kShortageTime, now),
           .descriptor_limit = shared_.descriptors.limit(),
           .udp_port_limit = shared_.udp_ports.limit()};
 }

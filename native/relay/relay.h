@@ -28,6 +28,8 @@ struct SettingsRecords {
 struct Strain {
   bool has_few_descriptors;
   bool has_few_udp_ports;
+  bool has_few_tcp_ports;  ///< for connections to one endpoint
+  bool has_loop;           ///< an endpoint is a frontend of the relay
   uint32_t descriptor_limit;
   uint32_t udp_port_limit;
 };

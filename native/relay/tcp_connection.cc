@@ -34,6 +34,7 @@ TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const IpKey& address, V
       verdict_(verdict),
       client_(*this),
       upstream_(*this),
+      own_socket_(proxy.context().shared.own_streams),
       timer_(proxy.context().loop, upstream_),
       forward_(service_->descriptors),
       backward_(service_->descriptors) {
@@ -58,6 +59,7 @@ void TcpConnection::Start(Owner self) {
 
 void TcpConnection::Connect(const SocketAddress& endpoint) {
   timer_.Cancel();
+  own_socket_.Leave();
   upstream_.side = {};
   Fd& fd = upstream_.side.fd;
   fd = Fd(socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -67,7 +69,14 @@ void TcpConnection::Connect(const SocketAddress& endpoint) {
   }
   SetStreamOptions(fd.get());
   const int result = connect(fd.get(), endpoint.data(), endpoint.size());
-  if (result != 0 && errno != EINPROGRESS) return Refused();
+  if (result != 0 && errno != EINPROGRESS) {
+    // All local ports have connections to this endpoint. Others may have room.
+    if (errno == EADDRNOTAVAIL) proxy_.context().shared.tcp_port_shortage.Note(proxy_.context().loop.now());
+    return Refused();
+  }
+  // Another thread may accept a connection to the relay itself before this line. A later round of the loop
+  // ends it: within one thread this line is first.
+  own_socket_.Enter(fd.get(), endpoint);
   Loop& loop = proxy_.context().loop;
   if (!loop.Watch(fd.get(), kEvents, upstream_)) return Abort();
   // The event follows even for a connection that is ready: edge-triggered epoll reports the state at first.
@@ -152,6 +161,7 @@ void TcpConnection::Abort() {
 void TcpConnection::Close() {
   is_closed_ = true;
   timer_.Cancel();
+  own_socket_.Leave();
   proxy_.context().loop.Forget(client_);
   forward_.Drop(proxy_.tools());
   backward_.Drop(proxy_.tools());

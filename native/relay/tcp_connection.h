@@ -56,7 +56,8 @@ class TcpConnection {
   Verdict verdict_;
   End client_;
   End upstream_;
-  Timer timer_;  ///< of the attempt to connect
+  OwnSocket own_socket_;  ///< upstream_ among those of the relay
+  Timer timer_;           ///< of the attempt to connect
   Stream forward_;
   Stream backward_;
   uint32_t timeouts_ = 0;

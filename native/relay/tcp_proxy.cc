@@ -48,6 +48,11 @@ void TcpProxy::Accept(TcpListener& listener) {
 void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer) {
   Counters& counters = context_.counters;
   counters.accepted.Add(1);
+  if (context_.shared.own_streams.Contains(peer, listener.address)) {
+    counters.refused.Add(1);
+    context_.shared.loops.Note(context_.loop.now());
+    return CloseWithReset(std::move(client));
+  }
   const IpKey address = peer.Ip();
   const Verdict verdict = Admit(*context_.settings, listener, address,
                                 [&] { return ArrivalInterface(client.get(), peer.family()); });
@@ -87,9 +92,6 @@ void TcpProxy::Resume(TcpListener& listener) {
 void TcpProxy::Reopen(TcpListener& listener) {
   Loop& loop = context_.loop;
   if (listener.fd.is_open()) {
-    socklen_t length = SocketAddress::kRoom;
-    // Ignoring the result: it fails for no socket that is bound.
-    (void)getsockname(listener.fd.get(), listener.address.data(), &length);
     loop.Unwatch(listener.fd.get());
     listener.fd.Reset();
   }

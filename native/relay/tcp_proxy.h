@@ -16,8 +16,7 @@ struct TcpListener final : Listener {
   void OnEvents(uint32_t events) override;
   void OnTimer() override;
   TcpProxy& proxy;
-  Timer pause;              ///< set while accept() has no descriptors, or no socket listens
-  SocketAddress address{};  ///< known while `fd` is not open
+  Timer pause;  ///< set while accept() has no descriptors, or no socket listens
 };
 
 /// The TCP connections of one worker.

@@ -165,6 +165,10 @@ bool UdpProxy::MakeRoom(Service& service) {
 /// A new flow. nullptr: the client is not served, or no descriptor is free.
 UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, unsigned interface_index) {
   Service& service = *listener.service;
+  if (context_.shared.own_datagrams.Contains(client, listener.address)) {
+    context_.shared.loops.Note(context_.loop.now());
+    return nullptr;
+  }
   const Verdict verdict = Admit(*context_.settings, listener, client.Ip(), [&] { return interface_index; });
   if (service.EndpointsOf(verdict).empty() || !MakeRoom(service)) return nullptr;
   const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
@@ -179,11 +183,12 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, uns
     service.ForgetClient(client.Ip());
     return nullptr;
   }
-  UdpFlow& flow = flows_.emplace_back(*this, listener, client);
+  UdpFlow& flow = flows_.emplace_back(*this, listener, client, context_.shared.own_datagrams);
   flow.endpoint = endpoint;
   flow.interface_index = interface_index;
   flow.service = listener.service;
   flow.upstream = std::move(upstream);
+  flow.own_socket.Enter(flow.upstream.get(), endpoint);
   flow.self = std::prev(flows_.end());
   flow.in_service = flow.service->flows.insert(flow.service->flows.end(), &flow);
   listener.flows.emplace(client, &flow);
@@ -245,6 +250,7 @@ void UdpProxy::OnTimer() {
 
 void UdpProxy::End(UdpFlow& flow) {
   const uint32_t descriptors = flow.downstream.is_open() ? 2 : 1;
+  flow.own_socket.Leave();
   flow.upstream.Reset();
   flow.downstream.Reset();
   flow.listener.flows.erase(flow.client);

@@ -16,8 +16,8 @@ struct UdpListener;
 struct UdpFlow final : EventTarget {
   using Owner = std::list<UdpFlow>::iterator;
 
-  UdpFlow(UdpProxy& owner, UdpListener& origin, const SocketAddress& source)
-      : proxy(owner), listener(origin), client(source) {}
+  UdpFlow(UdpProxy& owner, UdpListener& origin, const SocketAddress& source, OwnSockets& own)
+      : proxy(owner), listener(origin), client(source), own_socket(own) {}
   void OnEvents(uint32_t events) override;
 
   UdpProxy& proxy;
@@ -27,7 +27,8 @@ struct UdpFlow final : EventTarget {
   unsigned interface_index = 0;  ///< of the first datagram
   std::shared_ptr<Service> service{};
   Fd upstream{};
-  Fd downstream{};  ///< not open: the listener's socket
+  OwnSocket own_socket;  ///< upstream among those of the relay
+  Fd downstream{};       ///< not open: the listener's socket
   Clock::time_point last_use{};
   Owner self{};
   std::list<UdpFlow*>::iterator in_service{};

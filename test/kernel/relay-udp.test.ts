@@ -51,6 +51,34 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       assert.deepEqual({ flows, startedFlows }, { flows: 2, startedFlows: 2 })
     })
 
+    it('its own datagrams start no flow: an endpoint that is the frontend', async () => {
+      await lab.listen({ clusterEndpoints: [{ address, port: 8080 }] }, udp)
+      lab.openUdp().send('x', 8080, address)
+      assert.equal((await lab.kernel.relay.nextStrain())?.hasLoop, true)
+      assert.equal((await lab.counters()).startedFlows, 1)
+    })
+
+    it('a reply of a stranger to the socket of a flow is not relayed', async () => {
+      const { endpoint, socket } = await lab.serveUdp()
+      socket.removeAllListeners('message')
+      await lab.listen({ clusterEndpoints: [endpoint] }, udp)
+      const client = lab.openUdp()
+      const asked = once(socket, 'message')
+      client.send('x', 8080, address)
+      const [, relay]: unknown[] = await asked
+      assert.ok(
+        typeof relay === 'object' && relay !== null && 'port' in relay && typeof relay.port === 'number',
+      )
+      const { port } = relay
+      const answer = once(client, 'message')
+      const stranger = lab.openUdp()
+      await new Promise((resolve) => stranger.send('forged', port, address, resolve))
+      socket.send('true', port, address)
+      const [message]: unknown[] = await answer
+      assert.equal(String(message), 'true')
+      assert.equal((await lab.counters()).sentBytes, 4)
+    })
+
     it('many datagrams at once arrive in order', async () => {
       const { endpoint, socket } = await lab.serveUdp()
       socket.removeAllListeners('message')

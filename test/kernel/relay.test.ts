@@ -1,6 +1,7 @@
 // Traffic through the relay, in the network namespace of this file: streams, choice of endpoints, verdicts, UDP flows.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Cidr, parseCidr } from '../../src/address.js'
@@ -108,6 +109,43 @@ for (const { address, network, other } of families) {
       await lab.listen({ clusterEndpoints: [closed, closed] })
       assert.equal(await lab.ask(), 'ECONNRESET')
       assert.equal((await lab.counters()).failedConnections, 1)
+    })
+
+    it('refuses its own connections: an endpoint that is a frontend is passed over', async () => {
+      const own = { address, port: 8080 }
+      await lab.listen({ clusterEndpoints: [own] })
+      assert.equal(await lab.ask('x'), 'ECONNRESET')
+      const strain = await lab.kernel.relay.nextStrain()
+      assert.deepEqual([strain?.hasLoop, strain?.hasFewDescriptors], [true, false])
+      await lab.until(({ connections }) => connections === 0)
+      const { acceptedConnections, refusedConnections } = await lab.counters()
+      assert.deepEqual(
+        { acceptedConnections, refusedConnections },
+        { acceptedConnections: 2, refusedConnections: 1 },
+      )
+    })
+
+    it('without a local port for an endpoint takes the next one, and serves others', async () => {
+      const [a, b] = [await lab.serveEcho(), await lab.serveName('b')]
+      await lab.listen({ clusterEndpoints: [a] })
+      const range = '/proc/sys/net/ipv4/ip_local_port_range'
+      const former = readFileSync(range, 'utf8')
+      const ask = async (localPort: number, text: string): Promise<string> =>
+        await readAll(lab.connect(8080, localPort).end(text))
+      try {
+        writeFileSync(range, '20000 20001')
+        const keepers = [20_010, 20_011].map((localPort) => lab.connect(8080, localPort))
+        for (const keeper of keepers) {
+          keeper.write('x')
+          await once(keeper, 'data')
+        }
+        assert.equal(await ask(20_012, 'x'), 'ECONNRESET')
+        assert.equal((await lab.kernel.relay.nextStrain())?.hasFewTcpPorts, true)
+        await lab.listen({ clusterEndpoints: [a, b] })
+        assert.deepEqual([await ask(20_013, ''), await ask(20_014, '')], ['b', 'b'])
+      } finally {
+        writeFileSync(range, former)
+      }
     })
 
     it('an affine client keeps its endpoint until the endpoint fails or goes', async () => {

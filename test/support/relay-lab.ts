@@ -126,8 +126,13 @@ export class RelayLab {
   }
 
   /** A client of the listener. */
-  connect(toPort = port): Socket {
-    const socket = connect({ host: this.address, port: toPort, allowHalfOpen: true })
+  connect(toPort = port, localPort?: number): Socket {
+    const socket = connect({
+      host: this.address,
+      port: toPort,
+      allowHalfOpen: true,
+      ...(localPort === undefined ? {} : { localPort }),
+    })
     this.#keep(socket)
     return socket
   }

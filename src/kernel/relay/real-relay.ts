@@ -51,13 +51,17 @@ class CountersReader extends RecordTable {
   }
 }
 
+const shortages = ['hasFewDescriptors', 'hasFewUdpPorts', 'hasFewTcpPorts', 'hasLoop'] as const
+
 /** The threads of the addon. The first call starts them. */
 export class RealRelay implements Relay {
   readonly #queue: RequestQueue<RawRelay>
   readonly #clock: Clock
-  #last: Pick<RelayStrain, 'hasFewDescriptors' | 'hasFewUdpPorts'> = {
+  #last: Pick<RelayStrain, (typeof shortages)[number]> = {
     hasFewDescriptors: false,
     hasFewUdpPorts: false,
+    hasFewTcpPorts: false,
+    hasLoop: false,
   }
   #isClosed = false
   /** Ends the wait of nextStrain(). */
@@ -111,8 +115,8 @@ export class RealRelay implements Relay {
     return undefined
   }
 
-  #isNew({ hasFewDescriptors, hasFewUdpPorts }: RelayStrain): boolean {
-    return hasFewDescriptors !== this.#last.hasFewDescriptors || hasFewUdpPorts !== this.#last.hasFewUdpPorts
+  #isNew(strain: RelayStrain): boolean {
+    return shortages.some((name) => strain[name] !== this.#last[name])
   }
 
   /** Waits for the next look, or for close(). Does not keep the process alive. */

@@ -100,6 +100,10 @@ export interface RelayCounters {
 export interface RelayStrain {
   readonly hasFewDescriptors: boolean
   readonly hasFewUdpPorts: boolean
+  /** All local ports have connections to one endpoint. */
+  readonly hasFewTcpPorts: boolean
+  /** An endpoint is a frontend of the relay itself; such connections are refused. */
+  readonly hasLoop: boolean
   /** The limit of file descriptors that the relay works with. Held ports are among them. */
   readonly descriptorLimit: number
   /** The most UDP flows at a time: each one needs a local port of the node. */

@@ -3,13 +3,15 @@ import type { Relay, RelayStrain } from '../../kernel/index.js'
 import { type Log, StateReporter } from '../../log.js'
 
 /**
- * Reports that the relay is short of file descriptors or of local UDP ports. Asks for a run when descriptors are no longer short: listeners
+ * Reports that the relay is short of file descriptors or of local ports, and that a Service leads back to it. Asks for a run when descriptors are no longer short: listeners
  * that failed may open then.
  */
 export class StrainWatch implements ModeWatch {
   readonly #relay: Pick<Relay, 'nextStrain'>
   readonly #descriptors: StateReporter
   readonly #udpPorts: StateReporter
+  readonly #tcpPorts: StateReporter
+  readonly #loops: StateReporter
   readonly #closed: Promise<undefined>
   #close = (): void => {}
 
@@ -26,6 +28,18 @@ export class StrainWatch implements ModeWatch {
       level: 'error',
       problemLine: 'Local UDP ports are short',
       recovery: 'Local UDP ports are no longer short',
+    })
+    this.#tcpPorts = new StateReporter({
+      log,
+      level: 'error',
+      problemLine: 'Local TCP ports are short',
+      recovery: 'Local TCP ports are no longer short',
+    })
+    this.#loops = new StateReporter({
+      log,
+      level: 'error',
+      problemLine: 'Service leads back to the relay',
+      recovery: 'No Service leads back to the relay',
     })
     this.#closed = new Promise((resolve) => {
       this.#close = () => resolve(undefined)
@@ -45,10 +59,16 @@ export class StrainWatch implements ModeWatch {
     this.#close()
   }
 
-  #report({ hasFewDescriptors, hasFewUdpPorts, descriptorLimit, udpPortLimit }: RelayStrain): void {
+  #report(strain: RelayStrain): void {
+    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts, hasLoop, descriptorLimit, udpPortLimit } =
+      strain
     const connections = `the limit is ${descriptorLimit}; the relay refuses new connections of the busiest listeners`
     this.#descriptors.report('descriptors', hasFewDescriptors ? { text: connections } : undefined)
     const flows = `the limit is ${udpPortLimit} flows; the relay ends the oldest flows of the busiest listeners`
     this.#udpPorts.report('udp ports', hasFewUdpPorts ? { text: flows } : undefined)
+    const ports = 'all of them have connections to one endpoint; the relay passes over the endpoint'
+    this.#tcpPorts.report('tcp ports', hasFewTcpPorts ? { text: ports } : undefined)
+    const loop = 'one of its endpoints is a frontend of this node; the relay refuses its own connections'
+    this.#loops.report('loop', hasLoop ? { text: loop } : undefined)
   }
 }

@@ -7,6 +7,8 @@ import { MemoryLog } from '../../../support/pipeline-lab.js'
 const calm: RelayStrain = {
   hasFewDescriptors: false,
   hasFewUdpPorts: false,
+  hasFewTcpPorts: false,
+  hasLoop: false,
   descriptorLimit: 1024,
   udpPortLimit: 900,
 }
@@ -49,6 +51,22 @@ describe('a shortage', () => {
     )
     await watch.close()
   })
+
+  for (const [name, lines] of [
+    ['hasFewTcpPorts', ['Local TCP ports are short', 'Local TCP ports are no longer short']],
+    ['hasLoop', ['Service leads back to the relay', 'No Service leads back to the relay']],
+  ] as const)
+    it(`${name} is one line, and its end another one`, async () => {
+      const { log, watch } = open({ ...calm, [name]: true }, { ...calm, [name]: true }, calm)
+      const next = watch.next()
+      await new Promise((resolve) => void setImmediate(resolve))
+      assert.deepEqual(
+        log.lines.map(({ message }) => message.split(':')[0]),
+        lines,
+      )
+      await watch.close()
+      assert.equal(await next, false)
+    })
 
   it('is no longer watched after close', async () => {
     const { watch } = open()

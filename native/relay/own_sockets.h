@@ -1,0 +1,72 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <mutex>
+#include <unordered_set>
+
+#include "relay/socket_address.h"
+
+namespace viaduct::relay {
+
+/// The two ends of a socket. Other programs may share one end, but never both.
+struct SocketPair {
+  SocketAddress local{};
+  SocketAddress remote{};
+  friend bool operator==(const SocketPair&, const SocketPair&) = default;
+};
+
+/// The relay's own sockets towards endpoints, of one protocol. A client with such an address that reaches
+/// such an endpoint is the relay itself. Any thread.
+class OwnSockets {
+ public:
+  bool Contains(const SocketAddress& client, const SocketAddress& frontend) const {
+    const std::lock_guard lock(mutex_);
+    return pairs_.contains({client, frontend});
+  }
+  void Add(const SocketPair& pair) {
+    const std::lock_guard lock(mutex_);
+    pairs_.insert(pair);
+  }
+  void Remove(const SocketPair& pair) {
+    const std::lock_guard lock(mutex_);
+    pairs_.erase(pair);
+  }
+
+ private:
+  struct PairHash {
+    size_t operator()(const SocketPair& pair) const { return pair.local.Hash() ^ (pair.remote.Hash() << 1); }
+  };
+  mutable std::mutex mutex_;
+  std::unordered_set<SocketPair, PairHash> pairs_;
+};
+
+/// The place of one connected socket among the own ones, as long as it lives.
+class OwnSocket {
+ public:
+  explicit OwnSocket(OwnSockets& all) : all_(all) {}
+  ~OwnSocket() { Leave(); }
+  OwnSocket(const OwnSocket&) = delete;  // it leaves once
+  OwnSocket(OwnSocket&&) = delete;
+  OwnSocket& operator=(const OwnSocket&) = delete;
+  OwnSocket& operator=(OwnSocket&&) = delete;
+
+  /// The former socket has left.
+  void Enter(int fd, const SocketAddress& remote) {
+    socklen_t length = SocketAddress::kRoom;
+    pair_.remote = remote;
+    is_entered_ = getsockname(fd, pair_.local.data(), &length) == 0;
+    if (is_entered_) all_.Add(pair_);
+  }
+  void Leave() {
+    if (is_entered_) all_.Remove(pair_);
+    is_entered_ = false;
+  }
+
+ private:
+  OwnSockets& all_;
+  SocketPair pair_{};
+  bool is_entered_ = false;
+};
+
+}  // namespace viaduct::relay
