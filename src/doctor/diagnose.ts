@@ -1,5 +1,6 @@
 import { apiChecks } from './api-checks.js'
 import type { Check, Examined, Finding } from './check.js'
+import { connectionChecks } from './connection-checks.js'
 import { limitChecks } from './limit-checks.js'
 import { modeChecks } from './mode-checks.js'
 import { proxyChecks } from './proxy-checks.js'
@@ -11,6 +12,7 @@ export const checks: readonly Check[] = [
   ...proxyChecks,
   ...ruleChecks,
   ...limitChecks,
+  ...connectionChecks,
   ...apiChecks,
 ]
 

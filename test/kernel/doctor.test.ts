@@ -338,7 +338,7 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
   }
 
   it('prints text and YAML, and refuses another format', async () => {
-    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}19 of 19: mode, /u)
+    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}21 of 21: mode, /u)
     assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: mode\n {2}status: ok\n/u)
     const { code, stderr } = await doctor({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])

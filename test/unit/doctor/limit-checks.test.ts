@@ -62,6 +62,32 @@ describe('the check of connection tracking', () => {
   }
 })
 
+describe('the checks of lost connections and bridges', () => {
+  const counters = 'entries  drop early_drop\n00000001  0000000a 00000000\n00000001  00000006 00000002\n'
+  const quiet = 'entries  drop early_drop\n00000001  00000000 00000000\n'
+  const stat = '/proc/net/stat/nf_conntrack'
+  const bridge = '/proc/sys/net/bridge/bridge-nf-call-ip6tables'
+  const cases = [
+    { check: 'conntrack-drops', files: {}, status: 'ok', seen: /not loaded/ },
+    { check: 'conntrack-drops', files: { [stat]: quiet }, status: 'ok', seen: /no packet/ },
+    { check: 'conntrack-drops', files: { [stat]: counters }, status: 'warning', seen: /16 packets, and 2/ },
+    { check: 'conntrack-drops', files: { [stat]: 'entries\n' }, status: 'unknown', seen: /no column drop/ },
+    { check: 'bridge-filter', files: {}, status: 'ok', seen: /no bridge/ },
+    { check: 'bridge-filter', files: { [bridge]: '1\n' }, status: 'ok', seen: /no bridge/ },
+    { check: 'bridge-filter', files: { [bridge]: '0\n' }, status: 'warning', seen: /ip6tables is 0/ },
+  ]
+  for (const { check, files, status, seen } of cases) {
+    it(`${check} is ${status}: ${seen.source}`, async () => {
+      const findings = (await diagnose(nodeWith(files))).filter((each) => each.check === check)
+      assert.deepEqual(
+        findings.map((found) => found.status),
+        [status],
+      )
+      assert.match(findings[0]?.seen ?? '', seen)
+    })
+  }
+})
+
 it('reports virtual servers that another mode left', async () => {
   const text =
     'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port\n' +
