@@ -33,13 +33,10 @@ function insertion(
   frontend: readonly [string, number],
   endpoint: readonly [string, number],
 ): readonly string[] {
-  return [
-    ...['-I', '-p', protocol, '-s', client[0], '-d', frontend[0], '-t', '600'],
-    ...['--sport', `${client[1]}`, '--dport', `${frontend[1]}`],
-    ...['-r', endpoint[0], '-q', client[0]],
-    ...['--reply-port-src', `${endpoint[1]}`, '--reply-port-dst', `${client[1]}`],
-    ...(protocol === 'tcp' ? ['--state', 'ESTABLISHED'] : ['-u', 'SEEN_REPLY']),
-  ]
+  const state = protocol === 'tcp' ? '--state ESTABLISHED' : '-u SEEN_REPLY'
+  const original = `-s ${client[0]} -d ${frontend[0]} --sport ${client[1]} --dport ${frontend[1]}`
+  const reply = `-r ${endpoint[0]} -q ${client[0]} --reply-port-src ${endpoint[1]} --reply-port-dst ${client[1]}`
+  return `-I -p ${protocol} -t 600 ${original} ${reply} ${state}`.split(' ')
 }
 
 describe('viaduct connections', { timeout: 120_000 }, () => {
@@ -61,9 +58,14 @@ describe('viaduct connections', { timeout: 120_000 }, () => {
     ]
     const agent = node.start(
       process.execPath,
-      ...[agentFile, '--proxy-mode=nftables', '--nodeport-addresses=192.0.2.0/24', '-v=2'],
-      ...['--manifests', join(folder, 'manifests'), `--control-socket=${join(folder, 'socket')}`],
-      ...['--hostname-override=node-a', '--bind-address=192.0.2.1'],
+      agentFile,
+      '--proxy-mode=nftables',
+      '--nodeport-addresses=192.0.2.0/24',
+      '-v=2',
+      '--hostname-override=node-a',
+      '--bind-address=192.0.2.1',
+      `--manifests=${join(folder, 'manifests')}`,
+      `--control-socket=${join(folder, 'socket')}`,
     )
     await agent.line((line) => /Control socket listens/u.test(line))
     for (const flow of flows) await node.run('conntrack', ...flow)
