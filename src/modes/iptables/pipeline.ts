@@ -82,7 +82,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #history = new PassHistory()
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
-    hasFailures: () => false,
+    hasFailures: () => this.#state?.tables.hasRefusals === true,
   })
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes

@@ -85,7 +85,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #history = new PassHistory()
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
-    hasFailures: () => false,
+    hasFailures: () => this.#tables.hasRefusals,
   })
   readonly firstSync: Promise<void>
   #endFirstSync = (): void => {}
