@@ -1,7 +1,9 @@
 // The commands that list Services, endpoints and routes.
+import { systemClock } from '../clock.js'
 import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from '../inspect/index.js'
 import { columns, printable } from './columns.js'
 import type { Argument, Command, Invocation } from './command.js'
+import { duration } from './words.js'
 
 export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
 
@@ -9,7 +11,7 @@ export const servicesCommand: Command = {
   name: 'services',
   help: 'the Services that the agent programs',
   description:
-    'Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop.',
+    'Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop. IN FORCE is the time since which its last change is in the kernel; it is blank while that is not known, as when the kernel refuses an object of that family.',
   arguments: [service],
   options: [],
   examples: [
@@ -18,7 +20,7 @@ export const servicesCommand: Command = {
   ],
   run: async ({ ask, arguments: [name] }) => {
     const value = await ask('services', parametersOf(name))
-    return { value, table: () => serviceTable(value.items) }
+    return { value, table: () => serviceTable(value.items, systemClock.unixMs()) }
   },
 }
 
@@ -66,9 +68,25 @@ export function nameOf({ service: name, port, protocol }: PortName): string {
   return `${name}:${port === '' ? '' : `${port}/`}${protocol}`
 }
 
-function serviceTable(items: readonly ServiceRow[]): string {
+/** `3h7m`. A clock that was set back gives `0s`. */
+function inForceText(since: string | undefined, nowMs: number): string {
+  if (since === undefined) return ''
+  return duration(Math.max(0, Math.floor((nowMs - Date.parse(since)) / 1000)))
+}
+
+function serviceTable(items: readonly ServiceRow[], nowMs: number): string {
   return columns(
-    ['SERVICE PORT', 'CLUSTER IP', 'NODE PORT', 'EXTERNAL IPS', 'ENDPOINTS', 'LOCAL', 'INTERNAL', 'EXTERNAL'],
+    [
+      'SERVICE PORT',
+      'CLUSTER IP',
+      'NODE PORT',
+      'EXTERNAL IPS',
+      'ENDPOINTS',
+      'LOCAL',
+      'INTERNAL',
+      'EXTERNAL',
+      'IN FORCE',
+    ],
     items.map((item) => [
       nameOf(item),
       item.clusterIP,
@@ -78,6 +96,7 @@ function serviceTable(items: readonly ServiceRow[]): string {
       item.endpoints.local,
       item.internal,
       item.external ?? '',
+      inForceText(item.since, nowMs),
     ]),
   )
 }

@@ -5,6 +5,7 @@ import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
+import type { InForceTimes } from './in-force-times.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
 import { logFamily } from './sync-report.js'
 
@@ -51,6 +52,8 @@ export interface PassOptions {
   readonly metrics: FamilyMetrics
   /** Milliseconds of the clock: the oldest event that the pass is for; undefined: it is for no event. */
   readonly oldestEventMs: number | undefined
+  /** Learns which service ports the pass changed, and when they are in force. Absent: they are not recorded. */
+  readonly inForce?: InForceTimes
 }
 
 /** Greatest number of failures in a record. */
@@ -92,6 +95,7 @@ export class Pass {
   /** Records the changed service ports. Called when they are compiled. */
   noteCompiled(keys: ReadonlySet<ServicePortKey>): void {
     if (keys.size === 0) return
+    this.#options.inForce?.change(keys)
     this.#compiledMs = this.#options.clock.now() - this.#startMs
     this.#changedCount += keys.size
     for (const key of keys) {
@@ -160,7 +164,7 @@ export class Pass {
     readonly hasRefusals: boolean
     readonly fields: Readonly<Record<string, unknown>>
   }): PassRecord {
-    const { family, clock, log, metrics, oldestEventMs } = this.#options
+    const { family, clock, log, metrics, oldestEventMs, inForce } = this.#options
     const { reason } = this
     const nowMs = clock.now()
     const durationMs = nowMs - this.#startMs
@@ -169,7 +173,11 @@ export class Pass {
     if (oldestEventMs !== undefined && isComplete)
       metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
     for (const [{ isMetered }, counts] of this.#counts) if (isMetered) counts.report(metrics)
-    if (isComplete && !hasRefusals) metrics.lastSyncTimestampSeconds.set(clock.unixMs() / 1000)
+    if (isComplete && !hasRefusals) {
+      const unixMs = clock.unixMs()
+      metrics.lastSyncTimestampSeconds.set(unixMs / 1000)
+      inForce?.settle(unixMs)
+    }
     if (log.writes('debug')) {
       const ipFamily = logFamily(family)
       for (const operation of this.text) log.trace('Operation', { ipFamily, operation })

@@ -1,6 +1,6 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
-import type { ServiceView } from '../model/index.js'
+import type { ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -11,7 +11,7 @@ import type { PassRecord } from './pass.js'
 /** The parts of a pipeline for readers that change nothing. They may be read at any time. */
 export type PipelineView = Pick<
   Pipeline,
-  'services' | 'health' | 'passes' | 'isInForce' | 'describe' | 'packetRules' | 'differences'
+  'services' | 'health' | 'passes' | 'isInForce' | 'inForceSince' | 'describe' | 'packetRules' | 'differences'
 >
 
 /**
@@ -35,6 +35,11 @@ export interface Pipeline {
   runOnce(): Promise<number | undefined>
   /** Everything was in the kernel once, after all objects were known. */
   readonly isInForce: boolean
+  /**
+   * Unix milliseconds since when the last change of a service port is in force; undefined: it is not, or that is not known, as while
+   * the kernel refuses an object of the family.
+   */
+  inForceSince(key: ServicePortKey): number | undefined
   /** A watch of the kernel can begin: the first sync is over. Some objects may be unknown still. */
   readonly isWatchable: boolean
   /** The last passes, oldest first: some 60. */

@@ -13,7 +13,7 @@ import {
 } from '../routing/index.js'
 import type { PipelineView } from '../engine/index.js'
 import type { Inspected } from './inspected.js'
-import { familyName } from './parts.js'
+import { familyName, timeText } from './parts.js'
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -38,6 +38,8 @@ export interface ServiceRow extends PortHead {
   readonly internal: Verdict
   /** The verdict on new connections from outside. Absent: it has no such frontend. */
   readonly external?: Verdict
+  /** RFC 3339, UTC: since when its last change is in force. Absent: it is not, or that is not known. */
+  readonly since?: string
 }
 
 export interface EndpointRow extends PortHead {
@@ -76,7 +78,7 @@ export interface Rows<Row> {
  * ConfigError for a `service` of another form.
  */
 export function services(inspected: Inspected, service: string | undefined): Rows<ServiceRow> | undefined {
-  return rows(inspected, service, (port, { services: view }) => [serviceRow(port, view, inspected)])
+  return rows(inspected, service, (port, view) => [serviceRow(port, view, inspected)])
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
@@ -123,8 +125,9 @@ export function headOf({ service, portName, protocol, clusterIP }: ServicePort):
   return { service, port: portName, protocol, family: familyName(clusterIP.includes(':') ? 'ipv6' : 'ipv4') }
 }
 
-function serviceRow(port: ServicePort, view: ServiceView, { node }: Inspected): ServiceRow {
-  const known = view.endpoints(port)
+function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected): ServiceRow {
+  const known = view.services.endpoints(port)
+  const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
   return {
     ...headOf(port),
@@ -138,6 +141,7 @@ function serviceRow(port: ServicePort, view: ServiceView, { node }: Inspected): 
     },
     internal: verdictOf(decided, 'internal'),
     ...(port.isExternallyAccessible ? { external: verdictOf(decided, 'external') } : {}),
+    ...(since === undefined ? {} : { since: timeText(since) }),
   }
 }
 

@@ -67,6 +67,7 @@ describe('the commands', { timeout: 120_000 }, () => {
     node = await Namespace.create('node')
     agent = startAgent(socket)
     await agent.line((line) => /Control socket listens/u.test(line))
+    await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
     await serverListens(agent, 'metrics')
   })
 
@@ -105,8 +106,8 @@ describe('the commands', { timeout: 120_000 }, () => {
     [
       ['services'],
       [
-        /^default\/web:http\/TCP +10\.96\.0\.10:80 +30080 +- +1\/2 +0 +serve +serve$/m,
-        /^default\/empty:TCP +10\.96\.0\.11:80 +- +- +0\/0 +0 +refuse +-$/m,
+        /^default\/web:http\/TCP +10\.96\.0\.10:80 +30080 +- +1\/2 +0 +serve +serve +\d+s$/m,
+        /^default\/empty:TCP +10\.96\.0\.11:80 +- +- +0\/0 +0 +refuse +- +\d+s$/m,
       ],
     ],
     [
@@ -134,6 +135,7 @@ describe('the commands', { timeout: 120_000 }, () => {
     const yaml = ask('services', 'default/web', '-o', 'yaml')
     assert.match(yaml.stdout, /^items:\n {2}- service: default\/web\n {4}port: http\n/)
     assert.deepEqual(Object(value).items[0].endpoints, { all: 2, cluster: 1, local: 0 })
+    assert.match(Object(value).items[0].since, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
   })
 
   const wrong: readonly (readonly [words: readonly string[], status: number, sentence: RegExp])[] = [

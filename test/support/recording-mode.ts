@@ -121,6 +121,10 @@ export class RecordingPipeline implements Pipeline {
     return this.#intake.tracker
   }
 
+  inForceSince(): undefined {
+    return undefined
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }

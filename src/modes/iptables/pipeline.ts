@@ -9,12 +9,13 @@ import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import { packetRules } from './packet-rules.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
-import type { ServiceView } from '../../model/index.js'
+import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   type FamilyHealth,
+  InForceTimes,
   Intake,
   KernelQuestions,
   type PacketRules,
@@ -79,6 +80,10 @@ export class IptablesPipeline implements Pipeline {
   readonly #fullSync = new FullSync()
   #isStopping = false
   readonly #history = new PassHistory()
+  readonly #inForce = new InForceTimes({
+    isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
+    hasFailures: () => this.#state?.tables.hasRefusals === true,
+  })
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
 
@@ -152,6 +157,10 @@ export class IptablesPipeline implements Pipeline {
     return this.#intake.tracker
   }
 
+  inForceSince(key: ServicePortKey): number | undefined {
+    return this.#inForce.since(key)
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }
@@ -190,7 +199,7 @@ export class IptablesPipeline implements Pipeline {
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
     const { metrics, syncPeriodMs } = this.#options
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
     const state = await this.#prepare(known)
     if (state === undefined) {
       backlog.waitOn()

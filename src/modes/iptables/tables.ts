@@ -93,6 +93,11 @@ export class IptablesTables {
     return this.#leftOut.nextInMs()
   }
 
+  /** Whether the kernel refuses service ports, which wait for a retry. */
+  get hasRefusals(): boolean {
+    return this.#leftOut.nextInMs() !== undefined
+  }
+
   /** Service ports that the kernel refused, to be claimed again now; they wait for a table that could not be written. */
   dueRoutes(): readonly ServicePortKey[] {
     return this.isBehind ? [] : this.#leftOut.due()

@@ -125,6 +125,7 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get isWatchable() {
       return pipeline.isWatchable
     },
+    inForceSince: (key) => pipeline.inForceSince(key),
     get passes() {
       return pipeline.passes
     },

@@ -21,6 +21,7 @@ import type { ObjectEvent } from '../../source/index.js'
 import {
   type FamilyHealth,
   type HealthCheckListeners,
+  InForceTimes,
   Intake,
   type KnownObjects,
   type ModeKernel,
@@ -109,6 +110,10 @@ export class IpvsPipeline {
   readonly #rival: Rival
   #isInForce = false
   readonly #history = new PassHistory()
+  readonly #inForce = new InForceTimes({
+    isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
+    hasFailures: () => this.#failures.nextInMs() !== undefined,
+  })
 
   constructor(options: IpvsPipelineOptions) {
     const { family, clock, problems, kernel } = options
@@ -234,7 +239,7 @@ export class IpvsPipeline {
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
     this.#cheapLook.forget()
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
     pass.reason = this.#reason
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
@@ -273,6 +278,10 @@ export class IpvsPipeline {
 
   get services(): ServiceView {
     return this.#tracker
+  }
+
+  inForceSince(key: ServicePortKey): number | undefined {
+    return this.#inForce.since(key)
   }
 
   get passes(): readonly PassRecord[] {

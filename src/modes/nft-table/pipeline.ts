@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import {
   type FamilyHealth,
+  InForceTimes,
   Intake,
   KernelQuestions,
   type PacketRules,
@@ -16,7 +17,7 @@ import {
 import { KernelError } from '../../errors.js'
 import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
-import { ServiceCidrs, type ServiceView } from '../../model/index.js'
+import { ServiceCidrs, type ServiceView, type ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -82,6 +83,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #rival: Rival
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
+  readonly #inForce = new InForceTimes({
+    isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
+    hasFailures: () => this.#tables.hasRefusals,
+  })
   readonly firstSync: Promise<void>
   #endFirstSync = (): void => {}
   readonly #serviceCidrs: ServiceCidrs
@@ -180,6 +185,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     return this.#intake.tracker
   }
 
+  inForceSince(key: ServicePortKey): number | undefined {
+    return this.#inForce.since(key)
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }
@@ -226,7 +235,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     if (known === 'nothing') return undefined
     const { metrics, fixedRules, syncPeriodMs } = this.#options
     const tables = this.#tables
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
     // Before any write: an object that is missing now was removed by another program.
     const look = await this.#look()
     if (look === 'different') this.#afterSync.recheckFlows()

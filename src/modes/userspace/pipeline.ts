@@ -4,6 +4,7 @@ import type { Clock } from '../../clock.js'
 import {
   type FamilyHealth,
   type HealthCheckListeners,
+  InForceTimes,
   Intake,
   KernelQuestions,
   type PacketRules,
@@ -22,7 +23,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
-import type { ServiceView } from '../../model/index.js'
+import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   compileRoute,
@@ -72,6 +73,10 @@ export class UserspacePipeline implements Pipeline {
   readonly #unserved: UnservedPorts
   readonly #afterSync: AfterSync
   readonly #history = new PassHistory()
+  readonly #inForce = new InForceTimes({
+    isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
+    hasFailures: () => false,
+  })
   /** The machine's own addresses. */
   #machine: readonly IpAddress[] = []
   #isMachineCurrent = false
@@ -127,6 +132,10 @@ export class UserspacePipeline implements Pipeline {
     return this.#intake.tracker
   }
 
+  inForceSince(key: ServicePortKey): number | undefined {
+    return this.#inForce.since(key)
+  }
+
   get passes(): readonly PassRecord[] {
     return this.#history.records
   }
@@ -159,7 +168,7 @@ export class UserspacePipeline implements Pipeline {
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run.
     const { known, backlog } = this.#intake
     if (known === 'nothing') return undefined
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
     const isComplete = known === 'synced'
     const isNewlyComplete = isComplete && !this.#isComplete
     // Until now the routes that no service port needs have stayed.

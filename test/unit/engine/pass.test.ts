@@ -3,6 +3,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import {
+  InForceTimes,
   KernelQuestions,
   openProblems,
   type OperationKind,
@@ -104,6 +105,32 @@ describe('a pass', () => {
       pass.end({ hasRefusals, fields: {} })
       const metric = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds'
       assert.equal((await value(registry, metric, 'IPv4')) === '1700000000', isCounted)
+    })
+  }
+
+  const changes = [
+    { name: 'a pass without refusals', isFailed: false, hasRefusals: false, since: 1_700_000_000_005 },
+    { name: 'a refused object', isFailed: false, hasRefusals: true },
+    { name: 'a failed pass', isFailed: true, hasRefusals: false },
+    { name: 'an object that waits for a retry', isFailed: false, hasRefusals: false, hasFailures: true },
+    { name: 'a removed service port', isFailed: false, hasRefusals: false, isKnown: false },
+  ]
+  for (const { name, isFailed, hasRefusals, since, hasFailures = false, isKnown = true } of changes) {
+    it(`${name}: its service ports are ${since === undefined ? 'not ' : ''}in force since its end`, async () => {
+      const { clock, log, metrics } = opened()
+      const state = { hasFailures: false }
+      const inForce = new InForceTimes({ isKnown: () => isKnown, hasFailures: () => state.hasFailures })
+      const key = servicePortKey('default/s', 'http/TCP')
+      inForce.change([key])
+      inForce.settle(1)
+      const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, inForce })
+      state.hasFailures = hasFailures
+      pass.noteCompiled(new Set([key]))
+      assert.equal(inForce.since(key), undefined)
+      await clock.advance(5)
+      if (isFailed) pass.fail()
+      pass.end({ hasRefusals, fields: {} })
+      assert.equal(inForce.since(key), since)
     })
   }
 

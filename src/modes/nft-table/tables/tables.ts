@@ -232,6 +232,11 @@ export class NftTables {
     return next === Infinity ? undefined : next
   }
 
+  /** Whether the kernel refuses service ports, which wait for a retry. */
+  get hasRefusals(): boolean {
+    return this.#leftOut.nextInMs() !== undefined
+  }
+
   /** Service ports that the kernel refused, to be claimed again now. They wait for a table that could not be written. */
   dueRoutes(): readonly ServicePortKey[] {
     return this.#isBehind ? [] : this.#leftOut.due()
