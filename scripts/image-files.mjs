@@ -13,13 +13,40 @@ const inAddon = ['node_modules/node-addon-api', 'node_modules/node-api-headers']
  */
 const launcher = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
 
-/** Paths of the packages in node_modules whose code is shipped. Optional ones may be absent. */
+/**
+ * The path of a package that another one imports: in the nearest node_modules.
+ * @param {Record<string, object>} packages @param {string} from @param {string} name @returns {string | undefined} absent: optional
+ */
+function resolvePackage(packages, from, name) {
+  const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`
+  if (path in packages) return path
+  return from === ''
+    ? undefined
+    : resolvePackage(
+        packages,
+        from
+          .split(/\/?node_modules\//)
+          .slice(0, -1)
+          .join('/node_modules/'),
+        name,
+      )
+}
+
+/** Paths of the packages in node_modules whose code is shipped: those that package.json names as bundled, and those that they import. */
 function shippedPackages() {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
-  const isShipped = (path) => packages[path].dev !== true || inAddon.includes(path)
-  return Object.keys(packages).filter(
-    (path) => path !== '' && isShipped(path) && existsSync(join(root, path)),
-  )
+  const { bundled } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const paths = new Set(bundled.map((name) => `node_modules/${name}`))
+  // A set also visits the members that are added meanwhile.
+  for (const path of paths) {
+    const { dependencies = {}, optionalDependencies = {} } = packages[path]
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      const found = resolvePackage(packages, path, name)
+      if (found !== undefined) paths.add(found)
+    }
+  }
+  const shipped = new Set([...paths, ...inAddon])
+  return Object.keys(packages).filter((path) => shipped.has(path) && existsSync(join(root, path)))
 }
 
 /**

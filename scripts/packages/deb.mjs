@@ -1,5 +1,5 @@
 // Makes out/packages/viaduct_VERSION_ARCH.deb: dist/ in /usr/lib/viaduct, the unit, /etc/default/viaduct, /usr/sbin/viaduct and the manual
-// page. Needs dist/, out/ts and dpkg-deb.
+// pages. Needs dist/, out/ts and dpkg-deb.
 import {
   chmodSync,
   cpSync,
@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { npmLicences } from '../image-files.mjs'
 import { isMain, must, read, root, runMain, StepError } from '../steps.mjs'
-import { manualPage } from './man.mjs'
+import { commandPages, manualPage } from './man.mjs'
 
 const launcher = '#!/bin/sh\nexec /usr/bin/node /usr/lib/viaduct/agent.js "$@"\n'
 const maintainer = 'The authors of Viaduct <viaduct@localhost.localdomain>'
@@ -87,6 +87,8 @@ async function fill(folder, version) {
   put(folder, 'lib/systemd/system/viaduct.service', unit())
   put(folder, 'etc/default/viaduct', tree('deploy/systemd/viaduct.env'))
   put(folder, 'usr/share/man/man8/viaduct.8.gz', packed(await manualPage()))
+  for (const { name, text } of await commandPages())
+    put(folder, `usr/share/man/man1/${name}.1.gz`, packed(text))
   put(folder, 'usr/share/doc/viaduct/copyright', tree('deploy/debian/copyright'))
   put(folder, 'usr/share/doc/viaduct/changelog.gz', packed(await changelog(version)))
   put(folder, 'usr/share/doc/viaduct/LICENSES-npm', npmLicences())

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { flags } from '../../src/cli/index.js'
+import { commands, optionsOf } from '../../src/commands/index.js'
 import { mustRun, runToEnd } from '../support/processes.js'
 import { treeText } from '../support/tree.js'
 
@@ -52,6 +53,24 @@ describe('the Debian package', { timeout: 120_000 }, () => {
       missing.map(({ name }) => name),
       [],
     )
+  })
+
+  it('has a manual page for each command, with its options', async () => {
+    for (const command of commands) {
+      const page = join(root, `usr/share/man/man1/viaduct-${command.name}.1.gz`)
+      const { stdout, stderr } = await runToEnd([
+        'env',
+        'MANWIDTH=400',
+        'LC_ALL=C',
+        'man',
+        '--warnings',
+        page,
+      ])
+      assert.equal(stderr, '', command.name)
+      const words = [command.help, ...optionsOf(command).map(({ name }) => `--${name}`)]
+      const missing = words.filter((word) => !stdout.includes(word))
+      assert.deepEqual(missing, [], command.name)
+    }
   })
 
   it('has the version of the program, and runs', async () => {

@@ -1,4 +1,4 @@
-// The npm package, from an empty folder: no build tools and no other packages are needed. The suite makes it (scripts/packages/npm.mjs).
+// The npm package, from an empty folder: no build tools and no other packages are needed. The suite makes it by `npm pack`.
 import assert from 'node:assert/strict'
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

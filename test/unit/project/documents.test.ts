@@ -19,8 +19,8 @@ function readPackage(): {
     Object.entries(Object(Reflect.get(Object(text), name)))
   return {
     scripts: section('scripts').map(([name]) => name),
-    shipped: section('dependencies').map(([name]) => name),
-    versions: [...section('dependencies'), ...section('devDependencies')].map(([, version]) => version),
+    shipped: section('bundled').map(([, name]) => name),
+    versions: section('devDependencies').map(([, version]) => version),
   }
 }
 
