@@ -2,7 +2,7 @@ import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Clock } from '../clock.js'
 import { ApiError } from './api-error.js'
-import { answerDeadlineMs, type ClientOptions } from './client-options.js'
+import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
 import { explainConnection } from './connection-problem.js'
 
 /** The answer to one request, of any status. */
@@ -21,15 +21,30 @@ interface Question {
   readonly body?: unknown
 }
 
-/** Sends one request in JSON over a connection of its own. Throws ApiError without an answer. */
+/** Sends one request in JSON over a connection of its own. Throws ApiError without an answer within `answerDeadlineMs`. */
 export async function askOnce(options: ClientOptions, question: Question, clock: Clock): Promise<ApiReply> {
-  const { method, path, body } = question
-  const operation = `${method} ${path}`
-  const fail = (code: 'connection' | 'credentials', problem: string): ApiError =>
-    new ApiError({ code, operation, problem })
-  const signal = AbortSignal.timeout(answerDeadlineMs)
+  const deadline = new AbortController()
+  const cancel = clock.schedule(answerDeadlineMs, () => deadline.abort())
+  try {
+    return await ask(options, question, clock, deadline.signal)
+  } finally {
+    cancel()
+  }
+}
+
+async function ask(
+  options: ClientOptions,
+  { method, path, body }: Question,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<ApiReply> {
+  const fail = (code: 'connection' | 'credentials', error: unknown, login?: Login): ApiError => {
+    const silence = `no answer within ${answerDeadlineMs / 1000} s`
+    const problem = signal.aborted ? silence : explainConnection(error, login?.trusted)
+    return new ApiError({ code, operation: `${method} ${path}`, problem })
+  }
   const login = await options.login(signal).catch((error: unknown) => {
-    throw fail('credentials', explainConnection(error))
+    throw fail('credentials', error)
   })
   const url = new URL(options.server)
   url.pathname = `${url.pathname.replace(/\/$/u, '')}${path}`
@@ -42,7 +57,7 @@ export async function askOnce(options: ClientOptions, question: Question, clock:
   }
   const startMs = clock.now()
   return await new Promise<ApiReply>((resolve, reject) => {
-    const give = (error: unknown): void => reject(fail('connection', explainConnection(error, login.trusted)))
+    const give = (error: unknown): void => reject(fail('connection', error, login))
     const sent = send(
       url,
       { method, agent: login.agent ?? false, ...login.tls, headers, signal },
