@@ -48,8 +48,7 @@ describe('viaduct connections', { timeout: 120_000 }, () => {
     mkdirSync(join(folder, 'manifests'))
     writeFileSync(join(folder, 'manifests', 'all.yaml'), manifests)
     node = await Namespace.create('node')
-    await node.run('ip', 'link', 'set', 'lo', 'up')
-    await node.run('ip', 'address', 'add', '192.0.2.1/24', 'dev', 'lo')
+    await node.must('ip', 'address', 'add', '192.0.2.1/24', 'dev', 'lo')
     const flows = [
       insertion('tcp', ['10.244.1.9', 40_001], ['10.96.0.10', 80], ['10.244.2.5', 8080]),
       insertion('tcp', ['198.51.100.7', 40_002], ['192.0.2.1', 30_080], ['10.244.2.6', 8080]),
@@ -68,7 +67,7 @@ describe('viaduct connections', { timeout: 120_000 }, () => {
       `--control-socket=${join(folder, 'socket')}`,
     )
     await agent.line((line) => /Control socket listens/u.test(line))
-    for (const flow of flows) await node.run('conntrack', ...flow)
+    for (const flow of flows) await node.must('conntrack', ...flow)
   })
 
   after(async () => {

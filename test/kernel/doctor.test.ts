@@ -1,13 +1,14 @@
 // viaduct doctor: breakages made for real in this network namespace, or by a fake API server. Each is named with its cause and remedy,
-// and a healthy node has no problem.
+// and a healthy node has no problem. out/transcripts/doctor.txt has the findings as the command prints them.
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { printFindings } from '../../src/doctor/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { apiNode } from '../support/api-documents.js'
 import { FakeApiServer, type FakeApiOptions } from '../support/fake-api-server.js'
@@ -16,6 +17,9 @@ import { withReadOnlySettings } from '../support/rights.js'
 import { treeRoot } from '../support/tree.js'
 
 requireFreshNamespace()
+
+/** A heading and a finding for each breakage. */
+const transcript: string[] = []
 
 const server = new FakeApiServer()
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-doctor-'))
@@ -28,6 +32,8 @@ before(async () => {
 })
 after(async () => {
   await server.close()
+  mkdirSync(join(treeRoot, 'out/transcripts'), { recursive: true })
+  writeFileSync(join(treeRoot, 'out/transcripts/doctor.txt'), transcript.join('\n'))
   rmSync(folder, { recursive: true })
 })
 
@@ -327,8 +333,11 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
         const finding = found.find((each) => each.check === check && seen.test(each.seen))
         assert.ok(finding !== undefined, JSON.stringify(found, undefined, 2))
         assert.equal(finding.status, status)
-        assert.match(finding.cause ?? '', /\.$/)
-        assert.match(finding.remedy ?? '', /\.$/)
+        const { cause = '', remedy = '' } = finding
+        assert.match(cause, /\.$/)
+        assert.match(remedy, /\.$/)
+        const said = { check, status, seen: finding.seen, cause, remedy }
+        transcript.push(`== ${what} (exit code ${code})\n${printFindings([said], true)}`)
         if (status === 'broken') assert.equal(code, 1)
       } finally {
         server.options = {}
