@@ -2,6 +2,7 @@
 //   node run.js PART CONNECT_BINARY FLOOR_BINARY
 // FLOOR_BINARY is the program of bench/floor/nft_floor.c. Everything that it writes is under TMPDIR.
 import { changeFigures, hugeFigures, restartFigures, startFigures } from './agent-figures.js'
+import { commandFigures } from './command-figures.js'
 import { connectionFigures } from './connections.js'
 import { peerFigures } from './peer-figures.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
@@ -28,6 +29,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   changes: async () => await changeFigures({ agent, connect, size: whole }),
   restart: async () => await restartFigures({ agent, size: whole }),
   connections: async () => await connectionFigures({ agent, connect, size: whole }),
+  commands: async () => await commandFigures({ mode: 'nftables', connect, size: ten }),
   sync: async () => await firstSyncFigures(floor, ten),
   curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
   huge: async () => ({

@@ -18,6 +18,7 @@ export const parts = {
   },
   restart: { title: 'the agent: restart on its own rules, 10,000 x 1', rows: restartRows },
   connections: { title: 'new connections, 10,000 x 1', rows: connectionRows },
+  commands: { title: 'commands from the start of their process, 10,000 x 10', rows: commandRows },
   sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
   curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
   huge: { title: '50,000 x 20', rows: hugeRows },
@@ -27,6 +28,30 @@ export const parts = {
 /** @param {{ readonly services: number, readonly reals: number }} size */
 function sizeText({ services, reals }) {
   return `${services} x ${reals}`
+}
+
+/** The targets of step 10. @param {any} figures @returns {readonly Row[]} */
+function commandRows({ quietMs, commands }) {
+  return [
+    { what: 'one endpoint replaced, without a command', value: quietMs, format: ms },
+    ...Object.entries(commands).flatMap(([name, { ms: medianMs, maxMs, lag }]) => [
+      {
+        what: `${name}: time`,
+        value: medianMs,
+        format: ms,
+        ...(name.startsWith('empty')
+          ? {}
+          : { target: /** @type {const} */ (['<=', name === 'status' ? 100 : 150]) }),
+        note: `at most ${ms(maxMs)}`,
+      },
+      {
+        what: `${name}: one endpoint replaced, with it in a loop`,
+        value: lag,
+        format: times,
+        ...(name.startsWith('empty') ? {} : { target: /** @type {const} */ (['<=', 1.2]) }),
+      },
+    ]),
+  ]
 }
 
 /** @param {readonly any[]} figures @returns {readonly Row[]} */
