@@ -40,11 +40,11 @@ async function runOnce(words: readonly string[], socket: string): Promise<number
 
 /** Runs the command one time after the other until `work` has ended. */
 async function beside<T>(words: readonly string[], socket: string, work: Promise<T>): Promise<T> {
-  let isDone = false
+  const state = { isDone: false }
   const ended = work.finally(() => {
-    isDone = true
+    state.isDone = true
   })
-  while (!isDone) await runOnce(words, socket)
+  while (!state.isDone) await runOnce(words, socket)
   return await ended
 }
 

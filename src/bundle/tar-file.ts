@@ -24,7 +24,7 @@ export async function writeArchive(
 ): Promise<void> {
   const archive = pack()
   const written = pipeline(archive, createGzip(), out)
-  // The error is that of `written` below.
+  // Its error is thrown below.
   written.catch(() => undefined)
   try {
     for await (const { name, text } of files)
@@ -32,6 +32,8 @@ export async function writeArchive(
     archive.finalize()
   } catch (error) {
     archive.destroy(error instanceof Error ? error : new Error(String(error)))
+    // If `out` failed first, the archive refuses entries, and the error of `out` is the reason.
+    await written
     throw error
   }
   await written

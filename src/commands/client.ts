@@ -19,13 +19,22 @@ async function askFor(
 ): Promise<unknown> {
   const query = new URLSearchParams(parameters).toString()
   const { status, body } = await get(socket, `/v1/${name}${query === '' ? '' : `?${query}`}`)
-  if (status === 200) return JSON.parse(body)
+  if (status === 200) return valueOf(body, socket)
   const sentence = errorOf(body)
   if (status >= 500)
     throw new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
   if (sentence === undefined)
     throw new CommandError(3, `the agent does not know /v1/${name}: it may be of another version`)
   throw new CommandError(status === 400 ? 2 : 1, sentence)
+}
+
+/** Throws CommandError if the text ends early: a long reply has no length. */
+function valueOf(body: string, socket: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    throw new CommandError(3, `the reply of the agent of ${socket} is incomplete: run the command again`)
+  }
 }
 
 /** The member `error` of a JSON object; undefined: the body is no such object. */

@@ -1,9 +1,12 @@
 /** Characters that end a line, move a terminal's cursor, or reorder text: Cc, Zl, Zp and bidi controls. */
 const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
+/** Most texts: no character needs a look in the tables of Unicode. */
+const printableAscii = /^[ -~]*$/u
+
 /** The text without characters that change the place of others on a terminal. */
 export function printable(text: string): string {
-  return text.replaceAll(unprintable, '\u{FFFD}')
+  return printableAscii.test(text) ? text : text.replaceAll(unprintable, '\u{FFFD}')
 }
 
 /**

@@ -14,7 +14,7 @@ const replyLimit = 256 * 1024 * 1024
 /**
  * Sends a GET request as HTTP/1.0, so that the end of the connection ends the reply (RFC 1945, 7.2.2).
  * Rejects with the system's error; with ECONNRESET, if the server closes the connection without a reply; and with a sentence, if the
- * reply is no HTTP, is incomplete or too large, or no byte comes for `silenceMs`.
+ * reply is no HTTP, is shorter or longer than its Content-Length, or too large, or no byte comes for `silenceMs`.
  */
 export async function getOverSocket(path: string, target: string, silenceMs: number): Promise<HttpReply> {
   const chunks: Buffer[] = []

@@ -117,6 +117,8 @@ export class ControlServer {
     const { path: file, log } = this.#options
     const server = this.#server
     if (server === undefined || (await this.#hasFile()) || this.#isStopped) return
+    // Its failure has scheduled a retry meanwhile.
+    if (this.#server !== server) return
     log.warn('Control socket was removed or replaced, and is made again', { file })
     this.#server = undefined
     closeNow(server)

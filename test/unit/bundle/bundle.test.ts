@@ -20,6 +20,13 @@ describe('secrets', () => {
     ['?access_token=abc&x=1', '?access_token=(left out)&x=1'],
     ['eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln', '(left out)'],
     ['a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb', 'a\n(left out)\nb'],
+    ["http://user:pa'ss@proxy:3128", 'http://(left out)@proxy:3128'],
+    [`"password":"ab'cd"`, '"password":"(left out)"'],
+    [String.raw`password="a\"bcd"`, 'password="(left out)"'],
+    ['--bearer-token abcdef -v 2', '--bearer-token (left out) -v 2'],
+    ['Proxy-Authorization: Digest abcdef', 'Proxy-Authorization: Digest (left out)'],
+    // The time is proportional to the length: this took minutes.
+    ['a-'.repeat(300_000), 'a-'.repeat(300_000)],
     // These are no secrets.
     ['default/web:http/TCP -> 10.96.0.10:80', 'default/web:http/TCP -> 10.96.0.10:80'],
     ['kube-system/token-controller serves', 'kube-system/token-controller serves'],

@@ -5,6 +5,8 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { askingAt } from '../../../src/commands/client.js'
+import { CommandError } from '../../../src/commands/command.js'
 import { getOverSocket } from '../../../src/commands/unix-http.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-unix-http-'))
@@ -81,4 +83,20 @@ describe('a reply over the Unix socket', () => {
     const { request } = await exchange((socket) => void socket.end(whole))
     assert.equal(request, 'GET /v1/status?x=1 HTTP/1.0\r\nHost: agent\r\n\r\n')
   })
+})
+
+test('a list that ends early is a CommandError, not a SyntaxError', async () => {
+  const path = join(folder, 'cut.sock')
+  const server = createServer((socket) => {
+    socket.on('data', () => void socket.end('HTTP/1.1 200 OK\r\n\r\n{"items":[{"service":"a'))
+  })
+  await new Promise<void>((resolve) => {
+    server.listen(path, resolve)
+  })
+  await assert.rejects(
+    askingAt(path)('services'),
+    (error) =>
+      error instanceof CommandError && error.exitCode === 3 && /is incomplete: run/u.test(error.message),
+  )
+  server.close()
 })
