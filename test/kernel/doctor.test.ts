@@ -336,8 +336,8 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
         const { cause = '', remedy = '' } = finding
         assert.match(cause, /\.$/)
         assert.match(remedy, /\.$/)
-        const said = { check, status, seen: finding.seen, cause, remedy }
-        transcript.push(`== ${what} (exit code ${code})\n${printFindings([said], true)}`)
+        const shown = { check, status, seen: finding.seen, cause, remedy }
+        transcript.push(`== ${what} (exit code ${code})\n${printFindings([shown], true)}`)
         if (status === 'broken') assert.equal(code, 1)
       } finally {
         server.options = {}
