@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
 import { KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Namespace } from '../support/namespaces.js'
-import { linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
+import { addNodeAddresses, linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
 import { families } from '../traffic/table/world.js'
 import { kubeProxyNode } from '../traffic/takeover-services.js'
 
@@ -18,7 +18,7 @@ describe('a plan with IP_VS', { timeout: 900_000 }, () => {
 
   beforeEach(async () => {
     node = await Namespace.create('node')
-    await node.ip('address add 192.0.2.10/24 dev lo', 'address add 2001:db8:1::10/64 dev lo nodad')
+    await addNodeAddresses(node)
   })
   afterEach(async () => await node.close())
 

@@ -5,7 +5,7 @@ import { printPlan, reportPlan } from '../../src/agent/index.js'
 import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
 import { type KubeProxyNftNode, writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
 import { Namespace } from '../support/namespaces.js'
-import { linesOf, operationsOf, type PlannedMode, stateOf } from '../support/plan-lab.js'
+import { addNodeAddresses, linesOf, operationsOf, type PlannedMode, stateOf } from '../support/plan-lab.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 
 const targets = ['nftables', 'iptables legacy', 'iptables nft', 'userspace'] as const
@@ -43,10 +43,6 @@ async function start(node: Namespace, mode: PlannedMode): Promise<readonly Kerne
   return await operationsOf('start', node, mode)
 }
 
-async function prepare(node: Namespace): Promise<void> {
-  await node.ip('address add 192.0.2.10/24 dev lo', 'address add 2001:db8:1::10/64 dev lo nodad')
-}
-
 /** Gives each section of a printed plan to the command of its heading. */
 async function runSections(node: Namespace, text: string): Promise<void> {
   const [, ...sections] = text.split('\n# ')
@@ -69,7 +65,7 @@ describe('a plan', { timeout: 240_000 }, () => {
 
   beforeEach(async () => {
     node = await Namespace.create('node')
-    await prepare(node)
+    await addNodeAddresses(node)
   })
   afterEach(async () => await node.close())
 
@@ -109,7 +105,7 @@ describe('a plan', { timeout: 240_000 }, () => {
       const made = await stateOf(node)
       const other = await Namespace.create('other')
       try {
-        await prepare(other)
+        await addNodeAddresses(other)
         await states[state](other)
         await start(other, mode)
         assert.deepEqual(linesIn(made), linesIn(await stateOf(other)))

@@ -20,6 +20,16 @@ const flags = [
   '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56',
 ]
 
+/**
+ * Gives the namespace the node's addresses. Resolves when the kernel has made the route of the IPv6 address, which it does in a work
+ * queue.
+ */
+export async function addNodeAddresses(node: Namespace): Promise<void> {
+  await node.ip('address add 192.0.2.10/24 dev lo', 'address add 2001:db8:1::10/64 dev lo nodad')
+  const hasRoute = 'ip -6 route show table local | grep -q 2001:db8:1::10'
+  await node.must('sh', '-c', `for try in $(seq 1000); do ${hasRoute} && exit 0; done; exit 1`)
+}
+
 /** The operations of a plan, or of a real start, as `plan-program.ts` prints them. */
 export async function operationsOf(
   task: 'plan' | 'start',
