@@ -17,11 +17,12 @@ export const statusCommand: Command = {
   ],
   run: async ({ ask }) => {
     const value = await ask('status')
-    return { value, table: () => table(value) }
+    return { value, table: () => statusTable(value) }
   },
 }
 
-function table(status: StatusSnapshot): string {
+/** The screen of `viaduct status`, with a line feed at its end. */
+export function statusTable(status: StatusSnapshot): string {
   const { version, node, mode, isInForce, families, source, drift, uptimeSeconds } = status
   const head = pairs([
     ['Version', `${version}, up ${duration(uptimeSeconds)}`],
@@ -56,7 +57,9 @@ function table(status: StatusSnapshot): string {
     .join('\n')
 }
 
-function syncText({ isInForce, families }: StatusSnapshot): string {
+function syncText({ isInForce, families, source }: StatusSnapshot): string {
+  if (!isInForce && source.objectsNotApplied > 0)
+    return 'incomplete: some objects are not applied; what an earlier run programmed for them stays'
   if (!isInForce) return 'starting: not everything is in the kernel yet'
   const late = families.filter(({ isHealthy }) => !isHealthy)
   if (late.length === 0) return 'up to date'

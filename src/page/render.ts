@@ -1,6 +1,7 @@
 // The document of the status page.
 import type {
   EndpointEntry,
+  FamilyStatus,
   PassSnapshot,
   PortEntry,
   ProblemSnapshot,
@@ -138,7 +139,7 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
             ({ family, isInForce, isHealthy, servicePorts, endpoints, lastSync }) =>
               html`<tr>
                 <th scope="row">${family}</th>
-                <td>${familyState(isInForce, isHealthy)}</td>
+                <td>${familyState({ isInForce, isHealthy }, source.objectsNotApplied)}</td>
                 <td class="number">${servicePorts}</td>
                 <td class="number">${endpoints}</td>
                 <td>${time(lastSync)}</td>
@@ -149,9 +150,13 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
     </div>`
 }
 
-function familyState(isInForce: boolean, isHealthy: boolean): Html {
+function familyState(
+  { isInForce, isHealthy }: Pick<FamilyStatus, 'isInForce' | 'isHealthy'>,
+  objectsNotApplied: number,
+): Html {
   if (!isHealthy) return html`<span class="bad">late</span>`
-  return isInForce ? html`<span class="good">in sync</span>` : html`<span class="bad">starting</span>`
+  if (isInForce) return html`<span class="good">in sync</span>`
+  return html`<span class="bad">${objectsNotApplied > 0 ? 'incomplete' : 'starting'}</span>`
 }
 
 function serviceTable({ services, matchCount, page, pageCount }: ServicePage, search: string): Html {

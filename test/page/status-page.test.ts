@@ -62,6 +62,7 @@ describe('the status page in Chromium', { timeout: 120_000 }, () => {
   it('shows problems before everything else', async () => {
     const { page } = await openPage(browser, { hasScript: false })
     assert.match((await texts(page, 'main > section'))[0] ?? '', /Problems: 1[^]*not-an-address/u)
+    assert.deepEqual(await texts(page, '#summary td:nth-of-type(1)'), ['incomplete', 'incomplete'])
     await page.close()
   })
 

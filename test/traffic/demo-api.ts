@@ -200,7 +200,9 @@ async function showCommands(lab: ShopLab, { controlSocket }: Access): Promise<vo
     ['status'],
     ['services', 'default/web'],
     ['endpoints', 'default/web'],
+    ['routes', 'default/web'],
     ['explain', '192.168.50.10', '10.96.0.20:80'],
+    ['connections', 'default/web'],
     ['diff'],
     ['history'],
   ]
