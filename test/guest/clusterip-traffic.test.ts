@@ -115,6 +115,14 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     assert.ok(sessionsPort.backends.includes(backend ?? ''))
   })
 
+  it('a bundle lists the virtual servers, the ipsets, and the routes of the VIPs', async () => {
+    const bundle = `${process.execPath} ${join(treeRoot, 'dist/agent.js')} bundle -f - --socket=/nowhere 2>/dev/null`
+    const listed = await lab.node.must('sh', '-c', `${bundle} | tar -xzOf - --wildcards '*/kernel/*.txt'`)
+    for (const line of tableWith()) assert.ok(listed.includes(`${line}\n`), `${line} is not in ${listed}`)
+    assert.match(listed, /^add KUBE-CLUSTER-IP 10\.96\.0\.20,tcp:80$/mu)
+    assert.match(listed, /^.*\blocal 10\.96\.0\.20\b.*$/mu)
+  })
+
   it('refuses a port of a VIP that no Service has', async () => {
     assert.deepEqual(await lab.client.probe(tcp('10.96.0.20', 81)), { kind: 'refused' })
   })

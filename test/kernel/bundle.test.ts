@@ -172,6 +172,16 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
     ],
     [
       'iptables',
+      ['--iptables-flavour=nft'],
+      'kernel/nftables.nft',
+      [
+        /^add table ip kube-proxy$/m,
+        /^add element ip kube-proxy service-endpoints \{ 10\.96\.0\.10 \. tcp \. 80 \. 0 : 192\.0\.2\.1 \. 8080 \}$/m,
+        /^add chain ip kube-proxy \S+ \{ type nat hook prerouting priority -101 ; policy accept ; \}$/m,
+      ],
+    ],
+    [
+      'iptables',
       ['--iptables-flavour=legacy'],
       'kernel/iptables.txt',
       [
@@ -183,13 +193,17 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
     ],
   ]
   for (const [mode, flags, file, lines] of listings)
-    it(`lists the kernel objects of ${mode} mode, and has no annotation`, async () => {
+    it(`lists the kernel objects of ${[mode, ...flags].join(' ')}, and has no annotation`, async () => {
       const source = [
         `--manifests=${join(folder, 'manifests')}`,
         `--proxy-mode=${mode}`,
         '--bind-address=192.0.2.9',
       ]
-      const { code, files } = await bundleBeside(mode, [...source, ...flags], /Sync done/u)
+      const { code, files } = await bundleBeside(
+        [mode, ...flags].join(''),
+        [...source, ...flags],
+        /Sync done/u,
+      )
       assert.equal(code, 0)
       assert.deepEqual([...files.keys()].toSorted(), [...agentParts, ...nodeParts].toSorted())
       for (const line of lines) assert.match(files.get(file) ?? '', line)
