@@ -1,37 +1,37 @@
-/** Characters that end a line, move a terminal's cursor, or reorder text: Cc, Zl, Zp and bidi controls. */
-const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+import { printable } from '../words.js'
 
-/** Most texts: no character needs a look in the tables of Unicode. */
-const printableAscii = /^[ -~]*$/u
+/** Aligns the columns of rows, three spaces apart, as kubectl does. */
+export class Columns {
+  readonly #widths: number[] = []
 
-/** The text without characters that change the place of others on a terminal. */
-export function printable(text: string): string {
-  return printableAscii.test(text) ? text : text.replaceAll(unprintable, '\u{FFFD}')
+  /**
+   * Rows as lines. A column is as wide as its widest cell so far: a wider cell of a later call widens the column from there on. A blank
+   * cell is `-`.
+   */
+  lines(rows: readonly (readonly string[])[]): string {
+    const widths = this.#widths
+    const texts = rows.map((row) => row.map((cell) => (cell === '' ? '-' : cell)))
+    for (const row of texts)
+      row.forEach((cell, at) => {
+        if (cell.length > (widths[at] ?? 0)) widths[at] = cell.length
+      })
+    const last = widths.length - 1
+    return texts
+      .map(
+        (row) =>
+          `${row.map((cell, at) => (at === last ? cell : cell.padEnd((widths[at] ?? 0) + 3))).join('')}\n`,
+      )
+      .join('')
+  }
 }
 
-/**
- * Rows as lines with aligned columns, three spaces apart, as kubectl prints them. An empty cell is `-`. No row: no line, not even the
- * headings.
- */
+/** A table of all its rows. No row: no line, not even the headings. */
 export function columns(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
   if (rows.length === 0) return ''
-  const texts = [
-    headings,
-    ...rows.map((row) => row.map((cell) => (cell === '' ? '-' : printable(String(cell))))),
-  ]
-  const widths = headings.map(() => 0)
-  for (const row of texts)
-    row.forEach((cell, at) => {
-      if (cell.length > (widths[at] ?? 0)) widths[at] = cell.length
-    })
-  const last = headings.length - 1
-  const lines = texts.map((row) =>
-    row.map((cell, at) => (at === last ? cell : cell.padEnd((widths[at] ?? 0) + 3))).join(''),
-  )
-  return `${lines.join('\n')}\n`
+  return new Columns().lines([headings, ...rows.map((row) => row.map((cell) => printable(String(cell))))])
 }
 
 /** Pairs as lines `Name:   value`, with aligned values. */

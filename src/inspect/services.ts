@@ -14,6 +14,7 @@ import {
 import type { PipelineView } from '../engine/index.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
+import { endpointTable, routeTable, serviceTable, type Table, tableLines } from './tables.js'
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -73,37 +74,54 @@ export interface Rows<Row> {
   readonly items: Iterable<Row>
 }
 
+/** A list that is also a table. NB: read the items or the lines, once. */
+export interface TableRows<Row> extends Rows<Row> {
+  /** The heading and the rows (`tableLines`). */
+  readonly lines: Iterable<string>
+}
+
 /**
  * One row per service port; `service` (`namespace/name`) selects one Service. undefined: that Service is not known. Throws
  * ConfigError for a `service` of another form.
  */
-export function services(inspected: Inspected, service: string | undefined): Rows<ServiceRow> | undefined {
-  return rows(inspected, service, (port, view) => [serviceRow(port, view, inspected)])
+export function services(
+  inspected: Inspected,
+  service: string | undefined,
+): TableRows<ServiceRow> | undefined {
+  const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected)])
+  return withTable(items, serviceTable(inspected.clock.unixMs()))
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
-export function endpoints(inspected: Inspected, service: string | undefined): Rows<EndpointRow> | undefined {
-  return rows(inspected, service, (port, { services: view }) => endpointRows(port, view, inspected))
+export function endpoints(
+  inspected: Inspected,
+  service: string | undefined,
+): TableRows<EndpointRow> | undefined {
+  const items = rows(inspected, service, (port, { services: view }) => endpointRows(port, view, inspected))
+  return withTable(items, endpointTable)
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */
-export function routes(inspected: Inspected, service: string | undefined): Rows<RouteRow> | undefined {
-  return rows(inspected, service, (port, view) => routeRows(port, view, inspected, service !== undefined))
+export function routes(inspected: Inspected, service: string | undefined): TableRows<RouteRow> | undefined {
+  const isDetailed = service !== undefined
+  const items = rows(inspected, service, (port, view) => routeRows(port, view, inspected, isDetailed))
+  return withTable(items, routeTable)
+}
+
+function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
+  return items && { items, lines: tableLines(table, items) }
 }
 
 function rows<Row>(
   { synchronizer }: Inspected,
   service: string | undefined,
   rowsOf: (port: ServicePort, view: PipelineView) => readonly Row[],
-): Rows<Row> | undefined {
+): Iterable<Row> | undefined {
   const { views } = synchronizer
-  if (service === undefined)
-    return { items: each(views, ({ services: view }) => view.servicePorts(), rowsOf) }
+  if (service === undefined) return each(views, ({ services: view }) => view.servicePorts(), rowsOf)
   checkServiceName(service)
   const isKnown = views.some(({ services: view }) => view.servicePortsOf(service).length > 0)
-  return isKnown
-    ? { items: each(views, ({ services: view }) => view.servicePortsOf(service), rowsOf) }
-    : undefined
+  return isKnown ? each(views, ({ services: view }) => view.servicePortsOf(service), rowsOf) : undefined
 }
 
 /** Throws ConfigError if the text is not `namespace/name`. */
