@@ -111,23 +111,34 @@ function* tableTexts({ lines }: TableRows<unknown>): Generator<string> {
 
 /** Milliseconds of work for one part of a reply. */
 const partMs = 0.5
-/** Rows between two looks at the clock. */
-const rowsPerLook = 16
+/** Texts between two looks at the clock. */
+const textsPerLook = 16
+/** Some 500 rows. */
+const partBytes = 64 * 1024
 
-/** A reply in parts. Between two of them other work of the agent gets its turn. */
+/**
+ * A reply in parts. Between two of them other work of the agent gets its turn. Parts are bytes: the garbage collector would copy texts that
+ * wait for the end of their part.
+ */
 function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 'now' | 'pause'>): Reply {
-  async function* body(): AsyncGenerator<string> {
-    let part: string[] = []
+  async function* body(): AsyncGenerator<Uint8Array> {
     let endMs = clock.now() + partMs
+    let part = Buffer.allocUnsafe(partBytes)
+    let length = 0
+    let count = 0
     for (const text of texts) {
-      part.push(text)
-      if (part.length % rowsPerLook !== 0 || clock.now() < endMs) continue
-      yield part.join('')
-      part = []
-      await clock.pause()
-      endMs = clock.now() + partMs
+      // A character takes at most 3 bytes per unit of UTF-16.
+      const isFull = length + 3 * text.length > partBytes
+      if (isFull || (++count % textsPerLook === 0 && clock.now() >= endMs)) {
+        yield part.subarray(0, length)
+        await clock.pause()
+        endMs = clock.now() + partMs
+        part = Buffer.allocUnsafe(Math.max(partBytes, 3 * text.length))
+        length = 0
+      }
+      length += part.write(text, length)
     }
-    yield part.join('')
+    yield part.subarray(0, length)
   }
   return { status: 200, contentType, body: body() }
 }

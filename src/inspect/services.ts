@@ -147,8 +147,12 @@ function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected):
   const known = view.services.endpoints(port)
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
+  // Field by field: V8 makes a literal that spreads another object many times slower.
   return {
-    ...headOf(port),
+    service: port.service,
+    port: port.portName,
+    protocol: port.protocol,
+    family: familyName(view.health.family),
     clusterIP: formatEndpoint(port.clusterIP, port.port),
     nodePort: port.nodePort,
     externalIPs: [...new Set([...port.externalIPs, ...port.loadBalancerIPs])],
@@ -166,12 +170,16 @@ function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected):
 function endpointRows(port: ServicePort, view: ServiceView, { node }: Inspected): readonly EndpointRow[] {
   const known = view.endpoints(port)
   const explained = explainRoute(port, known, node.facts)
-  return explained.endpoints.flatMap(({ endpoint: { address, port: number }, cluster, local }, at) => {
+  const { service, port: portName, protocol, family } = headOf(port)
+  return explained.endpoints.flatMap(({ cluster, local }, at) => {
     const endpoint = known[at]
     if (endpoint === undefined) return []
     return {
-      ...headOf(port),
-      endpoint: formatEndpoint(address, number),
+      service,
+      port: portName,
+      protocol,
+      family,
+      endpoint: formatEndpoint(endpoint.address, endpoint.port),
       node: endpoint.nodeName ?? '',
       conditions: {
         ready: endpoint.isReady,
@@ -192,6 +200,7 @@ function routeRows(
 ): readonly RouteRow[] {
   const explained = explainRoute(port, view.services.endpoints(port), node.facts)
   const { route: decided } = explained
+  const { service, port: portName, protocol, family } = headOf(port)
   const [first] = frontendsOf(port)
   return explained.frontends.map(({ frontend, verdict, reasons }) => {
     const isClusterIP = frontend.kind === 'address' && frontend.address === port.clusterIP
@@ -199,7 +208,10 @@ function routeRows(
     const backends = isLocal ? decided.localBackends : decided.clusterBackends
     const isFirst = first !== undefined && describeFrontend(frontend) === describeFrontend(first)
     return {
-      ...headOf(port),
+      service,
+      port: portName,
+      protocol,
+      family,
       frontend: describeFrontend(frontend),
       verdict,
       reasons,

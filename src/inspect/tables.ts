@@ -65,11 +65,14 @@ export function* tableLines<Row>(
   { headings, cells }: Table<Row>,
   rows: Iterable<Row>,
 ): Generator<string, void, undefined> {
+  // One look at the whole line: nearly all lines are of ASCII, and have no other tab.
+  const plain = new RegExp(`^[ -~]*(?:\\t[ -~]*){${headings.length - 1}}$`, 'u')
   yield headings.join('\t')
-  for (const row of rows)
-    yield cells(row)
-      .map((cell) => (typeof cell === 'string' ? printable(cell) : cell))
-      .join('\t')
+  for (const row of rows) {
+    const all = cells(row)
+    const line = all.join('\t')
+    yield plain.test(line) ? line : all.map((cell) => printable(String(cell))).join('\t')
+  }
 }
 
 /** `3h7m`. A clock that was set back gives `0s`. */
@@ -80,6 +83,7 @@ function inForceText(since: string | undefined, nowMs: number): string {
 
 function conditionsText(conditions: EndpointRow['conditions']): string {
   const { ready, serving, terminating } = conditions
+  if (ready && serving && !terminating) return 'ready,serving'
   return [ready ? 'ready' : '', serving ? 'serving' : '', terminating ? 'terminating' : '']
     .filter((name) => name !== '')
     .join(',')

@@ -66,10 +66,9 @@ class Choices {
   readonly #choices = new Map<Endpoint, EndpointChoice>()
 
   readonly note: NoteStep = (endpoints, isKept, { rule, kept, dropped }) => {
-    for (const endpoint of endpoints) {
-      const isChosen = isKept(endpoint)
-      this.#choices.set(endpoint, { isChosen, rule, text: isChosen ? kept : dropped })
-    }
+    const chosen: EndpointChoice = { isChosen: true, rule, text: kept }
+    const other: EndpointChoice = { isChosen: false, rule, text: dropped }
+    for (const endpoint of endpoints) this.#choices.set(endpoint, isKept(endpoint) ? chosen : other)
   }
 
   of(endpoint: Endpoint): EndpointChoice {
