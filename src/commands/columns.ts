@@ -10,19 +10,20 @@ export class Columns {
    */
   lines(rows: readonly (readonly string[])[]): string {
     const widths = this.#widths
-    const texts = rows.map((row) => row.map((cell) => (cell === '' ? '-' : cell)))
-    for (const row of texts)
-      row.forEach((cell, at) => {
-        if (cell.length > (widths[at] ?? 0)) widths[at] = cell.length
-      })
+    for (const row of rows)
+      for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 1, cell.length)
     const last = widths.length - 1
-    return texts
-      .map(
-        (row) =>
-          `${row.map((cell, at) => (at === last ? cell : cell.padEnd((widths[at] ?? 0) + 3))).join('')}\n`,
-      )
-      .join('')
+    let text = ''
+    for (const row of rows) {
+      for (let at = 0; at < last; at++) text += shown(row[at]).padEnd((widths[at] ?? 0) + 3)
+      text += `${shown(row[last])}\n`
+    }
+    return text
   }
+}
+
+function shown(cell: string | undefined): string {
+  return cell === undefined || cell === '' ? '-' : cell
 }
 
 /** A table of all its rows. No row: no line, not even the headings. */

@@ -4,6 +4,7 @@ import { ConfigError } from '../errors.js'
 import type { ServicePort, ServiceView } from '../model/index.js'
 import {
   describeFrontend,
+  explainFrontends,
   explainRoute,
   frontendsOf,
   type Reason,
@@ -168,28 +169,19 @@ function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected):
 }
 
 function endpointRows(port: ServicePort, view: ServiceView, { node }: Inspected): readonly EndpointRow[] {
-  const known = view.endpoints(port)
-  const explained = explainRoute(port, known, node.facts)
+  const explained = explainRoute(port, view.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
-  return explained.endpoints.flatMap(({ cluster, local }, at) => {
-    const endpoint = known[at]
-    if (endpoint === undefined) return []
-    return {
-      service,
-      port: portName,
-      protocol,
-      family,
-      endpoint: formatEndpoint(endpoint.address, endpoint.port),
-      node: endpoint.nodeName ?? '',
-      conditions: {
-        ready: endpoint.isReady,
-        serving: endpoint.isServing,
-        terminating: endpoint.isTerminating,
-      },
-      cluster: { isUsed: cluster.isChosen, rule: cluster.rule, text: cluster.text },
-      local: { isUsed: local.isChosen, rule: local.rule, text: local.text },
-    }
-  })
+  return explained.endpoints.map(({ endpoint, cluster, local }) => ({
+    service,
+    port: portName,
+    protocol,
+    family,
+    endpoint: formatEndpoint(endpoint.address, endpoint.port),
+    node: endpoint.nodeName ?? '',
+    conditions: { ready: endpoint.isReady, serving: endpoint.isServing, terminating: endpoint.isTerminating },
+    cluster: { isUsed: cluster.isChosen, rule: cluster.rule, text: cluster.text },
+    local: { isUsed: local.isChosen, rule: local.rule, text: local.text },
+  }))
 }
 
 function routeRows(
@@ -198,11 +190,10 @@ function routeRows(
   { node }: Inspected,
   isDetailed: boolean,
 ): readonly RouteRow[] {
-  const explained = explainRoute(port, view.services.endpoints(port), node.facts)
-  const { route: decided } = explained
+  const decided = route(port, view.services.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
   const [first] = frontendsOf(port)
-  return explained.frontends.map(({ frontend, verdict, reasons }) => {
+  return explainFrontends(decided).map(({ frontend, verdict, reasons }) => {
     const isClusterIP = frontend.kind === 'address' && frontend.address === port.clusterIP
     const isLocal = isClusterIP ? port.isInternalLocal : port.isExternalLocal
     const backends = isLocal ? decided.localBackends : decided.clusterBackends
