@@ -109,9 +109,10 @@ async function readReply(reply: readonly string[]): Promise<{ pieces: string; er
   }
 }
 
+const refusal = (status: number, body: string): readonly string[] => [`HTTP/1.1 ${status} No\r\n\r\n`, body]
+
 describe('a list that is read while it arrives', () => {
   const head = 'HTTP/1.1 200 OK\r\n\r\n'
-  const refusal = (status: number, body: string): readonly string[] => [`HTTP/1.1 ${status} No\r\n\r\n`, body]
   const cases: readonly {
     readonly name: string
     readonly reply: readonly string[]
