@@ -4,6 +4,7 @@
 import { changeFigures, hugeFigures, restartFigures, startFigures } from './agent-figures.js'
 import { commandFigures } from './command-figures.js'
 import { connectionFigures } from './connections.js'
+import { pageFigures, quietFigures } from './page-figures.js'
 import { peerFigures } from './peer-figures.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
 import type { AgentMode } from '../stage/agent-run.js'
@@ -30,6 +31,8 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   restart: async () => await restartFigures({ agent, size: whole }),
   connections: async () => await connectionFigures({ agent, connect, size: whole }),
   commands: async () => await commandFigures({ mode: 'nftables', connect, size: ten }),
+  page: async () => await pageFigures({ mode: 'nftables', connect, size: ten }),
+  quiet: async () => await quietFigures({ mode: 'nftables', connect, size: ten }),
   sync: async () => await firstSyncFigures(floor, ten),
   curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
   huge: async () => ({

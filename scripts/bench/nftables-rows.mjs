@@ -19,6 +19,8 @@ export const parts = {
   restart: { title: 'the agent: restart on its own rules, 10,000 x 1', rows: restartRows },
   connections: { title: 'new connections, 10,000 x 1', rows: connectionRows },
   commands: { title: 'commands from the start of their process, 10,000 x 10', rows: commandRows },
+  page: { title: 'the status page in Chromium, 10,000 x 10', rows: pageRows },
+  quiet: { title: 'the servers without a client, 10,000 x 10', rows: quietRows },
   sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
   curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
   huge: { title: '50,000 x 20', rows: hugeRows },
@@ -28,6 +30,38 @@ export const parts = {
 /** @param {{ readonly services: number, readonly reals: number }} size */
 function sizeText({ services, reals }) {
   return `${services} x ${reals}`
+}
+
+/** The targets of step 10. @param {any} figures @returns {readonly Row[]} */
+function pageRows({ firstMs, ms: medianMs, maxMs, memory }) {
+  return [
+    { what: 'first load, until the table is visible', value: firstMs, format: ms, target: ['<=', 1000] },
+    {
+      what: 'further loads',
+      value: medianMs,
+      format: ms,
+      target: ['<=', 1000],
+      note: `at most ${ms(maxMs)}`,
+    },
+    { what: 'JavaScript heap after 15 changes', value: memory.heapMiB, format: mebibytes },
+    {
+      what: 'private memory of the tab',
+      value: memory.tabMiB,
+      format: mebibytes,
+      target: ['<=', 50],
+      note: `a blank tab: ${mebibytes(memory.blankMiB)}`,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function quietRows({ without, with: withServers }) {
+  return [
+    { what: 'one endpoint replaced, without the servers', value: without.ms, format: ms },
+    { what: 'one endpoint replaced, with them', value: withServers.ms, format: ms },
+    { what: "the agent's CPU per change, without the servers", value: without.cpuMs, format: ms },
+    { what: "the agent's CPU per change, with them", value: withServers.cpuMs, format: ms },
+  ]
 }
 
 /** The targets of step 10. @param {any} figures @returns {readonly Row[]} */

@@ -1,6 +1,8 @@
 // The client of the control socket.
 import { type Ask, CommandError } from './command.js'
-import { getOverSocket, type HttpReply } from './unix-http.js'
+import { getOverSocket, openOverSocket } from './unix-http.js'
+
+type Parameters = Readonly<Record<string, string>>
 
 /** Longest time without a byte from the agent. */
 const silenceMs = 20_000
@@ -12,20 +14,54 @@ export function askingAt(socket: string): Ask {
 }
 
 /** The JSON value of `/v1/NAME?PARAMETERS`. Throws CommandError. */
-async function askFor(
+async function askFor(socket: string, name: string, parameters: Parameters = {}): Promise<unknown> {
+  const target = targetOf(name, parameters)
+  const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
+  if (status !== 200) throw refusal(status, body, target)
+  return valueOf(body, socket)
+}
+
+/**
+ * The text of `/v1/NAME?PARAMETERS` while the agent makes it, in pieces of whole lines. Throws CommandError as the client of `askingAt`; also
+ * after some pieces, if the text does not end with `end`.
+ */
+export async function* readAt(
   socket: string,
-  name: string,
-  parameters: Readonly<Record<string, string>> = {},
-): Promise<unknown> {
+  { name, parameters, end }: { readonly name: string; readonly parameters: Parameters; readonly end: string },
+): AsyncGenerator<string> {
+  const target = targetOf(name, parameters)
+  const { status, body } = await explained(
+    socket,
+    async () => await openOverSocket(socket, target, silenceMs),
+  )
+  const pieces = body[Symbol.asyncIterator]()
+  let last = ''
+  for (;;) {
+    const piece = await explained(socket, async () => await pieces.next())
+    if (piece.done === true) break
+    if (status !== 200) throw refusal(status, piece.value, target)
+    yield piece.value
+    last = (last + piece.value).slice(-end.length)
+  }
+  if (last !== end) throw incomplete(socket)
+}
+
+function targetOf(name: string, parameters: Parameters): string {
   const query = new URLSearchParams(parameters).toString()
-  const { status, body } = await get(socket, `/v1/${name}${query === '' ? '' : `?${query}`}`)
-  if (status === 200) return valueOf(body, socket)
+  return `/v1/${name}${query === '' ? '' : `?${query}`}`
+}
+
+/** The error for a reply that is not 200. */
+function refusal(status: number, body: string, target: string): CommandError {
   const sentence = errorOf(body)
   if (status >= 500)
-    throw new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
+    return new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
   if (sentence === undefined)
-    throw new CommandError(3, `the agent does not know /v1/${name}: it may be of another version`)
-  throw new CommandError(status === 400 ? 2 : 1, sentence)
+    return new CommandError(
+      3,
+      `the agent does not know ${target.replace(/\?.*/u, '')}: it may be of another version`,
+    )
+  return new CommandError(status === 400 ? 2 : 1, sentence)
 }
 
 /** Throws CommandError if the text ends early: a long reply has no length. */
@@ -33,8 +69,12 @@ function valueOf(body: string, socket: string): unknown {
   try {
     return JSON.parse(body)
   } catch {
-    throw new CommandError(3, `the reply of the agent of ${socket} is incomplete: run the command again`)
+    throw incomplete(socket)
   }
+}
+
+function incomplete(socket: string): CommandError {
+  return new CommandError(3, `the reply of the agent of ${socket} is incomplete: run the command again`)
 }
 
 /** The member `error` of a JSON object; undefined: the body is no such object. */
@@ -48,9 +88,10 @@ function errorOf(body: string): string | undefined {
   }
 }
 
-async function get(socket: string, target: string): Promise<HttpReply> {
+/** Throws CommandError in place of an error of the connection. */
+async function explained<T>(socket: string, work: () => Promise<T>): Promise<T> {
   try {
-    return await getOverSocket(socket, target, silenceMs)
+    return await work()
   } catch (error) {
     if (!(error instanceof Error)) throw error
     throw new CommandError(3, reasonOf(error, socket))

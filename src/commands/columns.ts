@@ -1,37 +1,38 @@
-/** Characters that end a line, move a terminal's cursor, or reorder text: Cc, Zl, Zp and bidi controls. */
-const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+import { printable } from '../words.js'
 
-/** Most texts: no character needs a look in the tables of Unicode. */
-const printableAscii = /^[ -~]*$/u
+/** Aligns the columns of rows, three spaces apart, as kubectl does. */
+export class Columns {
+  readonly #widths: number[] = []
 
-/** The text without characters that change the place of others on a terminal. */
-export function printable(text: string): string {
-  return printableAscii.test(text) ? text : text.replaceAll(unprintable, '\u{FFFD}')
+  /**
+   * Rows as lines. A column is as wide as its widest cell so far: a wider cell of a later call widens the column from there on. A blank
+   * cell is `-`.
+   */
+  lines(rows: readonly (readonly string[])[]): string {
+    const widths = this.#widths
+    for (const row of rows)
+      for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 1, cell.length)
+    const last = widths.length - 1
+    let text = ''
+    for (const row of rows) {
+      for (let at = 0; at < last; at++) text += shown(row[at]).padEnd((widths[at] ?? 0) + 3)
+      text += `${shown(row[last])}\n`
+    }
+    return text
+  }
 }
 
-/**
- * Rows as lines with aligned columns, three spaces apart, as kubectl prints them. An empty cell is `-`. No row: no line, not even the
- * headings.
- */
+function shown(cell: string | undefined): string {
+  return cell === undefined || cell === '' ? '-' : cell
+}
+
+/** A table of all its rows. No row: no line, not even the headings. */
 export function columns(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
   if (rows.length === 0) return ''
-  const texts = [
-    headings,
-    ...rows.map((row) => row.map((cell) => (cell === '' ? '-' : printable(String(cell))))),
-  ]
-  const widths = headings.map(() => 0)
-  for (const row of texts)
-    row.forEach((cell, at) => {
-      if (cell.length > (widths[at] ?? 0)) widths[at] = cell.length
-    })
-  const last = headings.length - 1
-  const lines = texts.map((row) =>
-    row.map((cell, at) => (at === last ? cell : cell.padEnd((widths[at] ?? 0) + 3))).join(''),
-  )
-  return `${lines.join('\n')}\n`
+  return new Columns().lines([headings, ...rows.map((row) => row.map((cell) => printable(String(cell))))])
 }
 
 /** Pairs as lines `Name:   value`, with aligned values. */

@@ -65,6 +65,15 @@ export interface Result {
   readonly exitCode?: 0 | 1
 }
 
+/** A list that may be long. It is printed while the agent makes it. */
+export interface List {
+  /** `/v1/NAME` has it as JSON, `/v1/tables/NAME` as a table. */
+  readonly name: 'services' | 'endpoints' | 'routes'
+  readonly parameters: Readonly<Record<string, string>>
+  /** Lines after the table. */
+  readonly afterTable?: () => Promise<string>
+}
+
 export interface Command {
   readonly name: string
   /** One clause for the list of commands, without a full stop. */
@@ -78,7 +87,7 @@ export interface Command {
   readonly finds?: string
   /** The command prints text of its own: it has no -o and asks no agent. */
   readonly isPlain?: true
-  readonly run: (invocation: Invocation) => Promise<Result>
+  readonly run: (invocation: Invocation) => Promise<Result | List>
 }
 
 /** The options of every command that is not plain. */

@@ -1,9 +1,9 @@
 // The command that lists the connections of Services.
 import type { Connections } from '../inspect/index.js'
+import { duration, portText } from '../words.js'
 import { columns } from './columns.js'
 import type { Command } from './command.js'
-import { nameOf, parametersOf, service } from './services.js'
-import { duration } from './words.js'
+import { parametersOf, service } from './services.js'
 
 export const connectionsCommand: Command = {
   name: 'connections',
@@ -24,7 +24,7 @@ export const connectionsCommand: Command = {
 
 function table({ connections, total }: Connections): string {
   const rows = connections.map((row) => [
-    nameOf(row),
+    portText(row),
     row.client,
     row.frontend,
     row.endpoint ?? '',

@@ -1,5 +1,6 @@
 import type { Explanation, PacketStep } from '../inspect/index.js'
-import { columns, pairs, printable } from './columns.js'
+import { printable } from '../words.js'
+import { columns, pairs } from './columns.js'
 import { type Command, CommandError } from './command.js'
 
 export const explainCommand: Command = {

@@ -1,7 +1,8 @@
 import type { PassSnapshot } from '../inspect/index.js'
-import { columns, printable } from './columns.js'
+import { printable } from '../words.js'
+import { columns } from './columns.js'
 import type { Command } from './command.js'
-import { operationsText } from './words.js'
+import { operationsText } from './operations.js'
 
 export const historyCommand: Command = {
   name: 'history',

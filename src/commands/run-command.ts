@@ -1,7 +1,16 @@
 import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
 import { defaultControlSocket } from '../control-socket.js'
-import { askingAt } from './client.js'
-import { type Command, CommandError, type Option, optionsOf, type Result } from './command.js'
+import { aligned } from './aligned.js'
+import { askingAt, readAt } from './client.js'
+import {
+  type Ask,
+  type Command,
+  CommandError,
+  type List,
+  type Option,
+  optionsOf,
+  type Result,
+} from './command.js'
 import { commands } from './table.js'
 
 /** The exit codes of all commands. */
@@ -92,12 +101,12 @@ async function runOne(
   { output = 'table', socket = defaultControlSocket, ...options }: Options,
   io: CommandIo,
 ): Promise<number> {
-  const result = await run({
-    arguments: written,
-    options,
-    commands,
-    ask: askingAt(String(socket)),
-  })
+  const ask = askingAt(String(socket))
+  const result = await run({ arguments: written, options, commands, ask })
+  if ('parameters' in result) {
+    await printList(result, { socket: String(socket), format: String(output), ask, io })
+    return 0
+  }
   io.out(isPlain === true ? result.table() : await print(result, String(output)))
   return result.exitCode ?? 0
 }
@@ -108,6 +117,27 @@ async function print({ value, table }: Result, format: string): Promise<string> 
   // NB: loaded here, because most calls do not print YAML.
   const { dump } = await import('js-yaml')
   return dump(value, { noRefs: true, lineWidth: -1 })
+}
+
+async function printList(
+  { name, parameters, afterTable }: List,
+  {
+    socket,
+    format,
+    ask,
+    io,
+  }: { readonly socket: string; readonly format: string; readonly ask: Ask; readonly io: CommandIo },
+): Promise<void> {
+  if (format === 'json') {
+    for await (const text of readAt(socket, { name, parameters, end: '\n]}\n' })) io.out(text)
+  } else if (format === 'table') {
+    for await (const text of aligned(readAt(socket, { name: `tables/${name}`, parameters, end: '\n\n' })))
+      io.out(text)
+    if (afterTable !== undefined) io.out(await afterTable())
+  } else {
+    const value = await ask(name, parameters)
+    io.out(await print({ value, table: () => '' }, format))
+  }
 }
 
 function describe(error: CommanderError): string {

@@ -1,9 +1,6 @@
 // The commands that list Services, endpoints and routes.
-import { systemClock } from '../clock.js'
-import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from '../inspect/index.js'
-import { columns, printable } from './columns.js'
-import type { Argument, Command, Invocation } from './command.js'
-import { duration } from './words.js'
+import { printable } from '../words.js'
+import type { Argument, Ask, Command, Invocation } from './command.js'
 
 export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
 
@@ -18,10 +15,7 @@ export const servicesCommand: Command = {
     { line: 'services', help: 'all Services' },
     { line: 'services kube-system/kube-dns -o yaml', help: 'one Service as YAML' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('services', parametersOf(name))
-    return { value, table: () => serviceTable(value.items, systemClock.unixMs()) }
-  },
+  run: async ({ arguments: [name] }) => ({ name: 'services', parameters: parametersOf(name) }),
 }
 
 export const endpointsCommand: Command = {
@@ -32,10 +26,7 @@ export const endpointsCommand: Command = {
   arguments: [service],
   options: [],
   examples: [{ line: 'endpoints default/web', help: 'the endpoints of one Service' }],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('endpoints', parametersOf(name))
-    return { value, table: () => endpointTable(value.items) }
-  },
+  run: async ({ arguments: [name] }) => ({ name: 'endpoints', parameters: parametersOf(name) }),
 }
 
 export const routesCommand: Command = {
@@ -49,10 +40,11 @@ export const routesCommand: Command = {
     { line: 'routes', help: 'all frontends' },
     { line: 'routes default/web', help: 'the frontends and kernel objects of one Service' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('routes', parametersOf(name))
-    return { value, table: () => routeTable(value.items) }
-  },
+  run: async ({ ask, arguments: [name] }) => ({
+    name: 'routes',
+    parameters: parametersOf(name),
+    ...(name === undefined ? {} : { afterTable: async () => await kernelLines(ask, name) }),
+  }),
 }
 
 export function parametersOf(
@@ -61,79 +53,10 @@ export function parametersOf(
   return name === undefined ? {} : { service: name }
 }
 
-type PortName = Pick<ServiceRow, 'service' | 'port' | 'protocol'>
-
-/** `default/web:http/TCP`. */
-export function nameOf({ service: name, port, protocol }: PortName): string {
-  return `${name}:${port === '' ? '' : `${port}/`}${protocol}`
-}
-
-/** `3h7m`. A clock that was set back gives `0s`. */
-function inForceText(since: string | undefined, nowMs: number): string {
-  if (since === undefined) return ''
-  return duration(Math.max(0, Math.floor((nowMs - Date.parse(since)) / 1000)))
-}
-
-function serviceTable(items: readonly ServiceRow[], nowMs: number): string {
-  return columns(
-    [
-      'SERVICE PORT',
-      'CLUSTER IP',
-      'NODE PORT',
-      'EXTERNAL IPS',
-      'ENDPOINTS',
-      'LOCAL',
-      'INTERNAL',
-      'EXTERNAL',
-      'IN FORCE',
-    ],
-    items.map((item) => [
-      nameOf(item),
-      item.clusterIP,
-      item.nodePort === 0 ? '' : item.nodePort,
-      item.externalIPs.join(','),
-      `${item.endpoints.cluster}/${item.endpoints.all}`,
-      item.endpoints.local,
-      item.internal,
-      item.external ?? '',
-      inForceText(item.since, nowMs),
-    ]),
-  )
-}
-
-function endpointTable(items: readonly EndpointRow[]): string {
-  return columns(
-    ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
-    items.map((item) => [
-      nameOf(item),
-      item.endpoint,
-      item.node,
-      Object.entries(item.conditions)
-        .filter(([, isSet]) => isSet)
-        .map(([name]) => name)
-        .join(','),
-      useText(item.cluster),
-      useText(item.local),
-    ]),
-  )
-}
-
-function useText({ isUsed, text }: EndpointUse): string {
-  return `${isUsed ? 'yes' : 'no'}: ${text}`
-}
-
-function routeTable(items: readonly RouteRow[]): string {
-  const table = columns(
-    ['SERVICE PORT', 'FRONTEND', 'VERDICT', 'BACKENDS', 'REASONS'],
-    items.map((item) => [
-      nameOf(item),
-      item.frontend,
-      item.verdict,
-      item.backends.length,
-      item.reasons.map(({ text }) => text).join('; '),
-    ]),
-  )
-  const kernel = items.flatMap((item) => item.kernel ?? [])
-  if (kernel.length === 0) return table
-  return `${table}\nKernel objects:\n${kernel.map((line) => `  ${printable(line)}\n`).join('')}`
+/** The kernel objects of one Service, after its routes. */
+async function kernelLines(ask: Ask, name: string): Promise<string> {
+  const { items } = await ask('routes', parametersOf(name))
+  const lines = items.flatMap(({ kernel = [] }) => kernel)
+  if (lines.length === 0) return ''
+  return `\nKernel objects:\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`
 }

@@ -1,8 +1,8 @@
 import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
-import { columns, pairs, printable } from './columns.js'
+import { duration, printable } from '../words.js'
+import { columns, pairs } from './columns.js'
 import type { Command } from './command.js'
 import { passTable } from './history.js'
-import { duration } from './words.js'
 
 export const statusCommand: Command = {
   name: 'status',

@@ -1,4 +1,4 @@
-// The pages of the control socket: /v1/NAME?PARAMETER=VALUE, GET only.
+// The pages of the control socket: /v1/NAME?PARAMETER=VALUE is JSON, /v1/tables/NAME?PARAMETER=VALUE a table. GET only.
 import type { Clock } from '../clock.js'
 import { ConfigError, KernelError } from '../errors.js'
 import {
@@ -12,14 +12,15 @@ import {
   type Rows,
   services,
   status,
+  type TableRows,
 } from '../inspect/index.js'
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
 /** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
-type Question = (
+type Question<Value extends object = object> = (
   service: string | undefined,
   query: URLSearchParams,
-) => object | undefined | Promise<object | undefined>
+) => Value | undefined | Promise<Value | undefined>
 
 /** The records of the agent for a bug report. The functions are called for each request. */
 export interface Records {
@@ -37,12 +38,15 @@ export interface Records {
  */
 export function controlPages(inspected: Inspected, records: Records): Pages {
   const { clock } = inspected
-  const questions: Readonly<Record<string, Question>> = {
-    status: async () => await status(inspected),
-    configuration: () => configuration(inspected),
+  const lists: Readonly<Record<string, Question<TableRows<unknown>>>> = {
     services: (service) => services(inspected, service),
     endpoints: (service) => endpoints(inspected, service),
     routes: (service) => routes(inspected, service),
+  }
+  const questions: Readonly<Record<string, Question>> = {
+    status: async () => await status(inspected),
+    configuration: () => configuration(inspected),
+    ...lists,
     connections: async (service) => await connections(inspected, service),
     history: () => history(inspected),
     log: () => ({ items: records.log() }),
@@ -55,18 +59,27 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
         inInterface: query.get('interface') ?? undefined,
       }),
   }
-  return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question, clock)]))
+  const pages = Object.entries(questions).map(([name, question]): readonly [string, Page] => [
+    `/v1/${name}`,
+    page(question, (value) =>
+      isRows(value) ? parts(jsonTexts(value), 'application/json', clock) : json(value),
+    ),
+  ])
+  const tables = Object.entries(lists).map(([name, list]): readonly [string, Page] => [
+    `/v1/tables/${name}`,
+    page(list, (value) => parts(tableTexts(value), 'text/tab-separated-values', clock)),
+  ])
+  return new Map([...pages, ...tables])
 }
 
-function page(question: Question, clock: Pick<Clock, 'pause'>): Page {
+function page<Value extends object>(question: Question<Value>, replyOf: (value: Value) => Reply): Page {
   return async ({ method, query }: PageRequest): Promise<Reply> => {
     if (method !== 'GET') return json({ error: `${method} is not supported: only GET` }, 405)
     const service = query.get('service') ?? undefined
     try {
       const value = await question(service, query)
       if (value === undefined) return json({ error: `no Service ${service} is known to this agent` }, 404)
-      if (!isRows(value)) return json(value)
-      return { status: 200, contentType: 'application/json', body: parts(value.items, clock) }
+      return replyOf(value)
     } catch (error) {
       if (error instanceof ConfigError) return json({ error: error.message }, 400)
       if (error instanceof KernelError) return json({ error: error.message }, 503)
@@ -79,21 +92,53 @@ function isRows(value: object): value is Rows<unknown> {
   return 'items' in value
 }
 
-/** Rows per part: some 0.5 ms of work. */
-const rowsPerPart = 50
-
-/** `{"items":[…]}` in parts. Between two of them other work of the agent gets its turn. */
-async function* parts(items: Iterable<unknown>, clock: Pick<Clock, 'pause'>): AsyncGenerator<string> {
-  let texts: string[] = []
-  let separator = ''
+/** A JSON object with one row per line. */
+function* jsonTexts({ items }: Rows<unknown>): Generator<string> {
   yield '{"items":['
+  let separator = '\n'
   for (const item of items) {
-    texts.push(JSON.stringify(item))
-    if (texts.length < rowsPerPart) continue
-    yield separator + texts.join(',')
-    separator = ','
-    texts = []
-    await clock.pause()
+    yield separator + JSON.stringify(item)
+    separator = ',\n'
   }
-  yield `${texts.length === 0 ? '' : separator}${texts.join(',')}]}\n`
+  yield '\n]}\n'
+}
+
+/** The blank line at the end shows that the reply is complete. */
+function* tableTexts({ lines }: TableRows<unknown>): Generator<string> {
+  for (const line of lines) yield `${line}\n`
+  yield '\n'
+}
+
+/** Milliseconds of work for one part of a reply. */
+const partMs = 0.5
+/** Texts between two looks at the clock. */
+const textsPerLook = 16
+/** Some 500 rows. */
+const partBytes = 64 * 1024
+
+/**
+ * A reply in parts. Between two of them other work of the agent gets its turn. Parts are bytes: the garbage collector would copy texts that
+ * wait for the end of their part.
+ */
+function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 'now' | 'pause'>): Reply {
+  async function* body(): AsyncGenerator<Uint8Array> {
+    let endMs = clock.now() + partMs
+    let part = Buffer.allocUnsafe(partBytes)
+    let length = 0
+    let count = 0
+    for (const text of texts) {
+      // A character takes at most 3 bytes per unit of UTF-16.
+      const isFull = length + 3 * text.length > partBytes
+      if (isFull || (++count % textsPerLook === 0 && clock.now() >= endMs)) {
+        yield part.subarray(0, length)
+        await clock.pause()
+        endMs = clock.now() + partMs
+        part = Buffer.allocUnsafe(Math.max(partBytes, 3 * text.length))
+        length = 0
+      }
+      length += part.write(text, length)
+    }
+    yield part.subarray(0, length)
+  }
+  return { status: 200, contentType, body: body() }
 }

@@ -1,7 +1,7 @@
-// In: the parts of a running agent, read only. Out: snapshots: plain JSON values, made when a reader asks.
-// Never: a change of any kind, HTTP (server/, control/), words for people (commands/).
+// In: the parts of a running agent, read only. Out: snapshots: plain JSON values, made when a reader asks; long lists also as tables.
+// Never: a change of any kind, HTTP (server/, control/).
 // Owner of: nothing; the types of the snapshots.
-// Read next: inspected.ts (what is read), status.ts, then control/pages.ts.
+// Read next: inspected.ts (what is read), status.ts, services.ts and tables.ts, then control/pages.ts.
 export type { Inspected, MetricValue } from './inspected.js'
 export {
   ServiceFinder,
@@ -21,6 +21,7 @@ export {
   type RouteRow,
   type Rows,
   type ServiceRow,
+  type TableRows,
 } from './services.js'
 export { connections, type ConnectionRow, type Connections } from './connections.js'
 export { history } from './history.js'

@@ -29,5 +29,5 @@ export interface Inspected {
   readonly metric: (name: string) => Promise<readonly MetricValue[]>
   /** Start of the process in Unix milliseconds. */
   readonly startedMs: number
-  readonly clock: Pick<Clock, 'unixMs' | 'pause'>
+  readonly clock: Pick<Clock, 'now' | 'unixMs' | 'pause'>
 }

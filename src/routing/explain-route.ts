@@ -3,7 +3,7 @@ import type { Endpoint, ServicePort } from '../model/index.js'
 import type { NodeView } from './endpoints.js'
 import { type Frontend, frontendsOf } from './frontend.js'
 import type { NoteStep, Reason } from './reasons.js'
-import { type Backend, route, type Route, type Verdict, verdictOf } from './route.js'
+import { route, type Route, type Verdict, verdictOf } from './route.js'
 
 /** Whether a list of a route has an endpoint, and the rule that decided it. */
 export interface EndpointChoice extends Reason {
@@ -11,7 +11,7 @@ export interface EndpointChoice extends Reason {
 }
 
 export interface EndpointReasons {
-  readonly endpoint: Backend
+  readonly endpoint: Endpoint
   /** For `clusterBackends`. */
   readonly cluster: EndpointChoice
   /** For `localBackends`. */
@@ -52,13 +52,18 @@ export function explainRoute(
   return {
     route: decided,
     endpoints: endpoints.map((endpoint) => ({
-      endpoint: { address: endpoint.address, port: endpoint.port },
+      endpoint,
       cluster: cluster.of(endpoint),
       local: local.of(endpoint),
       flows: port.protocol === 'UDP' ? flows.of(endpoint) : undefined,
     })),
-    frontends: frontendsOf(port).map((frontend) => explainFrontend(decided, frontend)),
+    frontends: explainFrontends(decided),
   }
+}
+
+/** The frontends of a route with the reasons for each verdict, in the order of `frontendsOf`. */
+export function explainFrontends(decided: Route): readonly FrontendReasons[] {
+  return frontendsOf(decided).map((frontend) => explainFrontend(decided, frontend))
 }
 
 /** The choices of one list. */
@@ -66,10 +71,9 @@ class Choices {
   readonly #choices = new Map<Endpoint, EndpointChoice>()
 
   readonly note: NoteStep = (endpoints, isKept, { rule, kept, dropped }) => {
-    for (const endpoint of endpoints) {
-      const isChosen = isKept(endpoint)
-      this.#choices.set(endpoint, { isChosen, rule, text: isChosen ? kept : dropped })
-    }
+    const chosen: EndpointChoice = { isChosen: true, rule, text: kept }
+    const other: EndpointChoice = { isChosen: false, rule, text: dropped }
+    for (const endpoint of endpoints) this.#choices.set(endpoint, isKept(endpoint) ? chosen : other)
   }
 
   of(endpoint: Endpoint): EndpointChoice {

@@ -17,6 +17,7 @@ export {
   type EndpointChoice,
   type EndpointReasons,
   type ExplainedRoute,
+  explainFrontends,
   explainRoute,
   type FrontendReasons,
 } from './explain-route.js'

@@ -7,7 +7,7 @@ export interface Reply {
   readonly status: number
   readonly contentType: string
   /** The text, or its parts. They are made while the client reads. */
-  readonly body: string | AsyncIterable<string>
+  readonly body: string | AsyncIterable<string | Uint8Array>
   /** The name under which a browser saves the reply; absent: the browser shows it. */
   readonly fileName?: string
   /** The target of a redirect. */
@@ -128,7 +128,7 @@ async function send(
 }
 
 /** Resolves when all parts are sent, or the client is gone. Rejects with the error of `parts`. */
-async function sendParts(response: ServerResponse, parts: AsyncIterable<string>): Promise<void> {
+async function sendParts(response: ServerResponse, parts: AsyncIterable<string | Uint8Array>): Promise<void> {
   for await (const part of parts) {
     if (response.destroyed) return
     if (!response.write(part)) await writable(response)

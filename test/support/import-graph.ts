@@ -33,6 +33,7 @@ const rootFiles = [
   'errors.ts',
   'event.ts',
   'log.ts',
+  'words.ts',
 ]
 /** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']

@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { askingAt } from '../../../src/commands/client.js'
+import { askingAt, readAt } from '../../../src/commands/client.js'
 import { CommandError } from '../../../src/commands/command.js'
 import { getOverSocket } from '../../../src/commands/unix-http.js'
 
@@ -83,6 +83,79 @@ describe('a reply over the Unix socket', () => {
     const { request } = await exchange((socket) => void socket.end(whole))
     assert.equal(request, 'GET /v1/status?x=1 HTTP/1.0\r\nHost: agent\r\n\r\n')
   })
+})
+
+/** The pieces that a client gets of this reply, and the error that ends them. */
+async function readReply(reply: readonly string[]): Promise<{ pieces: string; error: unknown }> {
+  const path = join(folder, 'list.sock')
+  const server = createServer((socket) => {
+    socket.on('data', () => {
+      for (const bytes of reply) socket.write(bytes)
+      socket.end()
+    })
+  })
+  await new Promise<void>((resolve) => {
+    server.listen(path, resolve)
+  })
+  let pieces = ''
+  try {
+    for await (const piece of readAt(path, { name: 'tables/services', parameters: {}, end: '\n\n' }))
+      pieces += piece
+    return { pieces, error: undefined }
+  } catch (error) {
+    return { pieces, error }
+  } finally {
+    server.close()
+  }
+}
+
+const refusal = (status: number, body: string): readonly string[] => [`HTTP/1.1 ${status} No\r\n\r\n`, body]
+
+describe('a list that is read while it arrives', () => {
+  const head = 'HTTP/1.1 200 OK\r\n\r\n'
+  const cases: readonly {
+    readonly name: string
+    readonly reply: readonly string[]
+    readonly pieces?: string
+    readonly error?: readonly [exitCode: number, sentence: RegExp]
+  }[] = [
+    { name: 'is whole', reply: [head, 'A\tB\n1\t', '2\n', '\n'], pieces: 'A\tB\n1\t2\n\n' },
+    { name: 'has characters of several bytes', reply: [`${head}\u00E4\n\n`], pieces: '\u00E4\n\n' },
+    {
+      name: 'ends early, after a row',
+      reply: [head, 'A\n1\n'],
+      pieces: 'A\n1\n',
+      error: [3, /is incomplete: run/u],
+    },
+    {
+      name: 'ends early, within a row',
+      reply: [head, 'A\n1'],
+      pieces: 'A\n1',
+      error: [3, /is incomplete: run/u],
+    },
+    { name: 'ends before its first row', reply: [head], error: [3, /is incomplete: run/u] },
+    {
+      name: 'is refused',
+      reply: refusal(404, '{"error":"no Service a/b"}'),
+      error: [1, /^no Service a\/b$/u],
+    },
+    { name: 'has wrong parameters', reply: refusal(400, '{"error":"wrong"}'), error: [2, /^wrong$/u] },
+    {
+      name: 'is of another version',
+      reply: refusal(404, '404 page not found\n'),
+      error: [3, /does not know \/v1\/tables\/services:/u],
+    },
+    { name: 'has no reply', reply: [], error: [3, /closed the connection/u] },
+  ]
+  for (const { name, reply, pieces = '', error } of cases)
+    test(name, async () => {
+      const actual = await readReply(reply)
+      assert.equal(actual.pieces, pieces)
+      if (error === undefined) return assert.equal(actual.error, undefined)
+      assert.ok(actual.error instanceof CommandError)
+      assert.equal(actual.error.exitCode, error[0])
+      assert.match(actual.error.message, error[1])
+    })
 })
 
 test('a list that ends early is a CommandError, not a SyntaxError', async () => {
