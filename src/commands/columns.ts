@@ -10,14 +10,13 @@ export function printable(text: string): string {
 }
 
 /**
- * Rows as lines with aligned columns, three spaces apart, as kubectl prints them. An empty cell is `-`. No row: no line, not even the
- * headings.
+ * Rows as lines with aligned columns, three spaces apart, as kubectl prints them. An empty cell is `-`. Without a row there are the
+ * headings alone.
  */
 export function columns(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
-  if (rows.length === 0) return ''
   const texts = [
     headings,
     ...rows.map((row) => row.map((cell) => (cell === '' ? '-' : printable(String(cell))))),

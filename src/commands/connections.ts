@@ -1,8 +1,8 @@
 // The command that lists the connections of Services.
 import type { Connections } from '../inspect/index.js'
 import { columns } from './columns.js'
-import type { Command } from './command.js'
-import { nameOf, parametersOf, service } from './services.js'
+import { type Command, CommandError } from './command.js'
+import { nameOf, service } from './services.js'
 import { duration } from './words.js'
 
 export const connectionsCommand: Command = {
@@ -11,15 +11,24 @@ export const connectionsCommand: Command = {
   description:
     'Prints a line for each connection of a Service that conntrack has: the client, the frontend, the endpoint, the state of TCP, and the time after which the kernel forgets the connection if no packet comes. At most 1000 lines. The endpoint of userspace mode is not known to conntrack.',
   arguments: [service],
-  options: [],
+  options: [{ name: 'service', metavar: 'NS/NAME', help: 'as the argument: only this Service' }],
   examples: [
     { line: 'connections', help: 'of all Services' },
     { line: 'connections default/web', help: 'of one Service' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('connections', parametersOf(name))
+  run: async ({ ask, arguments: [name], options }) => {
+    const only = serviceOf(name, options['service'])
+    const value = await ask('connections', only === undefined ? {} : { service: only })
     return { value, table: () => table(value) }
   },
+}
+
+/** The Service that the argument or --service names. Throws CommandError if they name two. */
+function serviceOf(name: string | undefined, option: string | true | undefined): string | undefined {
+  if (typeof option !== 'string') return name
+  if (name !== undefined && name !== option)
+    throw new CommandError(2, `${name} and --service ${option} are two Services: name one`)
+  return option
 }
 
 function table({ connections, total }: Connections): string {

@@ -3,6 +3,7 @@ import { systemClock } from '../clock.js'
 import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from '../inspect/index.js'
 import { columns, printable } from './columns.js'
 import type { Argument, Command, Invocation } from './command.js'
+import { counterCells, counterHeadings, countersOption, countersText } from './counters.js'
 import { duration } from './words.js'
 
 export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'only this Service' }
@@ -10,55 +11,70 @@ export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'on
 export const servicesCommand: Command = {
   name: 'services',
   help: 'the Services that the agent programs',
-  description:
-    'Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop. IN FORCE is the time since which its last change is in the kernel; it is blank while that is not known, as when the kernel refuses an object of that family.',
+  description: `Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop. IN FORCE is the time since which its last change is in the kernel; it is blank while that is not known, as when the kernel refuses an object of that family. ${countersText}`,
   arguments: [service],
-  options: [],
+  options: [countersOption],
   examples: [
     { line: 'services', help: 'all Services' },
+    { line: 'services default/web --counters', help: 'the traffic of one Service' },
     { line: 'services kube-system/kube-dns -o yaml', help: 'one Service as YAML' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('services', parametersOf(name))
-    return { value, table: () => serviceTable(value.items, systemClock.unixMs()) }
+  run: async ({ ask, arguments: [name], options }) => {
+    const value = await ask('services', parametersOf(name, options))
+    return {
+      value,
+      table: () =>
+        options['counters'] === true
+          ? serviceCounters(value.items)
+          : serviceTable(value.items, systemClock.unixMs()),
+    }
   },
 }
 
 export const endpointsCommand: Command = {
   name: 'endpoints',
   help: 'the endpoints of Services, and why each is used or not',
-  description:
-    'Prints a line for each endpoint of each Service port: its node, its conditions, and whether traffic of policy Cluster and of policy Local uses it, with the reason.',
+  description: `Prints a line for each endpoint of each Service port: its node, its conditions, and whether traffic of policy Cluster and of policy Local uses it, with the reason. ${countersText}`,
   arguments: [service],
-  options: [],
+  options: [countersOption],
   examples: [{ line: 'endpoints default/web', help: 'the endpoints of one Service' }],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('endpoints', parametersOf(name))
-    return { value, table: () => endpointTable(value.items) }
+  run: async ({ ask, arguments: [name], options }) => {
+    const value = await ask('endpoints', parametersOf(name, options))
+    return {
+      value,
+      table: () =>
+        options['counters'] === true ? endpointCounters(value.items) : endpointTable(value.items),
+    }
   },
 }
 
 export const routesCommand: Command = {
   name: 'routes',
   help: 'the frontends of Services, and where each leads',
-  description:
-    'Prints a line for each frontend: what happens to new connections, to how many endpoints they go, and why. For one Service it also prints the kernel objects that the proxy mode desires, in the syntax of the tools that list them.',
+  description: `Prints a line for each frontend: what happens to new connections, to how many endpoints they go, and why. For one Service it also prints the kernel objects that the proxy mode desires, in the syntax of the tools that list them. ${countersText}`,
   arguments: [service],
-  options: [],
+  options: [countersOption],
   examples: [
     { line: 'routes', help: 'all frontends' },
     { line: 'routes default/web', help: 'the frontends and kernel objects of one Service' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('routes', parametersOf(name))
-    return { value, table: () => routeTable(value.items) }
+  run: async ({ ask, arguments: [name], options }) => {
+    const value = await ask('routes', parametersOf(name, options))
+    return {
+      value,
+      table: () => (options['counters'] === true ? routeCounters(value.items) : routeTable(value.items)),
+    }
   },
 }
 
-export function parametersOf(
-  name: Invocation['arguments'][number] | undefined,
+function parametersOf(
+  name: string | undefined,
+  options: Invocation['options'],
 ): Readonly<Record<string, string>> {
-  return name === undefined ? {} : { service: name }
+  return {
+    ...(name === undefined ? {} : { service: name }),
+    ...(options['counters'] === true ? { counters: 'true' } : {}),
+  }
 }
 
 type PortName = Pick<ServiceRow, 'service' | 'port' | 'protocol'>
@@ -98,6 +114,27 @@ function serviceTable(items: readonly ServiceRow[], nowMs: number): string {
       item.external ?? '',
       inForceText(item.since, nowMs),
     ]),
+  )
+}
+
+function serviceCounters(items: readonly ServiceRow[]): string {
+  return columns(
+    ['SERVICE PORT', 'CLUSTER IP', ...counterHeadings],
+    items.map((item) => [nameOf(item), item.clusterIP, ...counterCells(item.counters)]),
+  )
+}
+
+function endpointCounters(items: readonly EndpointRow[]): string {
+  return columns(
+    ['SERVICE PORT', 'ENDPOINT', ...counterHeadings],
+    items.map((item) => [nameOf(item), item.endpoint, ...counterCells(item.counters)]),
+  )
+}
+
+function routeCounters(items: readonly RouteRow[]): string {
+  return columns(
+    ['SERVICE PORT', 'FRONTEND', ...counterHeadings],
+    items.map((item) => [nameOf(item), item.frontend, ...counterCells(item.counters)]),
   )
 }
 

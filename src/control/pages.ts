@@ -4,10 +4,12 @@ import { ConfigError, KernelError } from '../errors.js'
 import {
   configuration,
   connections,
+  type Counters,
   endpoints,
   explain,
   history,
   type Inspected,
+  readCounters,
   routes,
   type Rows,
   services,
@@ -40,9 +42,9 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
     configuration: () => configuration(inspected),
-    services: (service) => services(inspected, service),
-    endpoints: (service) => endpoints(inspected, service),
-    routes: (service) => routes(inspected, service),
+    services: rowsWith(services, inspected),
+    endpoints: rowsWith(endpoints, inspected),
+    routes: rowsWith(routes, inspected),
     connections: async (service) => await connections(inspected, service),
     history: () => history(inspected),
     log: () => ({ items: records.log() }),
@@ -56,6 +58,20 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
       }),
   }
   return new Map(Object.entries(questions).map(([name, question]) => [`/v1/${name}`, page(question, clock)]))
+}
+
+/** The rows, with figures if the query asks for them: `counters=true`. An unknown Service costs no reading of the kernel. */
+function rowsWith(
+  rows: (
+    ...asked: readonly [inspected: Inspected, service: string | undefined, counters?: Counters]
+  ) => Rows<unknown> | undefined,
+  inspected: Inspected,
+): Question {
+  return async (service, query) => {
+    const plain = rows(inspected, service)
+    if (plain === undefined || query.get('counters') !== 'true') return plain
+    return rows(inspected, service, await readCounters(inspected, service))
+  }
 }
 
 function page(question: Question, clock: Pick<Clock, 'pause'>): Page {

@@ -52,4 +52,11 @@ export { RetryQueue } from './retry-queue.js'
 export { retryStart } from './retry-start.js'
 export { logFamily, reportSizes, worldSize } from './sync-report.js'
 export { Synchronizer } from './synchronizer.js'
+export {
+  addCounters,
+  countAt,
+  type CounterReading,
+  type PortCounters,
+  type TrafficCounters,
+} from './traffic-counters.js'
 export { traceRoute } from './trace-route.js'

@@ -1,8 +1,8 @@
 // The connections of Services that conntrack has.
-import { formatEndpoint, type IpAddress } from '../address.js'
-import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
+import { formatEndpoint } from '../address.js'
+import type { ConntrackFlow } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { addressOf, frontendsOf } from '../routing/index.js'
+import { ownerOf, ownersOf, portsOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { checkServiceName, headOf, type PortHead } from './services.js'
 
@@ -28,9 +28,6 @@ export interface Connections {
 
 /** Connections of one reply. */
 const shownConnections = 1000
-/** Service ports that are read before other work of the agent gets its turn: about 1 ms. */
-const portsAtOnce = 500
-const noBackends: ConntrackFrontend['backends'] = []
 
 /**
  * The connections of all Services, or of `service` (`namespace/name`). undefined: that Service is not known. Throws ConfigError for a
@@ -45,9 +42,8 @@ export async function connections(
   let total = 0
   let isKnown = service === undefined
   for (const view of inspected.synchronizer.views) {
-    const ports = service === undefined ? view.services.servicePorts() : view.services.servicePortsOf(service)
     const { family } = view.health
-    const owners = await ownersOf(ports, inspected.clock)
+    const owners = await ownersOf(portsOf(view, service), inspected.clock)
     if (owners.size === 0) continue
     isKnown = true
     const listed = await inspected.flows(
@@ -58,43 +54,11 @@ export async function connections(
     )
     total += listed.total
     for (const flow of listed.flows) {
-      const owner = owners.get(keyOf(flow, flow.destination)) ?? owners.get(keyOf(flow, undefined))
+      const owner = ownerOf(owners, flow)
       if (owner !== undefined) found.push(row(flow, owner.port))
     }
   }
   return isKnown ? { connections: found, total } : undefined
-}
-
-interface Owner {
-  readonly port: ServicePort
-  readonly frontend: ConntrackFrontend
-}
-
-/** The service port of each frontend (docs/adr/0007: the first key owns it). */
-async function ownersOf(
-  ports: Iterable<ServicePort>,
-  clock: Inspected['clock'],
-): Promise<ReadonlyMap<string, Owner>> {
-  const owners = new Map<string, Owner>()
-  let count = 0
-  for (const port of ports) {
-    if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of frontendsOf(port)) {
-      const address = addressOf(known)
-      const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
-      const key = keyOf({ protocol: known.protocol, destinationPort: known.port }, address)
-      const first = owners.get(key)
-      if (first === undefined || port.key < first.port.key) owners.set(key, { port, frontend })
-    }
-  }
-  return owners
-}
-
-function keyOf(
-  { protocol, destinationPort }: Pick<ConntrackFlow, 'protocol' | 'destinationPort'>,
-  address: IpAddress | undefined,
-): string {
-  return `${protocol} ${address ?? ''} ${destinationPort}`
 }
 
 function row(flow: ConntrackFlow, port: ServicePort): ConnectionRow {

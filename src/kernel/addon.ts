@@ -97,6 +97,8 @@ export interface RawConntrackSocket {
     nodePortAddresses: Uint8Array,
     limit: number,
   ): Promise<{ readonly flows: Uint8Array; readonly total: number }>
+  /** ConntrackFrontendRecords and ConntrackAddressRecords. Resolves with ConntrackFlowCountRecords. */
+  countFlows(family: RawFamily, frontends: Uint8Array, nodePortAddresses: Uint8Array): Promise<Uint8Array>
   close(): Promise<void>
 }
 

@@ -45,6 +45,10 @@ export class PlannedConntrack implements Conntrack {
     return { flows: [], total: 0 }
   }
 
+  async countFlows(): Promise<readonly never[]> {
+    return []
+  }
+
   async close(): Promise<void> {}
 }
 
