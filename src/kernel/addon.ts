@@ -220,8 +220,8 @@ export interface RawXtablesTable {
   barrier(hook: string): Promise<XtBarrier | undefined>
   /** Of the whole table, in its order. */
   markUses(): Promise<readonly RawMarkUse[]>
-  /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
-  packets(chains: Uint8Array): Promise<readonly Float64Array[]>
+  /** `chains`: NUL-ended names. For each chain the number of its rules, then their packet counts, in order. */
+  packets(chains: Uint8Array): Promise<Float64Array>
   /** From now on no `apply` waits for the lock, not even the one in flight. May be called at any time. */
   hurry(): void
   close(): Promise<void>

@@ -102,7 +102,7 @@ describe('the addon', () => {
       'setUp',
     ])
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
-    assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale', 'listFlows'])
+    assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'countFlows', 'deleteStale', 'listFlows'])
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'findIndex', 'listEntries', 'listSets'])
     assert.deepEqual(methods(addon.Relay), ['apply', 'close', 'configure', 'counters', 'strain'])
     assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
