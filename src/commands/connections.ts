@@ -38,7 +38,7 @@ function table({ connections, total }: Connections): string {
     row.frontend,
     row.endpoint ?? '',
     row.state ?? '',
-    duration(row.timeoutSeconds),
+    row.timeoutSeconds === undefined ? '' : duration(row.timeoutSeconds),
   ])
   const lines = columns(['SERVICE PORT', 'CLIENT', 'FRONTEND', 'ENDPOINT', 'STATE', 'TIMEOUT'], rows)
   const more = total - connections.length

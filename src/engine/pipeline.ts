@@ -7,6 +7,7 @@ import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
+import type { FlowSource } from './service-flow.js'
 import type { CounterReading } from './traffic-counters.js'
 
 /** The parts of a pipeline for readers that change nothing. They may be read at any time. */
@@ -21,6 +22,7 @@ export type PipelineView = Pick<
   | 'packetRules'
   | 'differences'
   | 'readCounters'
+  | 'readFlows'
 >
 
 /**
@@ -60,8 +62,13 @@ export interface Pipeline {
   /** Counts packets; absent in a mode whose rules do not count them. */
   countPackets?(): Promise<PacketTotals>
   /**
+   * The present connections of the family, of Services and possibly of others. Absent: conntrack has them. Throws KernelError, also while they
+   * are read.
+   */
+  readFlows?(): Promise<FlowSource>
+  /**
    * Reads the figures of all kernel objects of the mode's routes, at once and only when asked. Absent: the mode's objects count nothing, and
-   * conntrack knows the present connections. undefined: nothing is programmed yet. Throws KernelError.
+   * the present connections are counted. undefined: nothing is programmed yet. Throws KernelError.
    */
   readCounters?(): Promise<CounterReading | undefined>
   /**

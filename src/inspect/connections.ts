@@ -1,8 +1,9 @@
-// The connections of Services that conntrack has.
-import { formatEndpoint } from '../address.js'
+// The present connections of Services: those of the mode, or of conntrack.
+import { formatEndpoint, type IpFamily } from '../address.js'
+import type { FlowSource, ServiceFlow } from '../engine/index.js'
 import type { ConntrackFlow } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { ownerOf, ownersOf, portsOf } from './frontend-owners.js'
+import { ownedFlows, ownerOf, type Owners, ownersOf, portsOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { checkServiceName, headOf, type PortHead } from './services.js'
 
@@ -11,12 +12,12 @@ export interface ConnectionRow extends PortHead {
   readonly client: string
   /** The destination that the client chose: `10.96.0.10:80`. */
   readonly frontend: string
-  /** `10.244.2.5:8080`. Absent: the kernel translates no destination, as in userspace mode. */
+  /** `10.244.2.5:8080`. Absent: the kernel translates no destination. */
   readonly endpoint?: string
-  /** In the spelling of conntrack(8). Absent: the protocol is not TCP. */
+  /** In the spelling of conntrack(8) or ipvsadm(8). Absent: the protocol is not TCP. */
   readonly state?: string
-  /** The kernel forgets the connection after so many seconds without a packet. */
-  readonly timeoutSeconds: number
+  /** The kernel forgets the connection after so many seconds without a packet. Absent: in userspace mode it does not. */
+  readonly timeoutSeconds?: number
 }
 
 export interface Connections {
@@ -46,29 +47,78 @@ export async function connections(
     const owners = await ownersOf(portsOf(view, service), inspected.clock)
     if (owners.size === 0) continue
     isKnown = true
-    const listed = await inspected.flows(
-      family,
-      [...owners.values()].map(({ frontend }) => frontend),
-      await inspected.machineAddresses(family),
-      shownConnections - found.length,
-    )
+    const limit = shownConnections - found.length
+    const listed =
+      view.readFlows === undefined
+        ? await ofConntrack(inspected, family, owners, limit)
+        : await ofMode(await view.readFlows(), inspected.clock, owners, limit)
     total += listed.total
-    for (const flow of listed.flows) {
-      const owner = ownerOf(owners, flow)
-      if (owner !== undefined) found.push(row(flow, owner.port))
-    }
+    for (const row of listed.connections) found.push(row)
   }
   return isKnown ? { connections: found, total } : undefined
 }
 
-function row(flow: ConntrackFlow, port: ServicePort): ConnectionRow {
+async function ofConntrack(
+  inspected: Inspected,
+  family: IpFamily,
+  owners: Owners,
+  limit: number,
+): Promise<Connections> {
+  const listed = await inspected.flows(
+    family,
+    [...owners.values()].map(({ frontend }) => frontend),
+    await inspected.machineAddresses(family),
+    limit,
+  )
+  const connections = listed.flows.flatMap((flow) => {
+    const owner = ownerOf(owners, flow)
+    return owner === undefined ? [] : [conntrackRow(flow, owner.port)]
+  })
+  return { connections, total: listed.total }
+}
+
+async function ofMode(
+  flows: FlowSource,
+  clock: Inspected['clock'],
+  owners: Owners,
+  limit: number,
+): Promise<Connections> {
+  const connections: ConnectionRow[] = []
+  let total = 0
+  for await (const { flow, owner } of ownedFlows(flows, owners, clock)) {
+    total++
+    if (connections.length < limit) connections.push(flowRow(flow, owner.port))
+  }
+  return { connections, total }
+}
+
+function conntrackRow(flow: ConntrackFlow, port: ServicePort): ConnectionRow {
   const isTranslated = flow.replySource !== flow.destination || flow.replySourcePort !== flow.destinationPort
+  return {
+    ...rowHead(flow, port),
+    ...(isTranslated ? { endpoint: formatEndpoint(flow.replySource, flow.replySourcePort) } : {}),
+    ...(flow.tcpState === undefined ? {} : { state: flow.tcpState }),
+    timeoutSeconds: flow.timeoutSeconds,
+  }
+}
+
+function flowRow(flow: ServiceFlow, port: ServicePort): ConnectionRow {
+  const { endpoint, state, timeoutSeconds } = flow
+  return {
+    ...rowHead(flow, port),
+    endpoint: formatEndpoint(endpoint.address, endpoint.port),
+    ...(state === undefined ? {} : { state }),
+    ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+  }
+}
+
+function rowHead(
+  flow: Pick<ServiceFlow, 'source' | 'sourcePort' | 'destination' | 'destinationPort'>,
+  port: ServicePort,
+): PortHead & Pick<ConnectionRow, 'client' | 'frontend'> {
   return {
     ...headOf(port),
     client: formatEndpoint(flow.source, flow.sourcePort),
     frontend: formatEndpoint(flow.destination, flow.destinationPort),
-    ...(isTranslated ? { endpoint: formatEndpoint(flow.replySource, flow.replySourcePort) } : {}),
-    ...(flow.tcpState === undefined ? {} : { state: flow.tcpState }),
-    timeoutSeconds: flow.timeoutSeconds,
   }
 }

@@ -6,11 +6,12 @@ import {
   type CounterReading,
   type PipelineView,
   type PortCounters,
+  type ServiceFlow,
   type TrafficCounters,
 } from '../engine/index.js'
 import type { ServicePort, ServicePortKey } from '../model/index.js'
 import { describeFrontend } from '../routing/index.js'
-import { ownerOf, ownersOf, portsOf } from './frontend-owners.js'
+import { type Owner, ownedFlows, ownerOf, type Owners, ownersOf, portsOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 
 /** The readings of all families. */
@@ -20,7 +21,8 @@ export type Counters = ReadonlyMap<PipelineView, CounterReading>
 const countsAtOnce = 500
 
 /**
- * Reads the figures of each family, once for all rows: those of the mode's kernel objects, or the present connections of conntrack.
+ * Reads the figures of each family, once for all rows: those of the mode's kernel objects, or the numbers of the
+ * present connections.
  * `service`: as for `services`. Throws KernelError.
  */
 export async function readCounters(inspected: Inspected, service: string | undefined): Promise<Counters> {
@@ -63,24 +65,45 @@ async function countConnections(
   view: PipelineView,
   service: string | undefined,
 ): Promise<CounterReading> {
-  const { clock } = inspected
-  const { family } = view.health
-  const owners = await ownersOf(portsOf(view, service), clock)
-  const frontends = [...owners.values()].map(({ frontend }) => frontend)
-  const counts = await inspected.flowCounts(family, frontends, await inspected.machineAddresses(family))
+  const owners = await ownersOf(portsOf(view, service), inspected.clock)
   const ports = new Map<ServicePortKey, PortCounts>()
-  let read = 0
-  for (const flow of counts) {
-    if (++read % countsAtOnce === 0) await clock.pause()
-    const owner = ownerOf(owners, flow)
-    if (owner === undefined) continue
-    const frontend = describeFrontend(owner.known)
-    const endpoint = formatEndpoint(flow.replySource, flow.replySourcePort)
-    const counted = { activeConnections: flow.active, inactiveConnections: flow.inactive }
-    countsOf(ports, owner.port).add(frontend, endpoint, counted)
+  const add = ({ port, known }: Owner, endpoint: Endpoint, counted: TrafficCounters): void => {
+    const name = formatEndpoint(endpoint.address, endpoint.port)
+    countsOf(ports, port).add(describeFrontend(known), name, counted)
   }
+  if (view.readFlows === undefined) await countConntrack(inspected, view, owners, add)
+  else
+    for await (const { flow, owner } of ownedFlows(await view.readFlows(), owners, inspected.clock))
+      add(owner, flow.endpoint, isActive(flow) ? oneActive : oneInactive)
   const nothing = new PortCounts()
   return ({ key }) => ports.get(key) ?? nothing
+}
+
+type Endpoint = ServiceFlow['endpoint']
+type Add = (owner: Owner, endpoint: Endpoint, counted: TrafficCounters) => void
+
+const oneActive: TrafficCounters = { activeConnections: 1, inactiveConnections: 0 }
+const oneInactive: TrafficCounters = { activeConnections: 0, inactiveConnections: 1 }
+
+function isActive({ state }: ServiceFlow): boolean {
+  return state === undefined || state === 'ESTABLISHED'
+}
+
+async function countConntrack(
+  { clock, flowCounts, machineAddresses }: Inspected,
+  { health: { family } }: PipelineView,
+  owners: Owners,
+  add: Add,
+): Promise<void> {
+  const frontends = [...owners.values()].map(({ frontend }) => frontend)
+  let read = 0
+  for (const flow of await flowCounts(family, frontends, await machineAddresses(family))) {
+    if (++read % countsAtOnce === 0) await clock.pause()
+    const owner = ownerOf(owners, flow)
+    const endpoint = { address: flow.replySource, port: flow.replySourcePort }
+    const counted = { activeConnections: flow.active, inactiveConnections: flow.inactive }
+    if (owner !== undefined) add(owner, endpoint, counted)
+  }
 }
 
 function countsOf(ports: Map<ServicePortKey, PortCounts>, { key }: ServicePort): PortCounts {

@@ -1,6 +1,6 @@
 // The service port that owns a frontend, to find the Service of a connection.
 import type { IpAddress } from '../address.js'
-import type { PipelineView } from '../engine/index.js'
+import type { FlowSource, PipelineView, ServiceFlow } from '../engine/index.js'
 import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, type Frontend, frontendsOf } from '../routing/index.js'
@@ -51,6 +51,23 @@ type Destination = Pick<ConntrackFlow, 'protocol' | 'destination' | 'destination
 /** The owner of the frontend that a connection goes to. NB: a node port matches on every address. */
 export function ownerOf(owners: Owners, flow: Destination): Owner | undefined {
   return owners.get(keyOf(flow, flow.destination)) ?? owners.get(keyOf(flow, undefined))
+}
+
+/** Connections that are read before other work of the agent gets its turn: about 1 ms. */
+const flowsAtOnce = 500
+
+/** The connections to the frontends, each with its owner. */
+export async function* ownedFlows(
+  flows: FlowSource,
+  owners: Owners,
+  clock: Pick<Inspected['clock'], 'pause'>,
+): AsyncGenerator<{ readonly flow: ServiceFlow; readonly owner: Owner }> {
+  let read = 0
+  for await (const flow of flows) {
+    if (++read % flowsAtOnce === 0) await clock.pause()
+    const owner = ownerOf(owners, flow)
+    if (owner !== undefined) yield { flow, owner }
+  }
 }
 
 function keyOf(

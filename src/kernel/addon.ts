@@ -238,6 +238,8 @@ export interface RawRelay {
     endpoints: Uint8Array,
     ranges: Uint8Array,
   ): Promise<RawOutcome>
+  /** FlowRecords. */
+  flows(): Promise<Uint8Array>
   /** One CountersRecord. May be called at any time; throws EBADF after close(). */
   counters(): Uint8Array
   /** May be called at any time. undefined after close(). */

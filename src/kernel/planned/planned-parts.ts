@@ -145,6 +145,10 @@ export class PlannedRelay implements Relay {
     }
   }
 
+  async flows(): Promise<readonly never[]> {
+    return []
+  }
+
   async nextStrain(): Promise<RelayStrain | undefined> {
     return await this.#strain.next()
   }

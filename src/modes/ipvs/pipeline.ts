@@ -33,6 +33,7 @@ import {
   PassHistory,
   type PassReason,
   type PassRecord,
+  type ServiceFlow,
   worldSize,
   traceRoute,
 } from '../../engine/index.js'
@@ -46,6 +47,7 @@ import { Failures } from './failures.js'
 import { IpvsApplier, type Work } from './applier.js'
 import { serverOperations } from './operations.js'
 import { readCounters } from './read-counters.js'
+import { flowsOf } from './read-flows.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
 import type { IpvsKernel } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
@@ -359,6 +361,11 @@ export class IpvsPipeline {
     const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
     if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
     return renewed !== 'failed' && this.#policies.isAdopted
+  }
+
+  async readFlows(): Promise<AsyncIterable<ServiceFlow>> {
+    const { family, kernel } = this.#options
+    return flowsOf(kernel.ipvs.connections(family))
   }
 
   async readCounters(): Promise<CounterReading> {
