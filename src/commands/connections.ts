@@ -7,14 +7,14 @@ import { duration } from './words.js'
 
 export const connectionsCommand: Command = {
   name: 'connections',
-  help: 'the connections of Services that the kernel tracks',
+  help: 'the present connections of Services',
   description:
-    'Prints a line for each connection of a Service that conntrack has: the client, the frontend, the endpoint, the state of TCP, and the time after which the kernel forgets the connection if no packet comes. At most 1000 lines. The endpoint of userspace mode is not known to conntrack.',
+    'Prints a line for each connection of a Service: the client, the frontend, the endpoint, the state of TCP, and the time after which the kernel forgets the connection if no packet comes. At most 1000 lines. ipvs mode shows the connections of IPVS, userspace mode those of the relay, which have no such time, and other modes those of conntrack.',
   arguments: [service],
   options: [{ name: 'service', metavar: 'NS/NAME', help: 'as the argument: only this Service' }],
   examples: [
     { line: 'connections', help: 'of all Services' },
-    { line: 'connections default/web', help: 'of one Service' },
+    { line: 'connections --service default/web', help: 'of one Service' },
   ],
   run: async ({ ask, arguments: [name], options }) => {
     const only = serviceOf(name, options['service'])

@@ -34,4 +34,4 @@ export function counterCells(counters: Counters = {}): readonly (string | number
 
 /** For descriptions. */
 export const countersText =
-  'With --counters it shows how many connections and how much traffic there were, instead of the other columns; docs/operations.md says which counter each proxy mode has.'
+  'With --counters it shows how many connections and how much traffic there were, instead of the other columns. A blank counter does not exist in this proxy mode (docs/operations.md, section Counters).'
