@@ -88,8 +88,9 @@ async function ask(...words: readonly string[]): Promise<string> {
 async function connectionCounts(name: string, ...words: readonly string[]): Promise<readonly string[]> {
   const { items } = Object(JSON.parse(await ask(...words, '--counters', '-o', 'json')))
   return items.map((row: Readonly<Record<string, unknown>>) => {
-    const { connections, packetsIn, bytesOut } = Object(row['counters'])
-    assert.ok(connections === 0 || (packetsIn > connections && bytesOut > connections))
+    const { connections = 0, packetsIn, bytesOut } = Object(row['counters'])
+    const isPlausible = connections === 0 || (packetsIn > connections && bytesOut > connections)
+    assert.ok(isPlausible, JSON.stringify(row))
     return `${String(row['family'])} ${String(row['port'])} ${String(row[name])} ${connections}`
   })
 }
