@@ -30,6 +30,7 @@ export class CountedKernel {
       dump: async (family, options) => await kernel.ipvs.dump(family, options),
       read: async (keys, options) => await kernel.ipvs.read(keys, options),
       info: async () => await kernel.ipvs.info(),
+      connections: (family) => kernel.ipvs.connections(family),
       timeouts: async () => await kernel.ipvs.timeouts(),
       setTimeouts: async (timeouts) => await kernel.ipvs.setTimeouts(timeouts),
       close: async () => await kernel.ipvs.close(),

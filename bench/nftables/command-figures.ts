@@ -26,6 +26,9 @@ const commands = {
   services: [agentFile, 'services'],
   endpoints: [agentFile, 'endpoints'],
   routes: [agentFile, 'routes'],
+  'services --counters': [agentFile, 'services', '--counters'],
+  'endpoints --counters': [agentFile, 'endpoints', '--counters'],
+  'routes --counters': [agentFile, 'routes', '--counters'],
 }
 
 /** Runs a command to its end. Returns the milliseconds from its start. Throws if it fails. */

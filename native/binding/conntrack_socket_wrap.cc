@@ -14,6 +14,7 @@ using conntrack::AddressRecord;
 using conntrack::BackendRecord;
 using conntrack::Cleaning;
 using conntrack::ConntrackSocket;
+using conntrack::FlowCountRecord;
 using conntrack::FlowList;
 using conntrack::FrontendRecord;
 
@@ -48,6 +49,7 @@ Napi::Function ConntrackSocketWrap::Define(Napi::Env env) {
   return DefineClass(env, "ConntrackSocket",
                      {InstanceMethod<&ConntrackSocketWrap::DeleteStale>("deleteStale"),
                       InstanceMethod<&ConntrackSocketWrap::ListFlows>("listFlows"),
+                      InstanceMethod<&ConntrackSocketWrap::CountFlows>("countFlows"),
                       InstanceMethod<&ConntrackSocketWrap::Close>("close")});
 }
 
@@ -85,6 +87,20 @@ Napi::Value ConntrackSocketWrap::ListFlows(const Napi::CallbackInfo& info) {
                                      return socket.ListFlows(family, frontends, node_port_addresses, limit);
                                    },
                                    ListToValue});
+}
+
+Napi::Value ConntrackSocketWrap::CountFlows(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family"), Parameter::Records<FrontendRecord>("frontends"),
+                                   Parameter::Records<AddressRecord>("nodePortAddresses")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  const auto frontends = arguments.Records<FrontendRecord>(1);
+  const auto node_port_addresses = arguments.Records<AddressRecord>(2);
+  CheckFrontends(info.Env(), frontends);
+  return slot.Fly<std::vector<FlowCountRecord>>(
+      info,
+      {[=](ConntrackSocket& socket) { return socket.CountFlows(family, frontends, node_port_addresses); },
+       RecordsToValue<FlowCountRecord>});
 }
 
 Napi::Value ConntrackSocketWrap::Close(const Napi::CallbackInfo& info) {

@@ -17,6 +17,7 @@ class ConntrackSocketWrap : public SocketWrap<ConntrackSocketWrap, conntrack::Co
  private:
   Napi::Value DeleteStale(const Napi::CallbackInfo& info);
   Napi::Value ListFlows(const Napi::CallbackInfo& info);
+  Napi::Value CountFlows(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };
 

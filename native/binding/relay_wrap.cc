@@ -17,6 +17,7 @@ namespace {
 using relay::Batch;
 using relay::CountersRecord;
 using relay::EndpointRecord;
+using relay::FlowRecord;
 using relay::InterfaceRecord;
 using relay::ListenerRecord;
 using relay::NetworkRecord;
@@ -76,8 +77,8 @@ Napi::Function RelayWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "Relay",
       {InstanceMethod<&RelayWrap::Configure>("configure"), InstanceMethod<&RelayWrap::Apply>("apply"),
-       InstanceMethod<&RelayWrap::Counters>("counters"), InstanceMethod<&RelayWrap::Strain>("strain"),
-       InstanceMethod<&RelayWrap::Close>("close")});
+       InstanceMethod<&RelayWrap::Flows>("flows"), InstanceMethod<&RelayWrap::Counters>("counters"),
+       InstanceMethod<&RelayWrap::Strain>("strain"), InstanceMethod<&RelayWrap::Close>("close")});
 }
 
 RelayWrap::RelayWrap(const Napi::CallbackInfo& info) : SocketWrap(info, Relay::Open()) {}
@@ -109,6 +110,11 @@ Napi::Value RelayWrap::Apply(const Napi::CallbackInfo& info) {
   CheckEach(info.Env(), "ranges", batch.ranges, IsNetwork);
   CheckEach(info.Env(), "ops", batch.ops, [&](const OpRecord& op) { return IsValid(batch, op); });
   return slot.Fly<BatchOutcome>(info, {[batch](Relay& relay) { return relay.Apply(batch); }, OutcomeToValue});
+}
+
+Napi::Value RelayWrap::Flows(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<std::vector<FlowRecord>>(
+      info, {[](Relay& relay) { return relay.ListFlows(); }, RecordsToValue<FlowRecord>});
 }
 
 Napi::Value RelayWrap::Counters(const Napi::CallbackInfo& info) {

@@ -17,6 +17,7 @@ class RelayWrap : public SocketWrap<RelayWrap, relay::Relay> {
  private:
   Napi::Value Configure(const Napi::CallbackInfo& info);
   Napi::Value Apply(const Napi::CallbackInfo& info);
+  Napi::Value Flows(const Napi::CallbackInfo& info);
   Napi::Value Counters(const Napi::CallbackInfo& info);
   Napi::Value Strain(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);

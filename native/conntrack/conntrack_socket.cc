@@ -1,7 +1,11 @@
 #include "conntrack/conntrack_socket.h"
 
+#include <linux/netfilter/nf_conntrack_tcp.h>
+#include <netinet/in.h>
+
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "conntrack/decode.h"
 #include "conntrack/encode.h"
@@ -44,6 +48,34 @@ FlowRecord ToRecord(const Flow& flow) {
   return record;
 }
 
+struct FlowNumbers {
+  uint32_t active = 0;
+  uint32_t inactive = 0;
+};
+
+/// Numbers by a record whose own numbers are 0.
+struct IsBefore {
+  bool operator()(const FlowCountRecord& a, const FlowCountRecord& b) const {
+    return memcmp(&a, &b, sizeof a) < 0;
+  }
+};
+using FlowCounts = std::map<FlowCountRecord, FlowNumbers, IsBefore>;
+
+FlowCountRecord ToCountKey(const Flow& flow) {
+  FlowCountRecord key{};
+  memcpy(key.destination, flow.original.destination.address, sizeof key.destination);
+  memcpy(key.reply_source, flow.reply_source.address, sizeof key.reply_source);
+  key.destination_port = flow.original.destination.port;
+  key.reply_source_port = flow.reply_source.port;
+  key.protocol = flow.original.protocol;
+  return key;
+}
+
+/// As IPVS counts them: ActiveConn and InActConn of ipvsadm.
+bool IsActive(const Flow& flow) {
+  return flow.original.protocol != IPPROTO_TCP || flow.tcp_state == TCP_CONNTRACK_ESTABLISHED;
+}
+
 /// Whether the kernel supports CTA_FILTER but not these flags.
 bool RefusesFilter(const Error& error) { return error.code == EINVAL || error.code == EOPNOTSUPP; }
 
@@ -75,7 +107,44 @@ Result<FlowList> ConntrackSocket::ListFlows(uint8_t family, std::span<const Fron
                                             uint32_t limit) {
   FlowList list;
   if (frontends.empty()) return list;
-  const FrontendIndex index(frontends, {}, node_port_addresses);
+  const Status listed = VisitFlows(
+      family, FrontendIndex(frontends, {}, node_port_addresses),
+      [&](const Flow& flow) {
+        ++list.total;
+        if (list.flows.size() < limit) list.flows.push_back(ToRecord(flow));
+      },
+      [&] { list = {}; });
+  if (!listed.ok()) return listed.error();
+  return list;
+}
+
+Result<std::vector<FlowCountRecord>> ConntrackSocket::CountFlows(
+    uint8_t family, std::span<const FrontendRecord> frontends,
+    std::span<const AddressRecord> node_port_addresses) {
+  std::vector<FlowCountRecord> records;
+  if (frontends.empty()) return records;
+  FlowCounts counts;
+  const Status counted = VisitFlows(
+      family, FrontendIndex(frontends, {}, node_port_addresses),
+      [&](const Flow& flow) {
+        auto& [active, inactive] = counts[ToCountKey(flow)];
+        ++(IsActive(flow) ? active : inactive);
+      },
+      [&] { counts.clear(); });
+  if (!counted.ok()) return counted.error();
+  records.reserve(counts.size());
+  for (const auto& [key, numbers] : counts) {
+    FlowCountRecord record = key;
+    record.active = numbers.active;
+    record.inactive = numbers.inactive;
+    records.push_back(record);
+  }
+  return records;
+}
+
+Status ConntrackSocket::VisitFlows(uint8_t family, const FrontendIndex& index,
+                                   const std::function<void(const Flow&)>& visit,
+                                   const std::function<void()>& restart) {
   bool is_malformed = false;
   Request request;
   MessageBuilder builder(request);
@@ -85,17 +154,14 @@ Result<FlowList> ConntrackSocket::ListFlows(uint8_t family, std::span<const Fron
       [&](uint16_t, std::span<const uint8_t> payload) {
         const auto flow = DecodeFlow(payload);
         is_malformed = is_malformed || !flow;
-        if (!flow || flow->family != family || !index.Serves(*flow)) return;
-        ++list.total;
-        if (list.flows.size() < limit) list.flows.push_back(ToRecord(*flow));
+        if (flow && flow->family == family && index.Serves(*flow)) visit(*flow);
       },
       [&] {
         is_malformed = false;
-        list = {};
+        restart();
       });
   if (status.ok() && is_malformed) status = Error{EPROTO, {}, {}};
-  if (!status.ok()) return Named(std::move(status), kDumpOperation).error();
-  return list;
+  return status.ok() ? Ok() : Named(std::move(status), kDumpOperation);
 }
 
 Status ConntrackSocket::SweepFiltered(std::span<const FrontendRecord> frontends, Sweep& sweep) {

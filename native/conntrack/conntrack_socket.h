@@ -47,6 +47,10 @@ class ConntrackSocket {
   Result<FlowList> ListFlows(uint8_t family, std::span<const FrontendRecord> frontends,
                              std::span<const AddressRecord> node_port_addresses, uint32_t limit);
 
+  /// Counts the flows to the frontends, by destination and backend, in one dump as for ListFlows().
+  Result<std::vector<FlowCountRecord>> CountFlows(uint8_t family, std::span<const FrontendRecord> frontends,
+                                                  std::span<const AddressRecord> node_port_addresses);
+
  private:
   /// One DeleteStale().
   struct Sweep {
@@ -60,6 +64,9 @@ class ConntrackSocket {
   ConntrackSocket(NetlinkSocket dump, NetlinkSocket deletion)
       : dump_(std::move(dump)), deletion_(std::move(deletion)) {}
 
+  /// Calls `visit` with each flow to a frontend; `restart` if the kernel begins its dump again.
+  Status VisitFlows(uint8_t family, const FrontendIndex& index, const std::function<void(const Flow&)>& visit,
+                    const std::function<void()>& restart);
   Status SweepFiltered(std::span<const FrontendRecord> frontends, Sweep& sweep);
   Status SweepAll(Sweep& sweep);
   /// Calls `visit` with each flow and deletes stale ones meanwhile.

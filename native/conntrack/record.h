@@ -41,4 +41,16 @@ struct FlowRecord {
   uint8_t tcp_state;  ///< enum tcp_conntrack of linux/netfilter/nf_conntrack_tcp.h; 0: none, or not TCP
 };
 
+/// The flows to a destination that have the same backend.
+struct FlowCountRecord {
+  uint8_t destination[16];
+  uint8_t reply_source[16];  ///< the backend; the destination of flows without translation
+  uint32_t active;           ///< of TCP those in state ESTABLISHED, of other protocols all
+  uint32_t inactive;
+  uint16_t destination_port;
+  uint16_t reply_source_port;
+  uint8_t protocol;
+  uint8_t reserved[3];
+};
+
 }  // namespace viaduct::conntrack

@@ -90,6 +90,20 @@ struct CountersRecord {
   uint64_t sent_bytes;
 };
 
+/// A TCP connection or UDP flow of the relay. All three addresses have the same family.
+struct FlowRecord {
+  uint8_t client[16];
+  uint8_t frontend[16];
+  uint8_t endpoint[16];
+  uint16_t client_port;
+  uint16_t frontend_port;
+  uint16_t endpoint_port;
+  uint8_t family;        ///< AF_INET or AF_INET6
+  uint8_t protocol;      ///< IPPROTO_TCP or IPPROTO_UDP
+  uint8_t is_connected;  ///< 0: the endpoint has not accepted the connection yet
+  uint8_t reserved[3];
+};
+
 /// Operations in order, without rollback. NB: the caller checks indices, families, protocols and verdicts.
 struct Batch {
   std::span<const OpRecord> ops;

@@ -110,6 +110,7 @@ class Relay::State {
   Status Start();
   void Configure(const SettingsRecords& records);
   BatchOutcome Apply(const Batch& batch);
+  std::vector<FlowRecord> ListFlows();
   CountersRecord ReadCounters() const;
   Strain ReadStrain() const;
 
@@ -298,6 +299,16 @@ void Relay::State::Flush() {
   removed_.clear();
 }
 
+std::vector<FlowRecord> Relay::State::ListFlows() {
+  std::vector<std::vector<FlowRecord>> parts(workers_.size());
+  for (size_t i = 0; i < workers_.size(); ++i)
+    Send(*workers_[i], [&part = parts[i]](Worker& worker) { worker.List(part); });
+  Flush();
+  std::vector<FlowRecord> flows;
+  for (const auto& part : parts) flows.insert(flows.end(), part.begin(), part.end());
+  return flows;
+}
+
 CountersRecord Relay::State::ReadCounters() const {
   CountersRecord sum{};
   sum.listeners = listener_count_;
@@ -352,6 +363,7 @@ Status Relay::Configure(const SettingsRecords& settings) {
 }
 
 BatchOutcome Relay::Apply(const Batch& batch) { return state_->Apply(batch); }
+std::vector<FlowRecord> Relay::ListFlows() { return state_->ListFlows(); }
 CountersRecord Relay::ReadCounters() const { return state_->ReadCounters(); }
 Strain Relay::ReadStrain() const { return state_->ReadStrain(); }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/outcome.h"
 #include "core/result.h"
@@ -35,7 +36,8 @@ struct Strain {
 };
 
 /// A proxy on own threads (Relay of src/kernel/relay/relay.ts). Each service belongs to one thread. One
-/// call of Configure() or Apply() at a time; ReadCounters() and ReadStrain() from any thread at any time.
+/// call of Configure(), Apply() or ListFlows() at a time; ReadCounters() and ReadStrain() from any thread at
+/// any time.
 class Relay {
  public:
   /// Raises the soft limit of file descriptors to the hard limit, and starts the threads in the caller's
@@ -50,6 +52,8 @@ class Relay {
   Status Configure(const SettingsRecords& settings);
   /// Returns when the threads have applied all operations.
   BatchOutcome Apply(const Batch& batch);
+  /// All connections and flows, in no order. Each thread makes its part between two rounds of its loop.
+  std::vector<FlowRecord> ListFlows();
   CountersRecord ReadCounters() const;
   Strain ReadStrain() const;
 

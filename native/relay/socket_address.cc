@@ -66,11 +66,17 @@ SocketAddress::SocketAddress(const uint8_t (&address)[16], uint8_t family, uint1
 
 IpKey SocketAddress::Ip() const {
   uint8_t address[16] = {};
+  uint16_t port = 0;
+  Write(address, port);
+  return MakeIpKey(address, static_cast<uint8_t>(family()));
+}
+
+void SocketAddress::Write(uint8_t (&address)[16], uint16_t& port) const {
   if (family() == AF_INET)
     memcpy(address, &reinterpret_cast<const sockaddr_in*>(&ipv6_)->sin_addr, sizeof(in_addr));
   else
     memcpy(address, &ipv6_.sin6_addr, sizeof(in6_addr));
-  return MakeIpKey(address, static_cast<uint8_t>(family()));
+  port = ntohs(NetworkPort());
 }
 
 size_t SocketAddress::Hash() const { return HashOf(Ip(), NetworkPort()); }

@@ -29,6 +29,8 @@ class SocketAddress {
   socklen_t size() const { return family() == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6); }
   int family() const { return ipv6_.sin6_family; }
   IpKey Ip() const;
+  /// As a record has it: IPv4 fills the first four bytes.
+  void Write(uint8_t (&address)[16], uint16_t& port) const;
   size_t Hash() const;
 
   friend bool operator==(const SocketAddress& a, const SocketAddress& b);

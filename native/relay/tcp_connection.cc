@@ -26,11 +26,12 @@ constexpr uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLE
 
 }  // namespace
 
-TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const IpKey& address, Verdict verdict,
+TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const Ends& ends, Verdict verdict,
                              std::shared_ptr<Service> service)
     : proxy_(proxy),
       service_(std::move(service)),
-      address_(address),
+      ends_(ends),
+      address_(ends.client.Ip()),
       verdict_(verdict),
       client_(*this),
       upstream_(*this),
@@ -58,6 +59,7 @@ void TcpConnection::Start(Owner self) {
 }
 
 void TcpConnection::Connect(const SocketAddress& endpoint) {
+  endpoint_ = endpoint;
   timer_.Cancel();
   own_socket_.Leave();
   upstream_.side = {};
@@ -156,6 +158,17 @@ void TcpConnection::Abort() {
   CloseWithReset(std::exchange(client_.side.fd, {}));
   if (is_connected_) CloseWithReset(std::exchange(upstream_.side.fd, {}));
   Close();
+}
+
+FlowRecord TcpConnection::ToRecord() const {
+  FlowRecord record{};
+  ends_.client.Write(record.client, record.client_port);
+  ends_.frontend.Write(record.frontend, record.frontend_port);
+  endpoint_.Write(record.endpoint, record.endpoint_port);
+  record.family = static_cast<uint8_t>(ends_.frontend.family());
+  record.protocol = IPPROTO_TCP;
+  record.is_connected = is_connected_ ? 1 : 0;
+  return record;
 }
 
 void TcpConnection::Close() {

@@ -16,7 +16,13 @@ class TcpConnection {
  public:
   using Owner = std::list<std::unique_ptr<TcpConnection>>::iterator;
 
-  TcpConnection(TcpProxy& proxy, Fd client, const IpKey& address, Verdict verdict,
+  /// The two addresses of the client's connection.
+  struct Ends {
+    SocketAddress client;
+    SocketAddress frontend;
+  };
+
+  TcpConnection(TcpProxy& proxy, Fd client, const Ends& ends, Verdict verdict,
                 std::shared_ptr<Service> service);
   ~TcpConnection();
   TcpConnection(const TcpConnection&) = delete;  // the loop refers to it
@@ -28,6 +34,8 @@ class TcpConnection {
   void Start(Owner self);
   /// Ends with a reset at both sides.
   void Abort();
+
+  FlowRecord ToRecord() const;
 
   static constexpr uint32_t kDescriptors = 2;
 
@@ -52,7 +60,9 @@ class TcpConnection {
   TcpProxy& proxy_;
   std::shared_ptr<Service> service_;
   Owner self_{};
-  IpKey address_;  ///< of the client
+  Ends ends_;
+  IpKey address_;           ///< of the client
+  SocketAddress endpoint_;  ///< the last one that was chosen
   Verdict verdict_;
   End client_;
   End upstream_;

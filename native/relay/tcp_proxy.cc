@@ -66,9 +66,13 @@ void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer
     context_.shared.descriptor_shortage.Note(context_.loop.now());
     return CloseWithReset(std::move(client));
   }
-  connections_.push_back(
-      std::make_unique<TcpConnection>(*this, std::move(client), address, verdict, listener.service));
+  connections_.push_back(std::make_unique<TcpConnection>(
+      *this, std::move(client), TcpConnection::Ends{peer, listener.address}, verdict, listener.service));
   connections_.back()->Start(std::prev(connections_.end()));
+}
+
+void TcpProxy::List(std::vector<FlowRecord>& flows) const {
+  for (const auto& connection : connections_) flows.push_back(connection->ToRecord());
 }
 
 void TcpProxy::AbortAll() {

@@ -2,6 +2,7 @@
 
 #include <list>
 #include <memory>
+#include <vector>
 
 #include "relay/context.h"
 #include "relay/stream.h"
@@ -28,6 +29,8 @@ class TcpProxy {
   /// Accepts a batch of clients.
   void Accept(TcpListener& listener);
   void Resume(TcpListener& listener);
+  /// Adds all connections.
+  void List(std::vector<FlowRecord>& flows) const;
   /// Resets all connections.
   void AbortAll();
   /// Deletes the connections that ended in this round.

@@ -87,6 +87,18 @@ bool UdpProxy::Part(UdpFlow& flow) {
   return true;
 }
 
+void UdpProxy::List(std::vector<FlowRecord>& flows) const {
+  for (const UdpFlow& flow : flows_) {
+    FlowRecord& record = flows.emplace_back();
+    flow.client.Write(record.client, record.client_port);
+    flow.listener.address.Write(record.frontend, record.frontend_port);
+    flow.endpoint.Write(record.endpoint, record.endpoint_port);
+    record.family = static_cast<uint8_t>(flow.client.family());
+    record.protocol = IPPROTO_UDP;
+    record.is_connected = 1;
+  }
+}
+
 void UdpProxy::EndStale(Service& service) {
   if (service.flows.empty()) return;
   const auto& keeping = service.flow_endpoints();

@@ -3,6 +3,7 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "relay/context.h"
 #include "relay/datagrams.h"
@@ -62,6 +63,8 @@ class UdpProxy final : private EventTarget {
   /// Ends the flows of a service whose endpoint keeps none.
   void EndStale(Service& service);
   void EndAll();
+  /// Adds all flows.
+  void List(std::vector<FlowRecord>& flows) const;
   /// Forwards a batch of datagrams that a socket of the listener received from clients.
   void Receive(UdpListener& listener, int fd);
   /// Forwards a batch of replies.

@@ -152,6 +152,11 @@ void Worker::SetService(Service& service, ServiceSettings settings) {
   udp_.EndStale(service);
 }
 
+void Worker::List(std::vector<FlowRecord>& flows) const {
+  tcp_.List(flows);
+  udp_.List(flows);
+}
+
 void Worker::Configure(std::shared_ptr<const Settings> settings) {
   context_.settings = std::move(settings);
   udp_.Reschedule();

@@ -49,6 +49,8 @@ class Worker final : private EventTarget {
   void Change(Listener& listener, int protocol);
   void Detach(Listener& listener, int protocol);
   void SetService(Service& service, ServiceSettings settings);
+  /// Adds all connections and flows.
+  void List(std::vector<FlowRecord>& flows) const;
   void Configure(std::shared_ptr<const Settings> settings);
 
  private:

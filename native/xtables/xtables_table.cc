@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "xtables/planned_calls.h"
@@ -245,11 +247,13 @@ Result<std::vector<Packets>> XtablesTable::CountPackets(std::span<const std::str
   auto there = Read();
   if (!there.ok()) return there.error();
   const TableImage& image = there.value().image;
+  std::unordered_map<std::string_view, size_t> places;
+  for (size_t i = 0; i < chains.size(); ++i) places.emplace(chains[i], i);
   std::vector<Packets> packets(chains.size());
   for (const ImageChain& candidate : image.chains()) {
-    const auto chain = std::ranges::find(chains, candidate.name);
-    if (chain == chains.end()) continue;
-    Packets& counted = packets[static_cast<size_t>(chain - chains.begin())];
+    const auto place = places.find(candidate.name);
+    if (place == places.end()) continue;
+    Packets& counted = packets[place->second];
     for (uint32_t at = candidate.rules; at < candidate.last; at += image.At(at).size())
       counted.push_back(image.At(at).counters().pcnt);
   }

@@ -30,6 +30,7 @@ export function inspected({ config, clock, kernel, log, registry }: BuildOptions
     config,
     machineAddresses: async (family) => await machineAddresses(family, kernel),
     flows: async (...asked) => await kernel.conntrack.listFlows(...asked),
+    flowCounts: async (...asked) => await kernel.conntrack.countFlows(...asked),
     problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),
     metric: async (name) => (await registry.getSingleMetric(name)?.get())?.values ?? [],
     startedMs: processStartMs(clock),

@@ -26,12 +26,11 @@ function shown(cell: string | undefined): string {
   return cell === undefined || cell === '' ? '-' : cell
 }
 
-/** A table of all its rows. No row: no line, not even the headings. */
+/** A table of all its rows. No row: the headings alone. */
 export function columns(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
-  if (rows.length === 0) return ''
   return new Columns().lines([headings, ...rows.map((row) => row.map((cell) => printable(String(cell))))])
 }
 

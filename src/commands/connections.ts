@@ -2,24 +2,33 @@
 import type { Connections } from '../inspect/index.js'
 import { duration, portText } from '../words.js'
 import { columns } from './columns.js'
-import type { Command } from './command.js'
-import { parametersOf, service } from './services.js'
+import { type Command, CommandError } from './command.js'
+import { service } from './services.js'
 
 export const connectionsCommand: Command = {
   name: 'connections',
-  help: 'the connections of Services that the kernel tracks',
+  help: 'the present connections of Services',
   description:
-    'Prints a line for each connection of a Service that conntrack has: the client, the frontend, the endpoint, the state of TCP, and the time after which the kernel forgets the connection if no packet comes. At most 1000 lines. The endpoint of userspace mode is not known to conntrack.',
+    'Prints a line for each connection of a Service: the client, the frontend, the endpoint, the state of TCP, and the time after which the kernel forgets the connection if no packet comes. At most 1000 lines. ipvs mode shows the connections of IPVS, userspace mode those of the relay, which have no such time, and other modes those of conntrack.',
   arguments: [service],
-  options: [],
+  options: [{ name: 'service', metavar: 'NS/NAME', help: 'as the argument: only this Service' }],
   examples: [
     { line: 'connections', help: 'of all Services' },
-    { line: 'connections default/web', help: 'of one Service' },
+    { line: 'connections --service default/web', help: 'of one Service' },
   ],
-  run: async ({ ask, arguments: [name] }) => {
-    const value = await ask('connections', parametersOf(name))
+  run: async ({ ask, arguments: [name], options }) => {
+    const only = serviceOf(name, options['service'])
+    const value = await ask('connections', only === undefined ? {} : { service: only })
     return { value, table: () => table(value) }
   },
+}
+
+/** The Service that the argument or --service names. Throws CommandError if they name two. */
+function serviceOf(name: string | undefined, option: string | true | undefined): string | undefined {
+  if (typeof option !== 'string') return name
+  if (name !== undefined && name !== option)
+    throw new CommandError(2, `${name} and --service ${option} are two Services: name one`)
+  return option
 }
 
 function table({ connections, total }: Connections): string {
@@ -29,7 +38,7 @@ function table({ connections, total }: Connections): string {
     row.frontend,
     row.endpoint ?? '',
     row.state ?? '',
-    duration(row.timeoutSeconds),
+    row.timeoutSeconds === undefined ? '' : duration(row.timeoutSeconds),
   ])
   const lines = columns(['SERVICE PORT', 'CLIENT', 'FRONTEND', 'ENDPOINT', 'STATE', 'TIMEOUT'], rows)
   const more = total - connections.length

@@ -84,7 +84,7 @@ function table(explanation: Explanation): string {
   return [
     head,
     list('Steps', steps.map(stepText)),
-    section(columns(['ENDPOINT', 'NODE', 'STATE', 'SEES', 'REASON'], rows)),
+    rows.length === 0 ? '' : `\n${columns(['ENDPOINT', 'NODE', 'STATE', 'SEES', 'REASON'], rows)}`,
     list('Differences', kernel.differences),
     list('Kernel objects', objects),
   ].join('')
@@ -92,10 +92,6 @@ function table(explanation: Explanation): string {
 
 function stepText({ rule, text }: PacketStep): string {
   return rule === undefined ? text : `${text} (${rule})`
-}
-
-function section(text: string): string {
-  return text === '' ? '' : `\n${text}`
 }
 
 function list(heading: string, lines: readonly string[]): string {

@@ -4,10 +4,12 @@ import { ConfigError, KernelError } from '../errors.js'
 import {
   configuration,
   connections,
+  type Counters,
   endpoints,
   explain,
   history,
   type Inspected,
+  readCounters,
   routes,
   type Rows,
   services,
@@ -39,9 +41,9 @@ export interface Records {
 export function controlPages(inspected: Inspected, records: Records): Pages {
   const { clock } = inspected
   const lists: Readonly<Record<string, Question<TableRows<unknown>>>> = {
-    services: (service) => services(inspected, service),
-    endpoints: (service) => endpoints(inspected, service),
-    routes: (service) => routes(inspected, service),
+    services: rowsWith(services, inspected),
+    endpoints: rowsWith(endpoints, inspected),
+    routes: rowsWith(routes, inspected),
   }
   const questions: Readonly<Record<string, Question>> = {
     status: async () => await status(inspected),
@@ -70,6 +72,20 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
     page(list, (value) => parts(tableTexts(value), 'text/tab-separated-values', clock)),
   ])
   return new Map([...pages, ...tables])
+}
+
+/** The rows, with figures if the query asks for them: `counters=true`. An unknown Service costs no reading of the kernel. */
+function rowsWith(
+  rows: (
+    ...asked: readonly [inspected: Inspected, service: string | undefined, counters?: Counters]
+  ) => TableRows<unknown> | undefined,
+  inspected: Inspected,
+): Question<TableRows<unknown>> {
+  return async (service, query) => {
+    const plain = rows(inspected, service)
+    if (plain === undefined || query.get('counters') !== 'true') return plain
+    return rows(inspected, service, await readCounters(inspected, service))
+  }
 }
 
 function page<Value extends object>(question: Question<Value>, replyOf: (value: Value) => Reply): Page {

@@ -49,7 +49,15 @@ export type { Pipeline, PipelineView } from './pipeline.js'
 export { KernelQuestions } from './kernel-questions.js'
 export { openProblems } from './problems.js'
 export { RetryQueue } from './retry-queue.js'
+export type { FlowSource, ServiceFlow } from './service-flow.js'
 export { retryStart } from './retry-start.js'
 export { logFamily, reportSizes, worldSize } from './sync-report.js'
 export { Synchronizer } from './synchronizer.js'
+export {
+  addCounters,
+  countAt,
+  type CounterReading,
+  type PortCounters,
+  type TrafficCounters,
+} from './traffic-counters.js'
 export { traceRoute } from './trace-route.js'

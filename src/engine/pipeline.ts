@@ -7,11 +7,22 @@ import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
+import type { FlowSource } from './service-flow.js'
+import type { CounterReading } from './traffic-counters.js'
 
 /** The parts of a pipeline for readers that change nothing. They may be read at any time. */
 export type PipelineView = Pick<
   Pipeline,
-  'services' | 'health' | 'passes' | 'isInForce' | 'inForceSince' | 'describe' | 'packetRules' | 'differences'
+  | 'services'
+  | 'health'
+  | 'passes'
+  | 'isInForce'
+  | 'inForceSince'
+  | 'describe'
+  | 'packetRules'
+  | 'differences'
+  | 'readCounters'
+  | 'readFlows'
 >
 
 /**
@@ -50,6 +61,16 @@ export interface Pipeline {
   readonly health: FamilyHealth
   /** Counts packets; absent in a mode whose rules do not count them. */
   countPackets?(): Promise<PacketTotals>
+  /**
+   * The present connections of the family, of Services and possibly of others. Absent: conntrack has them. Throws KernelError, also while they
+   * are read.
+   */
+  readFlows?(): Promise<FlowSource>
+  /**
+   * Reads the figures of all kernel objects of the mode's routes, at once and only when asked. Absent: the mode's objects count nothing, and
+   * the present connections are counted. undefined: nothing is programmed yet. Throws KernelError.
+   */
+  readCounters?(): Promise<CounterReading | undefined>
   /**
    * The kernel objects that the mode desires for a route now, a line each, in the syntax of the tools that list them. It changes
    * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines.

@@ -1,8 +1,9 @@
-// The connections of Services that conntrack has.
-import { formatEndpoint, type IpAddress } from '../address.js'
-import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
+// The present connections of Services: those of the mode, or of conntrack.
+import { formatEndpoint, type IpFamily } from '../address.js'
+import type { FlowSource, ServiceFlow } from '../engine/index.js'
+import type { ConntrackFlow } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { addressOf, frontendsOf } from '../routing/index.js'
+import { ownedFlows, ownerOf, type Owners, ownersOf, portsOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { checkServiceName, headOf, type PortHead } from './services.js'
 
@@ -11,12 +12,12 @@ export interface ConnectionRow extends PortHead {
   readonly client: string
   /** The destination that the client chose: `10.96.0.10:80`. */
   readonly frontend: string
-  /** `10.244.2.5:8080`. Absent: the kernel translates no destination, as in userspace mode. */
+  /** `10.244.2.5:8080`. Absent: the kernel translates no destination. */
   readonly endpoint?: string
-  /** In the spelling of conntrack(8). Absent: the protocol is not TCP. */
+  /** In the spelling of conntrack(8) or ipvsadm(8). Absent: the protocol is not TCP. */
   readonly state?: string
-  /** The kernel forgets the connection after so many seconds without a packet. */
-  readonly timeoutSeconds: number
+  /** The kernel forgets the connection after so many seconds without a packet. Absent: in userspace mode it does not. */
+  readonly timeoutSeconds?: number
 }
 
 export interface Connections {
@@ -28,9 +29,6 @@ export interface Connections {
 
 /** Connections of one reply. */
 const shownConnections = 1000
-/** Service ports that are read before other work of the agent gets its turn: about 1 ms. */
-const portsAtOnce = 500
-const noBackends: ConntrackFrontend['backends'] = []
 
 /**
  * The connections of all Services, or of `service` (`namespace/name`). undefined: that Service is not known. Throws ConfigError for a
@@ -45,66 +43,82 @@ export async function connections(
   let total = 0
   let isKnown = service === undefined
   for (const view of inspected.synchronizer.views) {
-    const ports = service === undefined ? view.services.servicePorts() : view.services.servicePortsOf(service)
     const { family } = view.health
-    const owners = await ownersOf(ports, inspected.clock)
+    const owners = await ownersOf(portsOf(view, service), inspected.clock)
     if (owners.size === 0) continue
     isKnown = true
-    const listed = await inspected.flows(
-      family,
-      [...owners.values()].map(({ frontend }) => frontend),
-      await inspected.machineAddresses(family),
-      shownConnections - found.length,
-    )
+    const limit = shownConnections - found.length
+    const listed =
+      view.readFlows === undefined
+        ? await ofConntrack(inspected, family, owners, limit)
+        : await ofMode(await view.readFlows(), inspected.clock, owners, limit)
     total += listed.total
-    for (const flow of listed.flows) {
-      const owner = owners.get(keyOf(flow, flow.destination)) ?? owners.get(keyOf(flow, undefined))
-      if (owner !== undefined) found.push(row(flow, owner.port))
-    }
+    for (const row of listed.connections) found.push(row)
   }
   return isKnown ? { connections: found, total } : undefined
 }
 
-interface Owner {
-  readonly port: ServicePort
-  readonly frontend: ConntrackFrontend
+async function ofConntrack(
+  inspected: Inspected,
+  family: IpFamily,
+  owners: Owners,
+  limit: number,
+): Promise<Connections> {
+  const listed = await inspected.flows(
+    family,
+    [...owners.values()].map(({ frontend }) => frontend),
+    await inspected.machineAddresses(family),
+    limit,
+  )
+  const connections = listed.flows.flatMap((flow) => {
+    const owner = ownerOf(owners, flow)
+    return owner === undefined ? [] : [conntrackRow(flow, owner.port)]
+  })
+  return { connections, total: listed.total }
 }
 
-/** The service port of each frontend (docs/adr/0007: the first key owns it). */
-async function ownersOf(
-  ports: Iterable<ServicePort>,
+async function ofMode(
+  flows: FlowSource,
   clock: Inspected['clock'],
-): Promise<ReadonlyMap<string, Owner>> {
-  const owners = new Map<string, Owner>()
-  let count = 0
-  for (const port of ports) {
-    if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of frontendsOf(port)) {
-      const address = addressOf(known)
-      const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
-      const key = keyOf({ protocol: known.protocol, destinationPort: known.port }, address)
-      const first = owners.get(key)
-      if (first === undefined || port.key < first.port.key) owners.set(key, { port, frontend })
-    }
+  owners: Owners,
+  limit: number,
+): Promise<Connections> {
+  const connections: ConnectionRow[] = []
+  let total = 0
+  for await (const { flow, owner } of ownedFlows(flows, owners, clock)) {
+    total++
+    if (connections.length < limit) connections.push(flowRow(flow, owner.port))
   }
-  return owners
+  return { connections, total }
 }
 
-function keyOf(
-  { protocol, destinationPort }: Pick<ConntrackFlow, 'protocol' | 'destinationPort'>,
-  address: IpAddress | undefined,
-): string {
-  return `${protocol} ${address ?? ''} ${destinationPort}`
-}
-
-function row(flow: ConntrackFlow, port: ServicePort): ConnectionRow {
+function conntrackRow(flow: ConntrackFlow, port: ServicePort): ConnectionRow {
   const isTranslated = flow.replySource !== flow.destination || flow.replySourcePort !== flow.destinationPort
+  return {
+    ...rowHead(flow, port),
+    ...(isTranslated ? { endpoint: formatEndpoint(flow.replySource, flow.replySourcePort) } : {}),
+    ...(flow.tcpState === undefined ? {} : { state: flow.tcpState }),
+    timeoutSeconds: flow.timeoutSeconds,
+  }
+}
+
+function flowRow(flow: ServiceFlow, port: ServicePort): ConnectionRow {
+  const { endpoint, state, timeoutSeconds } = flow
+  return {
+    ...rowHead(flow, port),
+    endpoint: formatEndpoint(endpoint.address, endpoint.port),
+    ...(state === undefined ? {} : { state }),
+    ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
+  }
+}
+
+function rowHead(
+  flow: Pick<ServiceFlow, 'source' | 'sourcePort' | 'destination' | 'destinationPort'>,
+  port: ServicePort,
+): PortHead & Pick<ConnectionRow, 'client' | 'frontend'> {
   return {
     ...headOf(port),
     client: formatEndpoint(flow.source, flow.sourcePort),
     frontend: formatEndpoint(flow.destination, flow.destinationPort),
-    ...(isTranslated ? { endpoint: formatEndpoint(flow.replySource, flow.replySourcePort) } : {}),
-    ...(flow.tcpState === undefined ? {} : { state: flow.tcpState }),
-    timeoutSeconds: flow.timeoutSeconds,
   }
 }

@@ -24,6 +24,7 @@ export {
   type TableRows,
 } from './services.js'
 export { connections, type ConnectionRow, type Connections } from './connections.js'
+export { readCounters, type Counters } from './counters.js'
 export { history } from './history.js'
 export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
 export {

@@ -23,6 +23,8 @@ export interface Inspected {
   readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
   /** The connections that the kernel tracks (Conntrack.listFlows). Throws KernelError. */
   readonly flows: Conntrack['listFlows']
+  /** Their numbers (Conntrack.countFlows). Throws KernelError. */
+  readonly flowCounts: Conntrack['countFlows']
   /** The problems that are present now. */
   readonly problems: () => readonly PresentProblem[]
   /** The series of a metric; empty: there are none, or no such metric. */

@@ -1,21 +1,23 @@
 // Service ports, their endpoints and their routes, one row each. Rows are made while the reader takes them.
 import { formatEndpoint } from '../address.js'
 import { ConfigError } from '../errors.js'
-import type { ServicePort, ServiceView } from '../model/index.js'
+import type { ServicePort } from '../model/index.js'
 import {
   describeFrontend,
   explainFrontends,
   explainRoute,
   frontendsOf,
   type Reason,
+  type Route,
   route,
   type Verdict,
   verdictOf,
 } from '../routing/index.js'
-import type { PipelineView } from '../engine/index.js'
+import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
+import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
-import { endpointTable, routeTable, serviceTable, type Table, tableLines } from './tables.js'
+import { endpointTable, routeTable, serviceTable, type Table, tableLines, withCounters } from './tables.js'
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -40,6 +42,8 @@ export interface ServiceRow extends PortHead {
   readonly internal: Verdict
   /** The verdict on new connections from outside. Absent: it has no such frontend. */
   readonly external?: Verdict
+  /** Of all frontends; absent: not asked for. */
+  readonly counters?: TrafficCounters
   /** RFC 3339, UTC: since when its last change is in force. Absent: it is not, or that is not known. */
   readonly since?: string
 }
@@ -53,6 +57,8 @@ export interface EndpointRow extends PortHead {
   /** Whether traffic of each policy uses the endpoint, and the rule of docs/traffic.md that decided. */
   readonly cluster: EndpointUse
   readonly local: EndpointUse
+  /** Absent: not asked for. */
+  readonly counters?: TrafficCounters
 }
 
 export interface EndpointUse extends Reason {
@@ -66,6 +72,8 @@ export interface RouteRow extends PortHead {
   readonly reasons: readonly Reason[]
   /** The endpoints that serve the frontend. */
   readonly backends: readonly string[]
+  /** Absent: not asked for. */
+  readonly counters?: TrafficCounters
   /** The kernel objects that the mode desires for the service port, in the syntax of the mode's tools. Only for one Service. */
   readonly kernel?: readonly string[]
 }
@@ -82,31 +90,40 @@ export interface TableRows<Row> extends Rows<Row> {
 }
 
 /**
- * One row per service port; `service` (`namespace/name`) selects one Service. undefined: that Service is not known. Throws
- * ConfigError for a `service` of another form.
+ * One row per service port; `service` (`namespace/name`) selects one Service. `counters`: the figures to show; absent: none. undefined:
+ * that Service is not known. Throws ConfigError for a `service` of another form.
  */
 export function services(
   inspected: Inspected,
   service: string | undefined,
+  counters?: Counters,
 ): TableRows<ServiceRow> | undefined {
-  const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected)])
-  return withTable(items, serviceTable(inspected.clock.unixMs()))
+  const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, counters)])
+  const table = serviceTable(inspected.clock.unixMs())
+  return withTable(items, counters === undefined ? table : withCounters(table))
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
 export function endpoints(
   inspected: Inspected,
   service: string | undefined,
+  counters?: Counters,
 ): TableRows<EndpointRow> | undefined {
-  const items = rows(inspected, service, (port, { services: view }) => endpointRows(port, view, inspected))
-  return withTable(items, endpointTable)
+  const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
+  return withTable(items, counters === undefined ? endpointTable : withCounters(endpointTable))
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */
-export function routes(inspected: Inspected, service: string | undefined): TableRows<RouteRow> | undefined {
+export function routes(
+  inspected: Inspected,
+  service: string | undefined,
+  counters?: Counters,
+): TableRows<RouteRow> | undefined {
   const isDetailed = service !== undefined
-  const items = rows(inspected, service, (port, view) => routeRows(port, view, inspected, isDetailed))
-  return withTable(items, routeTable)
+  const items = rows(inspected, service, (port, view) =>
+    routeRows(port, view, inspected, { isDetailed, counters }),
+  )
+  return withTable(items, counters === undefined ? routeTable : withCounters(routeTable))
 }
 
 function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
@@ -144,7 +161,23 @@ export function headOf({ service, portName, protocol, clusterIP }: ServicePort):
   return { service, port: portName, protocol, family: familyName(clusterIP.includes(':') ? 'ipv6' : 'ipv4') }
 }
 
-function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected): ServiceRow {
+/** Parts of a row: the figures that `of` finds; nothing without `counters`. */
+function countersPart(
+  counters: Counters | undefined,
+  view: PipelineView,
+  decided: Route,
+): (of: (counted: PortCounters) => TrafficCounters) => { readonly counters?: TrafficCounters } {
+  if (counters === undefined) return () => ({})
+  const counted = counters.get(view)?.(decided)
+  return (of) => ({ counters: counted === undefined ? {} : of(counted) })
+}
+
+function serviceRow(
+  port: ServicePort,
+  view: PipelineView,
+  { node }: Inspected,
+  counters: Counters | undefined,
+): ServiceRow {
   const known = view.services.endpoints(port)
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
@@ -164,49 +197,67 @@ function serviceRow(port: ServicePort, view: PipelineView, { node }: Inspected):
     },
     internal: verdictOf(decided, 'internal'),
     ...(port.isExternallyAccessible ? { external: verdictOf(decided, 'external') } : {}),
+    ...countersPart(counters, view, decided)(({ total }) => total),
     ...(since === undefined ? {} : { since: timeText(since) }),
   }
 }
 
-function endpointRows(port: ServicePort, view: ServiceView, { node }: Inspected): readonly EndpointRow[] {
-  const explained = explainRoute(port, view.endpoints(port), node.facts)
+function endpointRows(
+  port: ServicePort,
+  view: PipelineView,
+  { node }: Inspected,
+  counters: Counters | undefined,
+): readonly EndpointRow[] {
+  const explained = explainRoute(port, view.services.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
-  return explained.endpoints.map(({ endpoint, cluster, local }) => ({
-    service,
-    port: portName,
-    protocol,
-    family,
-    endpoint: formatEndpoint(endpoint.address, endpoint.port),
-    node: endpoint.nodeName ?? '',
-    conditions: { ready: endpoint.isReady, serving: endpoint.isServing, terminating: endpoint.isTerminating },
-    cluster: { isUsed: cluster.isChosen, rule: cluster.rule, text: cluster.text },
-    local: { isUsed: local.isChosen, rule: local.rule, text: local.text },
-  }))
+  const countersOf = countersPart(counters, view, explained.route)
+  return explained.endpoints.map(({ endpoint, cluster, local }) => {
+    const name = formatEndpoint(endpoint.address, endpoint.port)
+    return {
+      service,
+      port: portName,
+      protocol,
+      family,
+      endpoint: name,
+      node: endpoint.nodeName ?? '',
+      conditions: {
+        ready: endpoint.isReady,
+        serving: endpoint.isServing,
+        terminating: endpoint.isTerminating,
+      },
+      cluster: { isUsed: cluster.isChosen, rule: cluster.rule, text: cluster.text },
+      local: { isUsed: local.isChosen, rule: local.rule, text: local.text },
+      ...countersOf((counted) => counted.endpoint(name)),
+    }
+  })
 }
 
 function routeRows(
   port: ServicePort,
   view: PipelineView,
   { node }: Inspected,
-  isDetailed: boolean,
+  { isDetailed, counters }: { readonly isDetailed: boolean; readonly counters: Counters | undefined },
 ): readonly RouteRow[] {
   const decided = route(port, view.services.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
   const [first] = frontendsOf(port)
+  const countersOf = countersPart(counters, view, decided)
   return explainFrontends(decided).map(({ frontend, verdict, reasons }) => {
     const isClusterIP = frontend.kind === 'address' && frontend.address === port.clusterIP
     const isLocal = isClusterIP ? port.isInternalLocal : port.isExternalLocal
     const backends = isLocal ? decided.localBackends : decided.clusterBackends
-    const isFirst = first !== undefined && describeFrontend(frontend) === describeFrontend(first)
+    const name = describeFrontend(frontend)
+    const isFirst = first !== undefined && name === describeFrontend(first)
     return {
       service,
       port: portName,
       protocol,
       family,
-      frontend: describeFrontend(frontend),
+      frontend: name,
       verdict,
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
+      ...countersOf((counted) => counted.frontend(name)),
       ...(isDetailed && isFirst ? { kernel: view.describe(decided) } : {}),
     }
   })

@@ -60,6 +60,39 @@ export const routeTable: Table<RouteRow> = {
   ],
 }
 
+/** The first two columns of a table, then the counters. */
+export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
+  headings,
+  cells,
+}: Table<Row>): Table<Row> {
+  return {
+    headings: [
+      ...headings.slice(0, 2),
+      'CONNECTIONS',
+      'ACTIVE',
+      'INACTIVE',
+      'PACKETS IN',
+      'PACKETS OUT',
+      'BYTES IN',
+      'BYTES OUT',
+    ],
+    cells: (row) => [...cells(row).slice(0, 2), ...counterCells(row.counters)],
+  }
+}
+
+/** Blank: this mode has no such counter. */
+function counterCells(counters: ServiceRow['counters'] = {}): readonly (string | number)[] {
+  return [
+    counters.connections ?? '',
+    counters.activeConnections ?? '',
+    counters.inactiveConnections ?? '',
+    counters.packetsIn ?? '',
+    counters.packetsOut ?? '',
+    counters.bytesIn ?? '',
+    counters.bytesOut ?? '',
+  ]
+}
+
 /** The heading and the rows as lines of cells with a tab between two of them. A cell has no tab and no other unprintable character. */
 export function* tableLines<Row>(
   { headings, cells }: Table<Row>,

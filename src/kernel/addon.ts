@@ -97,6 +97,8 @@ export interface RawConntrackSocket {
     nodePortAddresses: Uint8Array,
     limit: number,
   ): Promise<{ readonly flows: Uint8Array; readonly total: number }>
+  /** ConntrackFrontendRecords and ConntrackAddressRecords. Resolves with ConntrackFlowCountRecords. */
+  countFlows(family: RawFamily, frontends: Uint8Array, nodePortAddresses: Uint8Array): Promise<Uint8Array>
   close(): Promise<void>
 }
 
@@ -218,8 +220,8 @@ export interface RawXtablesTable {
   barrier(hook: string): Promise<XtBarrier | undefined>
   /** Of the whole table, in its order. */
   markUses(): Promise<readonly RawMarkUse[]>
-  /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
-  packets(chains: Uint8Array): Promise<readonly Float64Array[]>
+  /** `chains`: NUL-ended names. For each chain the number of its rules, then their packet counts, in order. */
+  packets(chains: Uint8Array): Promise<Float64Array>
   /** From now on no `apply` waits for the lock, not even the one in flight. May be called at any time. */
   hurry(): void
   close(): Promise<void>
@@ -236,6 +238,8 @@ export interface RawRelay {
     endpoints: Uint8Array,
     ranges: Uint8Array,
   ): Promise<RawOutcome>
+  /** FlowRecords. */
+  flows(): Promise<Uint8Array>
   /** One CountersRecord. May be called at any time; throws EBADF after close(). */
   counters(): Uint8Array
   /** May be called at any time. undefined after close(). */

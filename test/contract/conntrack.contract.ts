@@ -221,6 +221,27 @@ export function conntrackContract(
       assert.deepEqual({ listed: listed.length, total }, { listed: 3, total: 4 })
     })
 
+    it('nothing in the numbers of flows, by destination and backend', async () => {
+      const present = [...Object.values(flows), { ...flows.toFirst, sourcePort: 20 }]
+      await table.put(present)
+      const frontends = [at(service, 53, []), at(service, 53, [], 'tcp'), at(undefined, 30053, [])]
+      const counts = [...(await table.conntrack.countFlows('ipv4', frontends, nodes))].map(
+        ({ protocol, destination, destinationPort, replySource, replySourcePort, active, inactive }) =>
+          `${protocol} ${destination}:${destinationPort} ${replySource}:${replySourcePort} ${active} ${inactive}`,
+      )
+      assert.deepEqual(counts.toSorted(), [
+        'tcp 10.96.0.10:53 10.244.1.6:5353 1 0',
+        'udp 10.96.0.10:53 10.244.1.5:5353 2 0',
+        'udp 10.96.0.10:53 10.244.1.5:5354 1 0',
+        'udp 10.96.0.10:53 10.244.1.6:5353 1 0',
+        'udp 10.96.0.10:53 10.96.0.10:53 1 0',
+        'udp 192.0.2.1:30053 10.244.1.5:5353 1 0',
+        'udp 192.0.2.2:30053 10.244.1.6:5353 1 0',
+      ])
+      assert.deepEqual([...(await table.conntrack.countFlows('ipv4', [], nodes))], [])
+      assert.deepEqual(await table.list(), present.map(nameFlow).toSorted())
+    })
+
     it('flows of both families in calls at the same time', async () => {
       const outcomes = await Promise.all([
         table.conntrack.deleteStale('ipv4', [at(service, 53, [])], []),

@@ -77,11 +77,13 @@ export function relayContract(name: string, open: () => RelaySubject): void {
       assert.equal(await strain, undefined)
       await rejectsWith(subject.relay.apply([setService(web)]), 'EBADF')
       await rejectsWith(subject.relay.counters(), 'EBADF')
+      await rejectsWith(subject.relay.flows('ipv4'), 'EBADF')
       await subject.close()
     })
     const remembering: Relay = {
       configure: (settings) => subject.relay.configure(settings),
       counters: () => subject.relay.counters(),
+      flows: (family) => subject.relay.flows(family),
       nextStrain: () => subject.relay.nextStrain(),
       close: () => subject.relay.close(),
       apply: (ops) => {
@@ -96,6 +98,10 @@ export function relayContract(name: string, open: () => RelaySubject): void {
     }
     for (const protocol of ['tcp', 'udp'] as const)
       for (const address of ['127.0.0.1', '::1']) listenerLaws(law, listener(address, { protocol }))
+    law('lists no connections without a client', async ({ relay }) => {
+      await applyAll(relay, [setService(web), setListener(listener('127.0.0.1'))])
+      assert.deepEqual([...(await relay.flows('ipv4'))], [])
+    })
     vipLaws(law)
     serviceLaws(law)
     batchLaws(law)

@@ -65,7 +65,7 @@ async function startAgent(traceName: string): Promise<void> {
     manifests: join(folder, 'shop'),
     before: traced(file),
     // A draining real server is removed after its connections end: graceful-termination.test.ts.
-    flags: ['--ipvs-graceful-period', '0'],
+    flags: ['--ipvs-graceful-period', '0', '--control-socket', join(folder, 'socket')],
   })
   await agent.synced()
 }
@@ -77,6 +77,22 @@ async function edit(name: string, change: (text: string) => string): Promise<voi
   assert.notEqual(change(text), text, 'the edit changes something')
   await writeFile(join(folder, 'edited'), change(text))
   await rename(join(folder, 'edited'), path)
+}
+
+async function ask(...words: readonly string[]): Promise<string> {
+  const agentFile = join(treeRoot, 'dist/agent.js')
+  return await lab.node.must(process.execPath, agentFile, ...words, '--socket', join(folder, 'socket'))
+}
+
+/** The figure of each row of `words --counters`, as `IPv4 http 10.96.0.20:80 4`. */
+async function connectionCounts(name: string, ...words: readonly string[]): Promise<readonly string[]> {
+  const { items } = Object(JSON.parse(await ask(...words, '--counters', '-o', 'json')))
+  return items.map((row: Readonly<Record<string, unknown>>) => {
+    const { connections = 0, packetsIn, bytesOut } = Object(row['counters'])
+    const isPlausible = connections === 0 || (packetsIn > connections && bytesOut > connections)
+    assert.ok(isPlausible, JSON.stringify(row))
+    return `${String(row['family'])} ${String(row['port'])} ${String(row[name])} ${connections}`
+  })
 }
 
 async function expectWrites(expected: RequestCounts): Promise<void> {
@@ -108,6 +124,20 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
   })
 
   it('a client reaches every usable backend and no other', expectShopTraffic)
+
+  it('prints the statistics and the connections of IPVS', async () => {
+    const services = await connectionCounts('clusterIP', 'services', 'shop/web')
+    assert.ok(services.includes('IPv4 http 10.96.0.20:80 4'), services.join('\n'))
+    assert.ok(services.includes('IPv6 http [fd00:10:96::20]:80 4'), services.join('\n'))
+    const endpoints = await connectionCounts('endpoint', 'endpoints', 'shop/web')
+    assert.ok(endpoints.includes('IPv4 http 10.244.1.11:8080 2'), endpoints.join('\n'))
+    const frontends = await connectionCounts('frontend', 'routes', 'shop/web')
+    assert.ok(frontends.includes('IPv4 http tcp 10.96.0.20:80 4'), frontends.join('\n'))
+    const rows = (await ask('connections', '--service', 'shop/web')).split('\n')
+    const row =
+      /^shop\/web:http\/TCP +[\d.]+:\d+ +10\.96\.0\.20:80 +10\.244\.1\.1[12]:8080 +[A-Z_]+ +\d+[sm]/u
+    assert.equal(rows.filter((line) => row.test(line)).length, 4, rows.join('\n'))
+  })
 
   it('a client stays with its backend under session affinity', async () => {
     const [backend, ...others] = await lab.client.backends(sessionsPort.target, 6)

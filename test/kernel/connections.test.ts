@@ -103,7 +103,11 @@ describe('viaduct connections', { timeout: 120_000 }, () => {
 
   it('prints those of one Service', () => {
     assert.equal(ask('default/web').trimEnd().split('\n').length, 3)
-    assert.equal(ask('default/quiet'), '')
+    assert.equal(ask('--service', 'default/web'), ask('default/web'))
+  })
+
+  it('prints the headings of an empty list', () => {
+    assert.match(ask('default/quiet'), /^SERVICE PORT +CLIENT .*TIMEOUT\n$/)
   })
 
   it('prints JSON', () => {

@@ -3,6 +3,7 @@ import { familyOf, type IpAddress, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import type {
   Conntrack,
+  ConntrackFlowCount,
   ConntrackFlows,
   ConntrackFrontend,
   ConntrackOutcome,
@@ -64,6 +65,23 @@ export class ModelConntrack implements Conntrack {
       timeoutSeconds: 600,
     }))
     return { flows, total: found.length }
+  }
+
+  async countFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<Iterable<ConntrackFlowCount>> {
+    const { flows } = await this.listFlows(family, frontends, nodePortAddresses, Infinity)
+    const counts = new Map<string, ConntrackFlowCount>()
+    for (const flow of flows) {
+      const { protocol, destination, destinationPort, replySource, replySourcePort } = flow
+      const key = `${protocol} ${destination} ${destinationPort} ${replySource} ${replySourcePort}`
+      const active = (counts.get(key)?.active ?? 0) + 1
+      const pair = { protocol, destination, destinationPort, replySource, replySourcePort }
+      counts.set(key, { ...pair, active, inactive: 0 })
+    }
+    return counts.values()
   }
 
   async close(): Promise<void> {

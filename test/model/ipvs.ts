@@ -95,6 +95,11 @@ export class ModelIpvs implements Ipvs {
     return encodeTable(servers, options?.counters === true ? this.traffic : undefined)
   }
 
+  /** No client connects to the model. */
+  async *connections(): AsyncGenerator<never> {
+    this.batches.enter('connections')
+  }
+
   async info(): Promise<IpvsInfo> {
     this.batches.enter('info')
     return { version: 0x010201, connectionTableSize: 4096, ipv4VirtualServers: this.countIpv4() }

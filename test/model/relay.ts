@@ -69,6 +69,11 @@ export class ModelRelay implements Relay {
     return { listeners: this.listeners.size, ...noCounts }
   }
 
+  async flows(): Promise<readonly never[]> {
+    this.batches.enter('flows')
+    return []
+  }
+
   async nextStrain(): Promise<RelayStrain | undefined> {
     while (this.#strain === undefined && !this.#isClosed)
       await new Promise<void>((resolve) => {

@@ -50,6 +50,16 @@ export const tcpStates = [
 
 export type TcpState = (typeof tcpStates)[number]
 
+/** The connections to one frontend that have the same endpoint. */
+export interface ConntrackFlowCount extends Pick<
+  ConntrackFlow,
+  'protocol' | 'destination' | 'destinationPort' | 'replySource' | 'replySourcePort'
+> {
+  /** Of TCP those in state ESTABLISHED, of other protocols all. */
+  readonly active: number
+  readonly inactive: number
+}
+
 export interface ConntrackFlows {
   /** The first ones. */
   readonly flows: readonly ConntrackFlow[]
@@ -79,6 +89,15 @@ export interface Conntrack {
     nodePortAddresses: readonly IpAddress[],
     limit: number,
   ): Promise<ConntrackFlows>
+  /**
+   * The numbers of flows to the frontends, by destination and backend; made while the reader takes them. Frontends and node ports as for
+   * `listFlows`. Throws KernelError.
+   */
+  countFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<Iterable<ConntrackFlowCount>>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

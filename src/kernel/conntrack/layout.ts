@@ -34,3 +34,14 @@ export const flowLayout = {
   protocol: 58,
   tcpState: 59,
 } as const satisfies RecordLayout
+
+export const flowCountLayout = {
+  size: 48,
+  destination: 0,
+  replySource: 16,
+  active: 32,
+  inactive: 36,
+  destinationPort: 40,
+  replySourcePort: 42,
+  protocol: 44,
+} as const satisfies RecordLayout

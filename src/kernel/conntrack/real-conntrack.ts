@@ -1,7 +1,13 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Addon, RawConntrackSocket } from '../addon.js'
-import type { Conntrack, ConntrackFlows, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
-import { decodeFlows } from './decode.js'
+import type {
+  Conntrack,
+  ConntrackFlowCount,
+  ConntrackFlows,
+  ConntrackFrontend,
+  ConntrackOutcome,
+} from './conntrack.js'
+import { decodeFlowCounts, decodeFlows } from './decode.js'
 import { encodeAddresses, encodeFrontends } from './encode.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
@@ -44,6 +50,20 @@ export class RealConntrack implements Conntrack {
         const { flows, total } = await socket.listFlows(addressFamily[family], asked, addresses, limit)
         return { flows: decodeFlows(flows, family), total }
       },
+      { family },
+    )
+  }
+
+  countFlows(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<Iterable<ConntrackFlowCount>> {
+    const { frontends: asked } = encodeFrontends(frontends)
+    const addresses = encodeAddresses(nodePortAddresses)
+    return this.#queue.run(
+      async (socket) =>
+        decodeFlowCounts(await socket.countFlows(addressFamily[family], asked, addresses), family),
       { family },
     )
   }

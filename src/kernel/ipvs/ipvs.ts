@@ -116,6 +116,19 @@ export interface IpvsTimeouts {
   readonly udpSeconds: number
 }
 
+/** A connection that IPVS schedules. */
+export interface IpvsConnection {
+  readonly protocol: Protocol
+  readonly client: RealServerKey
+  /** The destination that the client chose. */
+  readonly virtual: RealServerKey
+  readonly real: RealServerKey
+  /** In the spelling of ipvsadm(8). */
+  readonly state: string
+  /** The connection ends after so many seconds without a packet. */
+  readonly expiresSeconds: number
+}
+
 /** The kernel's IPVS table. Operations of one batch are applied in order, without rollback. */
 export interface Ipvs {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
@@ -128,6 +141,8 @@ export interface Ipvs {
    */
   read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump>
   info(): Promise<IpvsInfo>
+  /** The present connections, read in parts while the reader takes them; no records of persistence. Throws KernelError meanwhile. */
+  connections(family: IpFamily): AsyncIterable<IpvsConnection>
   timeouts(): Promise<IpvsTimeouts>
   setTimeouts(timeouts: IpvsTimeouts): Promise<void>
   /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */

@@ -4,9 +4,18 @@ import { nameFailures } from '../batch.js'
 import { decodeFailures } from '../decode-failures.js'
 import { describeIpvsOp, familyOfIpvsOp } from '../describe.js'
 import { IpvsBatch } from './batch.js'
-import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts, VirtualServerKey } from './ipvs.js'
+import type {
+  Ipvs,
+  IpvsConnection,
+  IpvsDump,
+  IpvsInfo,
+  IpvsOp,
+  IpvsTimeouts,
+  VirtualServerKey,
+} from './ipvs.js'
 import type { BatchOutcome } from '../outcome.js'
 import { encodeVirtualServerKeys } from './encode.js'
+import { readConnections } from './read-connections.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
@@ -45,6 +54,10 @@ export class RealIpvs implements Ipvs {
 
   info(): Promise<IpvsInfo> {
     return this.#queue.run((socket) => socket.info())
+  }
+
+  connections(family: IpFamily): AsyncIterable<IpvsConnection> {
+    return readConnections(family)
   }
 
   timeouts(): Promise<IpvsTimeouts> {

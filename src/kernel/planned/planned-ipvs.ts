@@ -11,6 +11,7 @@ import {
 } from '../ipvs/encode.js'
 import type {
   Ipvs,
+  IpvsConnection,
   IpvsDump,
   IpvsInfo,
   IpvsOp,
@@ -83,6 +84,10 @@ export class PlannedIpvs implements Ipvs {
     const { size } = await this.#table('ipv4')
     if (this.#isLoaded) return { ...(await this.#real.info()), ipv4VirtualServers: size }
     return { version: 0x010201, connectionTableSize: 4096, ipv4VirtualServers: size }
+  }
+
+  connections(family: IpFamily): AsyncIterable<IpvsConnection> {
+    return this.#real.connections(family)
   }
 
   async timeouts(): Promise<IpvsTimeouts> {

@@ -45,6 +45,10 @@ export class PlannedConntrack implements Conntrack {
     return { flows: [], total: 0 }
   }
 
+  async countFlows(): Promise<readonly never[]> {
+    return []
+  }
+
   async close(): Promise<void> {}
 }
 
@@ -139,6 +143,10 @@ export class PlannedRelay implements Relay {
       receivedBytes: 0,
       sentBytes: 0,
     }
+  }
+
+  async flows(): Promise<readonly never[]> {
+    return []
   }
 
   async nextStrain(): Promise<RelayStrain | undefined> {

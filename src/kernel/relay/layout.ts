@@ -78,3 +78,16 @@ export const countersLayout = {
   receivedBytes: 72,
   sentBytes: 80,
 } as const satisfies RecordLayout
+
+export const flowLayout = {
+  size: 60,
+  client: 0,
+  frontend: 16,
+  endpoint: 32,
+  clientPort: 48,
+  frontendPort: 50,
+  endpointPort: 52,
+  family: 54,
+  protocol: 55,
+  isConnected: 56,
+} as const satisfies RecordLayout

@@ -1,14 +1,24 @@
+import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { Addon, RawRelay } from '../addon.js'
 import { nameFailures } from '../batch.js'
 import { decodeFailures } from '../decode-failures.js'
+import { protocolNumber } from '../ipvs/encode.js'
 import type { BatchOutcome } from '../outcome.js'
-import { RecordTable } from '../records.js'
+import { familyFromByte, RecordTable } from '../records.js'
 import { type CallCounts, closedError, RequestQueue } from '../request-queue.js'
 import { describeRelayOp, familyOfRelayOp } from './describe.js'
 import { encodeInterfaces, encodeNetworks, encodeRelayOps } from './encode.js'
-import { countersLayout } from './layout.js'
-import type { Relay, RelayCounters, RelayOp, RelaySettings, RelayStrain } from './relay.js'
+import { countersLayout, flowLayout } from './layout.js'
+import type {
+  Relay,
+  RelayCounters,
+  RelayEndpoint,
+  RelayFlow,
+  RelayOp,
+  RelaySettings,
+  RelayStrain,
+} from './relay.js'
 
 /** Time between two looks at the strain. A look reads two numbers. */
 const strainPeriodMs = 1000
@@ -49,6 +59,36 @@ class CountersReader extends RecordTable {
       sentBytes: number(countersLayout.sentBytes),
     }
   }
+}
+
+class FlowReader extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, flowLayout)
+  }
+
+  family(index: number): IpFamily {
+    return familyFromByte(this.u8(index, flowLayout.family))
+  }
+
+  read(index: number): RelayFlow {
+    const family = this.family(index)
+    const end = (address: number, port: number): RelayEndpoint => ({
+      address: this.ip(index, address, family),
+      port: this.u16(index, port),
+    })
+    return {
+      protocol: this.u8(index, flowLayout.protocol) === protocolNumber.tcp ? 'tcp' : 'udp',
+      client: end(flowLayout.client, flowLayout.clientPort),
+      frontend: end(flowLayout.frontend, flowLayout.frontendPort),
+      endpoint: end(flowLayout.endpoint, flowLayout.endpointPort),
+      isConnected: this.u8(index, flowLayout.isConnected) === 1,
+    }
+  }
+}
+
+function* flowsOf(flows: FlowReader, family: IpFamily): Generator<RelayFlow> {
+  for (let index = 0; index < flows.length; index++)
+    if (flows.family(index) === family) yield flows.read(index)
 }
 
 const shortages = ['hasFewDescriptors', 'hasFewUdpPorts', 'hasFewTcpPorts', 'hasLoop'] as const
@@ -98,6 +138,10 @@ export class RealRelay implements Relay {
       counters = new CountersReader(relay.counters()).read()
     })
     return counters ?? noCounters
+  }
+
+  async flows(family: IpFamily): Promise<Iterable<RelayFlow>> {
+    return flowsOf(new FlowReader(await this.#queue.run((relay) => relay.flows())), family)
   }
 
   async nextStrain(): Promise<RelayStrain | undefined> {

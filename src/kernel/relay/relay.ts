@@ -1,4 +1,4 @@
-import type { Cidr, IpAddress } from '../../address.js'
+import type { Cidr, IpAddress, IpFamily } from '../../address.js'
 import type { BatchOutcome } from '../outcome.js'
 
 /** The relay serves no SCTP. */
@@ -96,6 +96,16 @@ export interface RelayCounters {
   readonly sentBytes: number
 }
 
+/** A TCP connection or UDP flow. */
+export interface RelayFlow {
+  readonly protocol: RelayProtocol
+  readonly client: RelayEndpoint
+  readonly frontend: RelayEndpoint
+  readonly endpoint: RelayEndpoint
+  /** False: the endpoint has not accepted the connection yet. */
+  readonly isConnected: boolean
+}
+
 /** Shortages. The services with the most connections or flows get no more, or lose their oldest flows. */
 export interface RelayStrain {
   readonly hasFewDescriptors: boolean
@@ -119,6 +129,8 @@ export interface Relay {
   configure(settings: RelaySettings): Promise<void>
   apply(ops: readonly RelayOp[]): Promise<BatchOutcome>
   counters(): Promise<RelayCounters>
+  /** The connections and flows of a family now, in no order; made while the reader takes them. */
+  flows(family: IpFamily): Promise<Iterable<RelayFlow>>
   /** Resolves at the next change of the strain; undefined after close. */
   nextStrain(): Promise<RelayStrain | undefined>
   /** Closes listeners, connections and flows. Idempotent. */

@@ -115,10 +115,7 @@ export class RealXtables implements Xtables {
   }
 
   packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
-    return this.#run(
-      async (table) => (await table.packets(encodeTexts(chains))).map((counts) => [...counts]),
-      this.#counting,
-    )
+    return this.#run(async (table) => perChain(await table.packets(encodeTexts(chains))), this.#counting)
   }
 
   /** From now on no call waits for the lock of other programs. The call in flight throws EAGAIN if it waits. */
@@ -155,4 +152,15 @@ export class RealXtables implements Xtables {
     const extack = 'this kernel has no legacy x_tables of that name'
     return new KernelError({ errno, subsystem, operation, extack, ...this.#subject })
   }
+}
+
+/** The counts of each chain. `counts`: for each chain the number of its rules, then theirs. */
+function perChain(counts: Float64Array): readonly (readonly number[])[] {
+  const chains: (readonly number[])[] = []
+  for (let at = 0; at < counts.length;) {
+    const end = at + 1 + (counts[at] ?? 0)
+    chains.push([...counts.subarray(at + 1, end)])
+    at = end
+  }
+  return chains
 }

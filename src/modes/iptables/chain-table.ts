@@ -52,6 +52,13 @@ export class ChainTable {
     return this.#claimed
   }
 
+  /** The chains that the table has. */
+  names(): readonly string[] {
+    const names: string[] = []
+    for (const { id, isAcknowledged } of this.#chains.values()) if (isAcknowledged) names.push(id)
+    return names
+  }
+
   /**
    * Sets the rules of a route's chain. Unchanged rules are not handed over again, except at the second claim: the first rules get no
    * digest, as a start claims every chain once and needs none.

@@ -23,6 +23,13 @@ import { dispatchChains } from './compile/names.js'
 import { ChainTable, type OwnChain } from './chain-table.js'
 import { standInFor } from './stand-ins.js'
 
+/** A rule of a chain with `size` rules. */
+export interface RulePlace {
+  readonly chain: string
+  readonly rule: number
+  readonly size: number
+}
+
 interface TableChain {
   readonly table: IptablesTable
   readonly chain: OwnChain
@@ -191,6 +198,27 @@ export class IptablesLedger {
   /** Number of our rules in the table, once it has all operations. */
   countRules(table: IptablesTable): number {
     return this.#chains[table].rules
+  }
+
+  /** Our chains of table nat, as the last `take` left them. */
+  natChains(): readonly string[] {
+    return this.#chains.nat.names()
+  }
+
+  /** The place of each frontend's first rule in nat, by `describeFrontend`. Walks all frontends. */
+  natPlaces(): ReadonlyMap<string, RulePlace> {
+    const places = new Map<string, RulePlace>()
+    for (const { dispatch, table, tree } of this.#dispatches.values()) {
+      if (table !== 'nat') continue
+      for (const { chain, rules } of tree.chains()) {
+        for (const [rule, desired] of rules.entries()) {
+          const frontend = frontendOf(dispatch, desired)
+          if (frontend !== undefined)
+            places.set(describeFrontend(frontend), { chain, rule, size: rules.length })
+        }
+      }
+    }
+    return places
   }
 
   /** Numbers of objects that routes claim, by kind. */

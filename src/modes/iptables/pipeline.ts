@@ -14,6 +14,7 @@ import type { NodeChange } from '../../node/index.js'
 import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
+  type CounterReading,
   type FamilyHealth,
   InForceTimes,
   Intake,
@@ -41,6 +42,7 @@ import { hasFormerOwner } from './former-owner.js'
 import { endPass } from './report.js'
 import { iptablesSettings } from './node-settings.js'
 import { type IptablesXtables, IptablesTables } from './tables.js'
+import { readCounters } from './read-counters.js'
 import { PacketCounts } from './packet-counts.js'
 import { LookTimes } from './look-times.js'
 
@@ -173,6 +175,14 @@ export class IptablesPipeline implements Pipeline {
     // Otherwise the rules in these places may belong to another program.
     const isOurs = this.#isInForce && this.#state?.tables.isBehind === false
     return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
+  }
+
+  async readCounters(): Promise<CounterReading | undefined> {
+    const settings = this.#settings
+    const ledger = this.#state?.ledger
+    if (settings === undefined || ledger === undefined) return undefined
+    const { nat } = this.#options.tables
+    return await readCounters({ ledger, nat }, (decided) => compileRoute(decided, settings))
   }
 
   describe(decided: Route): readonly string[] {

@@ -137,6 +137,8 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     },
     describe: (route) => pipeline.describe(route),
     packetRules: () => pipeline.packetRules(),
+    readCounters: async () => await pipeline.readCounters(),
+    readFlows: async () => await pipeline.readFlows(),
     differences: async (route) => await pipeline.differences(route),
     close: async () => await pipeline.close(),
   }

@@ -19,6 +19,7 @@ import type { NodeFacts } from '../../node/index.js'
 import { type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
+  type CounterReading,
   type FamilyHealth,
   type HealthCheckListeners,
   InForceTimes,
@@ -32,6 +33,7 @@ import {
   PassHistory,
   type PassReason,
   type PassRecord,
+  type ServiceFlow,
   worldSize,
   traceRoute,
 } from '../../engine/index.js'
@@ -44,6 +46,8 @@ import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsApplier, type Work } from './applier.js'
 import { serverOperations } from './operations.js'
+import { readCounters } from './read-counters.js'
+import { flowsOf } from './read-flows.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
 import type { IpvsKernel } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
@@ -357,6 +361,18 @@ export class IpvsPipeline {
     const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
     if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
     return renewed !== 'failed' && this.#policies.isAdopted
+  }
+
+  async readFlows(): Promise<AsyncIterable<ServiceFlow>> {
+    const { family, kernel } = this.#options
+    return flowsOf(kernel.ipvs.connections(family))
+  }
+
+  async readCounters(): Promise<CounterReading> {
+    const { family, kernel, clock, scheduling } = this.#options
+    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) =>
+      this.#policies.present(decided, scheduling.settings),
+    )
   }
 
   describe(decided: Route): readonly string[] {

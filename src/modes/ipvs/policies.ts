@@ -180,9 +180,14 @@ export class IpvsPolicies {
 
   /** The kernel objects of the route for people, with its present mark; empty before the first `renew`. */
   describe(route: Route, scheduling: SchedulingSettings): readonly string[] {
+    return describeServers(this.present(route, scheduling))
+  }
+
+  /** The virtual servers of the route with its present mark, without a change of any kind; none before the first `renew`. */
+  present(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
     if (this.#node === undefined) return []
     const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
-    return describeServers(compileRoute(route, { ...scheduling, ...this.#node }, mark))
+    return compileRoute(route, { ...scheduling, ...this.#node }, mark)
   }
 
   /** undefined before the first `renew`. */
@@ -206,10 +211,8 @@ export class IpvsPolicies {
     ipvs: Pick<Ipvs, 'read'>,
   ): Promise<readonly string[] | undefined> {
     if (this.#node === undefined) return undefined
-    const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
-    const servers = compileRoute(route, { ...scheduling, ...this.#node }, mark)
     const { ipset, routes } = this.#options.kernel
-    return await differences(servers, { ipvs, ipset, routes })
+    return await differences(this.present(route, scheduling), { ipvs, ipset, routes })
   }
 
   /**

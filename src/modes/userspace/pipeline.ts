@@ -13,6 +13,7 @@ import {
   type PassReason,
   type PassRecord,
   type Pipeline,
+  type ServiceFlow,
   reportSizes,
   worldSize,
 } from '../../engine/index.js'
@@ -36,6 +37,7 @@ import { AfterSync, claimDirty, releaseUnwanted, type TrafficConfig } from '../s
 import { VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
+import { flowsOf } from './read-flows.js'
 import { packetRules } from './packet-rules.js'
 import { UnservedPorts } from './unserved-ports.js'
 
@@ -142,6 +144,11 @@ export class UserspacePipeline implements Pipeline {
 
   get health(): FamilyHealth {
     return this.#intake.backlog.health
+  }
+
+  async readFlows(): Promise<Iterable<ServiceFlow>> {
+    const { family, relay } = this.#options
+    return flowsOf(await relay.relay.flows(family))
   }
 
   describe(decided: Route): readonly string[] {

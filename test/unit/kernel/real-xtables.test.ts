@@ -58,7 +58,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
       return []
     }
     async packets(): ReturnType<RawXtablesTable['packets']> {
-      return [new Float64Array([7])]
+      return new Float64Array([1, 7])
     }
     hurry(): void {}
     async close(): Promise<void> {}

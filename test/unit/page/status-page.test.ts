@@ -36,6 +36,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
     },
     machineAddresses: async () => [],
     flows: async () => ({ flows: [], total: 0 }),
+    flowCounts: async () => [],
     problems: () => problems,
     metric: async (name: string) => [{ labels: { kind: name }, value: 2 }],
     startedMs: 0,
