@@ -36,11 +36,17 @@ const states = {
     await writeRecordedRules(node, 'nft'),
   'kube-proxy in nftables mode': async (node: Namespace) => await writeKubeProxyTables(node, [kubeProxyNode]),
   'an agent in iptables legacy mode': async (node: Namespace) => void (await start(node, 'iptables legacy')),
+  'an agent in iptables nft mode': async (node: Namespace) => void (await start(node, 'iptables nft')),
+  'an agent in nftables mode': async (node: Namespace) => void (await start(node, 'nftables')),
   'an agent in userspace mode': async (node: Namespace) => void (await start(node, 'userspace')),
 } as const
 
-async function start(node: Namespace, mode: PlannedMode): Promise<readonly KernelOperation[]> {
-  return await operationsOf('start', node, mode)
+async function start(
+  node: Namespace,
+  mode: PlannedMode,
+  ...more: readonly string[]
+): Promise<readonly KernelOperation[]> {
+  return await operationsOf('start', node, mode, ...more)
 }
 
 /** Gives each section of a printed plan to the command of its heading. */
