@@ -1,5 +1,8 @@
 // The plan of a takeover is what the takeover does: the same operations, from the state of each other proxy to each mode.
 import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { printPlan, reportPlan } from '../../src/agent/index.js'
 import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
@@ -27,6 +30,25 @@ const kubeProxyNode: KubeProxyNftNode = {
     },
   ],
 }
+
+/** Services of an older agent that the lab's Services do not have. */
+const olderServices = `
+apiVersion: v1
+kind: Service
+metadata: { name: gone, namespace: shop }
+spec:
+  type: NodePort
+  clusterIP: 10.96.9.9
+  sessionAffinity: ClientIP
+  ports: [{ name: http, port: 80, nodePort: 30999 }]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: gone-1, namespace: shop, labels: { kubernetes.io/service-name: gone } }
+addressType: IPv4
+ports: [{ name: http, port: 8080 }]
+endpoints: [{ addresses: [10.99.1.9] }]
+`
 
 /** The states of a node, and how to make them. */
 const states = {
@@ -90,6 +112,36 @@ describe('a plan', { timeout: 240_000 }, () => {
         assert.deepEqual(linesOf(again.filter(isLasting)), [])
       })
     }
+  }
+
+  // No release had another layout in the kernel: what an older agent can leave is objects of other settings and other Services.
+  for (const mode of targets) {
+    it(`from an older agent with other settings and Services in ${mode} mode is what the start does`, async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'viaduct-plan-'))
+      try {
+        await writeFile(join(folder, 'old.yaml'), olderServices)
+        await start(
+          node,
+          mode,
+          `--manifests=${folder}`,
+          '--cluster-cidr=10.99.0.0/16,fd00:10:99::/56',
+          '--iptables-masquerade-bit=15',
+          '--conntrack-udp-timeout=77s',
+        )
+        const before = await stateOf(node)
+        const planned = await operationsOf('plan', node, mode)
+        assert.equal(await stateOf(node), before)
+        for (const effect of ['add', 'remove'])
+          assert.ok(
+            planned.some((operation) => isLasting(operation) && operation.effect === effect),
+            effect,
+          )
+        assert.deepEqual(linesOf(planned), linesOf(await start(node, mode)))
+        assert.deepEqual(linesOf((await operationsOf('plan', node, mode)).filter(isLasting)), [])
+      } finally {
+        await rm(folder, { recursive: true })
+      }
+    })
   }
 
   // nft does not read every set of nftables mode.
