@@ -12,6 +12,8 @@ import { addNodeAddresses, linesOf, operationsOf, type PlannedMode, stateOf } fr
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 
 const targets = ['nftables', 'iptables legacy', 'iptables nft', 'userspace'] as const
+/** This machine's kernel may lack IP_VS: then the start falls back, and the plan with it. */
+const ipvsTargets = ['ipvs legacy', 'ipvs nft'] as const
 
 const kubeProxyNode: KubeProxyNftNode = {
   family: 'IPv4',
@@ -114,6 +116,18 @@ describe('a plan', { timeout: 240_000 }, () => {
     }
   }
 
+  for (const state of ['nothing', 'kube-proxy in iptables mode', 'an agent in nftables mode'] as const) {
+    for (const mode of ipvsTargets) {
+      it(`from ${state} to ${mode} falls back as the start does`, async () => {
+        await states[state](node)
+        const before = await stateOf(node)
+        const planned = await operationsOf('plan', node, mode)
+        assert.equal(await stateOf(node), before)
+        assert.deepEqual(linesOf(planned), linesOf(await start(node, mode)))
+      })
+    }
+  }
+
   // No release had another layout in the kernel: what an older agent can leave is objects of other settings and other Services.
   for (const mode of targets) {
     it(`from an older agent with other settings and Services in ${mode} mode is what the start does`, async () => {
@@ -156,7 +170,7 @@ describe('a plan', { timeout: 240_000 }, () => {
     it(`from ${state} to ${mode}: its commands, given to the tools, make the state of a start`, async () => {
       await states[state](node)
       const report = reportPlan(
-        { mode: 'nftables', operations: await operationsOf('plan', node, mode) },
+        { mode: 'nftables', operations: await operationsOf('plan', node, mode), refusedSettings: [] },
         { isSummary: false, modulesNotLoaded: [] },
       )
       await runSections(node, printPlan(report))
