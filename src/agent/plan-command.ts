@@ -4,7 +4,7 @@ import { systemClock } from '../clock.js'
 import { askingAt, CommandError } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
-import { modulesNotLoaded, openKernel } from '../kernel/index.js'
+import { KernelModules, openKernel } from '../kernel/index.js'
 import { type AdjustableLog, openLog } from '../log.js'
 import { adviceOn } from './advice.js'
 import { ownersOf } from './owners.js'
@@ -84,36 +84,47 @@ async function makeReport(
 ): Promise<PlanReport> {
   const kernel = openKernel({ addonPath: io.addonPath, isPlanned: true })
   try {
-    const log = warningsOnly(io)
-    const { operations, mode, desired } = await plan({
-      config,
-      flagTexts,
-      kernel,
-      clock: systemClock,
-      log,
-      timeoutMs,
+    const warnings: Warning[] = []
+    const log = problemLog(io, warnings)
+    const planning = plan({ config, flagTexts, kernel, clock: systemClock, log, timeoutMs })
+    const planned = await planning.catch((error: unknown) => {
+      for (const { write } of warnings) write()
+      throw error
     })
+    // The running agent has logged its warnings, and the report has the fallback.
+    const isFallback = (message: string): boolean =>
+      planned.fallback !== undefined && message.endsWith(planned.fallback)
+    for (const { write, message } of word === 'diff' ? [] : warnings) if (!isFallback(message)) write()
+    const { operations, desired } = planned
     const owners = word === 'diff' && operations.length > 0 ? ownersOf(desired) : undefined
-    return reportPlan(
-      { mode, operations },
-      {
-        isSummary,
-        modulesNotLoaded: modulesNotLoaded(),
-        ...(owners === undefined ? {} : { serviceOf: owners }),
-      },
-    )
+    return reportPlan(planned, {
+      isSummary,
+      modulesNotLoaded: new KernelModules().notLoaded(),
+      ...(owners === undefined ? {} : { serviceOf: owners }),
+    })
   } finally {
     await kernel.close()
   }
 }
 
-/** A log that writes problems to standard error. */
-function warningsOnly({ err }: PlanIo): AdjustableLog {
+/** A warning of the planned start. */
+interface Warning {
+  readonly message: string
+  /** Writes it to standard error. */
+  readonly write: () => void
+}
+
+/** A log that writes errors to standard error, and keeps warnings. */
+function problemLog({ err }: PlanIo, warnings: Warning[]): AdjustableLog {
   const destination = { write: (line: string) => err(line) }
   const log = openLog({ format: 'text', verbosity: 0, destination, clock: systemClock })
   return {
     error: (message, fields) => log.error(message, fields),
-    warn: (message, fields) => log.warn(message, fields),
+    warn: (message, fields) => {
+      // The report has the settings that this process may not write.
+      if (fields?.['setting'] === undefined)
+        warnings.push({ message, write: () => log.warn(message, fields) })
+    },
     info: () => {},
     debug: () => {},
     trace: () => {},

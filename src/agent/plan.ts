@@ -10,6 +10,7 @@ import { nodeName } from '../node/index.js'
 import { FirstEnd } from '../process/index.js'
 import { type Agent, build, type BuildOptions } from './build.js'
 import type { Desired } from './owners.js'
+import type { ObjectEvent } from '../source/index.js'
 import { openConfiguredSource } from './open-source.js'
 
 export interface PlanOptions extends Pick<BuildOptions, 'config' | 'flagTexts' | 'kernel' | 'clock' | 'log'> {
@@ -23,24 +24,28 @@ export interface Plan {
   readonly mode: ProxyMode
   readonly desired: Desired
   readonly operations: readonly KernelOperation[]
+  /** Why another mode than the configured one runs, in a sentence; absent: the configured mode runs. */
+  readonly fallback?: string
+  /** Settings that differ from the desired value, and that this process may not write: `-w NAME=VALUE`. */
+  readonly refusedSettings: readonly string[]
 }
 
 /**
  * Does the work of an agent's start: opens the mode, brings all objects into the kernel, and removes what other modes left. Returns what
  * the kernel took. With a kernel for a plan (`KernelOptions.isPlanned`) nothing is changed. No server opens, and no Event is sent. Throws
- * ConfigError for a wrong setting, and when the time is over; KernelError when the kernel refuses the mode.
+ * ConfigError for a wrong setting, for objects that cannot be read, and when the time is over; KernelError when the kernel refuses the mode.
  */
 export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan> {
   const recorder = recordKernel(options.kernel)
   const synced = await syncOnce({ ...options, kernel: recorder.kernel }, timeoutMs)
-  return { ...synced, operations: await recorder.operations() }
+  return { ...synced, operations: await recorder.operations(), refusedSettings: recorder.refusedSettings() }
 }
 
 /** Resolves when everything is in the kernel. */
 async function syncOnce(
   options: Omit<PlanOptions, 'timeoutMs'>,
   timeoutMs: number,
-): Promise<Omit<Plan, 'operations'>> {
+): Promise<Omit<Plan, 'operations' | 'refusedSettings'>> {
   const { config, clock, log } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
@@ -57,12 +62,17 @@ async function syncOnce(
   })
   const inbox = new Inbox(clock)
   let agent: Agent | undefined
+  let fallback: string | undefined
   try {
     const building = build({
       ...options,
       metrics,
       registry,
-      events: { record: () => {} },
+      events: {
+        record: ({ reason, note }) => {
+          if (reason === 'ProxyModeFallback') fallback = note
+        },
+      },
       onCrash,
       openHealthChecks: () => ({ sync: async () => [], stop: async () => {} }),
     })
@@ -74,9 +84,15 @@ async function syncOnce(
     first.onFailureOf(source.start((events) => inbox.deliver(events)))
     if (mode === 'nftables') source.followServiceCidrs?.()
     first.onFailureOf(nodeWatch.end)
-    first.onFailureOf(inbox.open((events, waitedMs) => nodeWatch.see(events, waitedMs)))
+    const see = (events: readonly ObjectEvent[]): void => {
+      if (events.some(({ type }) => type === 'listed')) onCrash(unreadable())
+      // What the Node lacks now is not waited for.
+      nodeWatch.see(events, Infinity)
+    }
+    first.onFailureOf(inbox.open(see))
     await first.before(inForce)
-    return { mode, desired: { views: synchronizer.views, facts: node.facts } }
+    const desired = { views: synchronizer.views, facts: node.facts }
+    return { mode, desired, ...(fallback === undefined ? {} : { fallback }) }
   } finally {
     endWait()
     await source.stop()
@@ -84,6 +100,13 @@ async function syncOnce(
     agent?.nodeWatch.close()
     await agent?.synchronizer.stop()
   }
+}
+
+function unreadable(): ConfigError {
+  return new ConfigError(
+    '',
+    'some objects cannot be read, so the plan would not be complete: see the errors above',
+  )
 }
 
 function timedOut(timeoutMs: number): ConfigError {

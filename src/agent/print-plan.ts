@@ -13,10 +13,14 @@ export interface PlanCount {
 
 export interface PlanReport {
   readonly mode: ProxyMode
+  /** Why another mode than the configured one runs, in a sentence; absent: the configured mode runs. */
+  readonly fallback?: string
   /** The kernel differs from what the agent desires. */
   readonly hasChanges: boolean
   /** Modules of the kernel that are not loaded. Their parts count as empty. */
   readonly modulesNotLoaded: readonly string[]
+  /** Settings that a start writes, and that this process may not write: `-w NAME=VALUE`. They are not among the operations. */
+  readonly refusedSettings: readonly string[]
   readonly counts: readonly PlanCount[]
   /** Work that changes no lasting state of the kernel: flows to delete, ports and addresses that the agent listens on. */
   readonly whileRunning: readonly PlanCount[]
@@ -61,15 +65,17 @@ const modulesOf: Readonly<Partial<Record<OperationTool, string>>> = {
 }
 
 export function reportPlan(
-  { mode, operations }: Pick<Plan, 'mode' | 'operations'>,
+  { mode, fallback, operations, refusedSettings }: Omit<Plan, 'desired'>,
   { isSummary, modulesNotLoaded, serviceOf = () => undefined }: ReportOptions,
 ): PlanReport {
   const sorted = tools.flatMap((tool) => operations.filter((operation) => operation.tool === tool))
   const used = new Set(sorted.map(({ tool }) => modulesOf[tool]))
   return {
     mode,
+    ...(fallback === undefined ? {} : { fallback }),
     hasChanges: sorted.some(isLasting),
     modulesNotLoaded: modulesNotLoaded.filter((module) => used.has(module)),
+    refusedSettings,
     counts: countsOf(sorted.filter(isLasting)),
     whileRunning: countsOf(sorted.filter((operation) => !isLasting(operation))),
     ...(isSummary ? {} : { operations: sorted.map((operation) => withService(operation, serviceOf)) }),
@@ -112,15 +118,16 @@ export function printDiff(report: PlanReport): string {
     const owner = service === undefined ? '' : `   # ${service}`
     return `${effect === 'remove' ? '-' : '+'} ${tool}${place} ${text}${owner}\n`
   })
-  return `${headOf({ ...report, whileRunning: [] }, 'no difference')}${lines.length === 0 ? '' : '\n'}${lines.join('')}`
+  return `${headOf({ ...report, whileRunning: [], refusedSettings: [] }, 'no difference')}${lines.length === 0 ? '' : '\n'}${lines.join('')}`
 }
 
 function headOf(
-  { mode, hasChanges, modulesNotLoaded, counts, whileRunning }: PlanReport,
+  { mode, fallback, hasChanges, modulesNotLoaded, refusedSettings, counts, whileRunning }: PlanReport,
   none: string,
 ): string {
   const lines = [
     `mode: ${mode}`,
+    ...(fallback === undefined ? [] : [`fallback: ${fallback}`]),
     ...counts.map(countText),
     ...(hasChanges ? [] : [none]),
     ...(whileRunning.length === 0
@@ -128,7 +135,11 @@ function headOf(
       : [
           `while the agent runs: ${whileRunning.map(({ tool, added, removed }) => `${tool} ${added + removed}`).join(', ')}`,
         ]),
-    ...modulesNotLoaded.map((module) => `module not loaded: ${module}; the plan takes its state as empty`),
+    ...refusedSettings.map((text) => `this process may not write: sysctl ${text}`),
+    ...modulesNotLoaded.map(
+      (module) =>
+        `module not loaded: ${module}; the plan assumes that it loads, and takes its state as empty`,
+    ),
   ]
   return `${lines.join('\n')}\n`
 }

@@ -28,7 +28,7 @@ export const planCommand: Command = {
   name: 'plan',
   help: 'what a start of the agent would change on this node',
   description:
-    'Prints what a start of the agent would change in the kernel of a node on which kube-proxy in any mode, another agent, or nothing runs. It changes nothing, loads no module, opens no port and sends no Event. Each section has the syntax of the tool that its heading names. Takes the flags of the agent, such as --config and --proxy-mode. With --manifests it needs no API server.',
+    'Prints what a start of the agent would change in the kernel of a node on which kube-proxy in any mode, another agent, or nothing runs. It changes nothing, loads no module, opens no port and sends no Event. Each section has the syntax of the tool that its heading names. Takes the flags of the agent, such as --config and --proxy-mode. If the kernel cannot run the mode, the plan is that of the fallback, and says why. With --manifests it needs no API server.',
   arguments: [],
   options: own,
   examples: [
@@ -36,7 +36,8 @@ export const planCommand: Command = {
     { line: 'plan --manifests DIR --summary', help: 'only the counts, for Services from files' },
     { line: 'plan --config FILE -o json', help: 'the operations as values' },
   ],
-  finds: 'the plan cannot be made: an error of the kernel or the configuration, or the time is over',
+  finds:
+    'the plan cannot be made: an error of the kernel or the configuration, an object that cannot be read, or the time is over',
   isPlain: true,
   run: runElsewhere,
 }

@@ -9,6 +9,7 @@ import type { NfActiveChain } from './nftables/nftables.js'
 import type { RealNftables } from './nftables/real-nftables.js'
 import { type KernelParts, openParts, planParts } from './open-parts.js'
 import { countReferences } from './planned/count-references.js'
+import { isWithoutLegacy, KernelModules } from './planned/kernel-modules.js'
 import { PlannedLook } from './planned/planned-parts.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
@@ -96,10 +97,18 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
   const calls = new CallCounts()
   const { isPlanned = false, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
   const real = openParts({ addon, calls, portStore, sysctlRoot })
+  const modules = new KernelModules()
   const { setNames, ...parts } = isPlanned
-    ? planParts(real, { sysctlRoot, countReferences: async () => await countReferences(tables) })
+    ? planParts(real, { sysctlRoot, modules, countReferences: async () => await countReferences(tables) })
     : real
-  const tables = new KernelTables({ ...parts, addon, calls, isPlanned, setNames })
+  const tables = new KernelTables({
+    ...parts,
+    addon,
+    calls,
+    isPlanned,
+    isAbsent: (family) => isPlanned && isWithoutLegacy(family, modules),
+    setNames,
+  })
   const looks = new Map<string, KernelLook>()
   const openLook = (families: readonly IpFamily[]): KernelLook =>
     isPlanned ? new PlannedLook() : new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)

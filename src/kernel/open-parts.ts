@@ -11,7 +11,7 @@ import type { NftChains } from './nftables/nft-chains.js'
 import type { Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
 import { RealNftables } from './nftables/real-nftables.js'
-import { isLoaded } from './planned/loaded-modules.js'
+import type { KernelModules, PartModule } from './planned/kernel-modules.js'
 import { type CountSetReferences, PlannedIpset } from './planned/planned-ipset.js'
 import { PlannedIpvs } from './planned/planned-ipvs.js'
 import { PlannedNetwork } from './planned/planned-network.js'
@@ -81,16 +81,26 @@ export function planParts(
   real: KernelParts,
   {
     sysctlRoot,
+    modules,
     countReferences,
   }: Pick<PartsOptions, 'sysctlRoot'> & {
+    readonly modules: KernelModules
     readonly countReferences: CountSetReferences
   },
 ): KernelParts {
-  const nftables = new PlannedNftables(real.nftables, isLoaded('nf_tables'))
+  const isLoaded = (module: PartModule): boolean => modules.canAsk(module)
+  const nftables = new PlannedNftables(real.nftables, {
+    isLoaded: isLoaded('nf_tables'),
+    // The checks of a dry run would load modules.
+    canProbe: !modules.canLoad || modules.isAbsent('nf_tables'),
+  })
   const ipset = new PlannedIpset(real.ipset, isLoaded('ip_set'), countReferences)
   const network = new PlannedNetwork(real.links, real.routes)
   return {
-    ipvs: new PlannedIpvs(real.ipvs, isLoaded('ip_vs')),
+    ipvs: new PlannedIpvs(real.ipvs, {
+      isLoaded: isLoaded('ip_vs'),
+      hasScheduler: (scheduler) => !modules.isAbsent(`ip_vs_${scheduler}`),
+    }),
     routes: network,
     links: network,
     sysctl: new PlannedSysctl(real.sysctl, sysctlRoot),

@@ -1,10 +1,11 @@
 // `viaduct plan` and `viaduct diff` of the shipped program.
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
+import { orderOfWrites } from '../support/system-call-trace.js'
 import { treeRoot } from '../support/tree.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 import { AgentProcess } from '../traffic/agent-process.js'
@@ -13,10 +14,39 @@ const program = join(treeRoot, 'dist/agent.js')
 const manifests = join(treeRoot, 'examples/shop')
 const clusterCidr = '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56'
 
+const list = (spec: object): object => ({
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'a', namespace: 'shop' },
+      spec: { ...spec, ports: [{ port: 80 }] },
+    },
+  ],
+})
+
+const sliceWithoutService = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: gone-1, namespace: shop, labels: { kubernetes.io/service-name: gone } }
+addressType: IPv4
+ports: [{ name: http, port: 8080 }]
+endpoints: [{ addresses: [10.99.1.9] }]
+`
+
 describe('viaduct plan', { timeout: 60_000 }, () => {
   let node: Namespace
-  before(async () => (node = await Namespace.create('node')))
-  after(async () => await node.close())
+  let folder: string
+  before(async () => {
+    node = await Namespace.create('node')
+    folder = await mkdtemp(join(tmpdir(), 'viaduct-plan-'))
+  })
+  after(async () => {
+    await node.close()
+    await rm(folder, { recursive: true })
+  })
 
   const plan = async (...more: readonly string[]) =>
     await node.run(
@@ -34,7 +64,7 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
     const [head = '', ...sections] = stdout.split('\n\n')
     assert.match(
       head,
-      /^mode: nftables\nsysctl: 2 changed\nnft: \d+ added\nwhile the agent runs: conntrack 2$/u,
+      /^mode: nftables\nsysctl: 2 changed\nnft: \d+ added\nwhile the agent runs: conntrack 2(?:\nthis process may not write: sysctl -w net\.netfilter\.nf_conntrack_max=\d+)?$/u,
     )
     assert.deepEqual(
       sections.map((section) => section.split('\n')[0]),
@@ -51,6 +81,7 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
       'mode',
       'hasChanges',
       'modulesNotLoaded',
+      'refusedSettings',
       'counts',
       'whileRunning',
     ])
@@ -71,6 +102,106 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
     assert.ok(stdout.length > 65_536, `${stdout.length} characters fit into a pipe`)
     const report: { readonly operations: readonly unknown[] } = JSON.parse(stdout)
     assert.ok(report.operations.length > 200)
+  })
+
+  for (const mode of ['nftables', 'iptables', 'ipvs', 'userspace'])
+    it(`sends the kernel no request that writes, in ${mode} mode`, async () => {
+      const trace = join(folder, `trace-${mode}`)
+      const { code } = await node.run(
+        'strace',
+        ...['-f', '--seccomp-bpf', '-o', trace, '-v', '-s', '32'],
+        ...['-e', 'trace=write,pwrite64,sendmsg,sendto,setsockopt,init_module,finit_module,execve'],
+        ...[
+          '-y',
+          process.execPath,
+          program,
+          'plan',
+          `--manifests=${manifests}`,
+          '--hostname-override=node-a',
+        ],
+        ...[`--proxy-mode=${mode}`, clusterCidr, '--summary'],
+      )
+      assert.equal(code, 0)
+      const text = await readFile(trace, 'utf8')
+      // It reads x_tables or nf_tables.
+      assert.match(text, /NFNL_SUBSYS|nfnl|NETLINK_NETFILTER/u)
+      assert.deepEqual(orderOfWrites(text), { IPv4: [], IPv6: [] })
+      const others = text
+        .split('\n')
+        .filter((line) =>
+          / (?:write|pwrite64)\(\d+<\/(?:proc|sys)|init_module|IPSET_CMD_(?!PROTOCOL|LIST|TYPE)/u.test(line),
+        )
+      assert.deepEqual(others, [])
+      assert.equal(text.match(/ execve\(/gu)?.length, 1)
+    })
+
+  it('says why another mode runs, as the agent does at its start', async () => {
+    const { stdout } = await plan('--proxy-mode=ipvs', '--iptables-flavour=legacy', '--summary', clusterCidr)
+    const planned = /^mode: (?<mode>.*)\nfallback: (?<note>.*)$/mu.exec(stdout)?.groups
+    // This machine's kernel has no IP_VS.
+    assert.match(planned?.['note'] ?? stdout, /^iptables mode.* runs instead: ipvs mode .*no IP_VS/u)
+    const json = await plan(
+      '--proxy-mode=ipvs',
+      '--iptables-flavour=legacy',
+      '--summary',
+      '-o',
+      'json',
+      clusterCidr,
+    )
+    const report: Readonly<Record<string, unknown>> = JSON.parse(json.stdout)
+    assert.equal(report['fallback'], planned?.['note'])
+    const agent = AgentProcess.start({ node, manifests, mode: 'ipvs', flags: [clusterCidr] })
+    const line = await agent.line(/Proxy mode falls back/u, 0)
+    await agent.terminate()
+    assert.ok(line.includes(JSON.stringify(`Proxy mode falls back: ${planned?.['note'] ?? ''}`)), line)
+  })
+
+  const inputs = [
+    ['an empty folder', {}, [/DIR: is empty/u]],
+    ['broken YAML', { 'a.yaml': 'kind: {\n' }, [/DIR\/a\.yaml, line 2, column 1: /u]],
+    [
+      'a file without an object',
+      { 'a.yaml': 'hello: world' },
+      [/DIR\/a\.yaml: document 1: apiVersion: is missing/u],
+    ],
+    ['a binary file', { 'a.yaml': 'a\u0000' }, [/DIR\/a\.yaml, line 1, column 2: null byte/u]],
+    [
+      'a List with a wrong Service',
+      { 'a.yaml': JSON.stringify(list({ clusterIP: '10.96.0.999' })) },
+      [/DIR\/a\.yaml: document 1, item 1 \(Service shop\/a\): spec\.clusterIP: must be an IP address/u],
+    ],
+  ] as const
+  for (const [name, files, sentences] of inputs)
+    it(`ends at once with 1 for ${name}, and names the file and the object`, async () => {
+      const own = await mkdtemp(join(folder, 'manifests-'))
+      for (const [file, text] of Object.entries(files)) await writeFile(join(own, file), text)
+      const { code, stdout, stderr } = await plan(`--manifests=${own}`, '--proxy-mode=nftables', clusterCidr)
+      assert.deepEqual([code, stdout], [1, ''])
+      const lines = stderr.replaceAll(own, 'DIR').trimEnd().split('\n')
+      assert.equal(
+        lines.at(-1),
+        'viaduct: some objects cannot be read, so the plan would not be complete: see the errors above',
+      )
+      for (const sentence of sentences) assert.match(lines.join('\n'), sentence)
+      assert.ok(!stderr.includes('cannot be changed'), stderr)
+    })
+
+  it('takes a List, a file that is no manifest, and an EndpointSlice without a Service, and waits for no Node', async () => {
+    const own = await mkdtemp(join(folder, 'manifests-'))
+    await writeFile(join(own, 'a.json'), JSON.stringify(list({ clusterIP: '10.96.0.99' })))
+    await writeFile(join(own, 'README.txt'), 'not a manifest {')
+    await writeFile(join(own, 'slice.yaml'), sliceWithoutService)
+    const { code, stdout } = await plan(
+      `--manifests=${own}`,
+      '--proxy-mode=nftables',
+      '--nodeport-addresses=primary',
+      // The wait of an agent for its Node is longer.
+      '--timeout=25',
+      clusterCidr,
+    )
+    assert.equal(code, 0)
+    assert.match(stdout, /^add element ip kube-proxy cluster-ips \{ 10\.96\.0\.99 \}$/mu)
+    assert.ok(!stdout.includes('10.99.1.9'), stdout)
   })
 
   const mistakes = [
@@ -112,8 +243,9 @@ describe('viaduct diff', { timeout: 120_000 }, () => {
     await namespace.run(process.execPath, program, 'diff', `--socket=${join(folder, 'socket')}`, ...more)
 
   it('finds no difference in the kernel of the agent', async () => {
-    const { code, stdout } = await diff(node)
-    assert.deepEqual([code, stdout], [0, 'mode: nftables\nno difference'])
+    const { code, stdout, stderr } = await diff(node)
+    // The running agent has logged the warnings of its start.
+    assert.deepEqual([code, stdout, stderr], [0, 'mode: nftables\nno difference', ''])
   })
 
   it('finds a setting that another program changed', async () => {

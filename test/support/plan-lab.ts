@@ -30,14 +30,15 @@ export async function addNodeAddresses(node: Namespace): Promise<void> {
   await node.must('sh', '-c', `for try in $(seq 1000); do ${hasRoute} && exit 0; done; exit 1`)
 }
 
-/** The operations of a plan, or of a real start, as `plan-program.ts` prints them. */
+/** The operations of a plan, or of a real start, as `plan-program.ts` prints them. `more`: flags that replace those of the lab. */
 export async function operationsOf(
   task: 'plan' | 'start',
   node: Namespace,
   mode: PlannedMode,
+  ...more: readonly string[]
 ): Promise<readonly KernelOperation[]> {
   const program = join(treeRoot, 'out/ts/test/support/plan-program.js')
-  const output = await node.must(process.execPath, program, task, ...flags, ...modes[mode])
+  const output = await node.must(process.execPath, program, task, ...flags, ...modes[mode], ...more)
   const operations: readonly KernelOperation[] = JSON.parse(output)
   return operations
 }

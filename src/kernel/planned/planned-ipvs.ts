@@ -44,23 +44,36 @@ interface PlannedReal extends RealServer {
 /** By `describeVirtualServer`. */
 type Table = Map<string, PlannedServer>
 
+export interface PlannedIpvsOptions {
+  /** False: IPVS is not loaded, and has no virtual servers. */
+  readonly isLoaded: boolean
+  /** False: the kernel lacks the scheduler. */
+  readonly hasScheduler: (scheduler: string) => boolean
+}
+
 /** IPVS of a plan. Each family is read at the first call that concerns it. */
 export class PlannedIpvs implements Ipvs {
   readonly #real: Ipvs
-  /** undefined: IPVS is not loaded, and has no virtual servers. */
   readonly #isLoaded: boolean
+  readonly #hasScheduler: PlannedIpvsOptions['hasScheduler']
   readonly #tables = new Map<IpFamily, Promise<Table>>()
   #timeouts: IpvsTimeouts | undefined
 
-  constructor(real: Ipvs, isLoaded: boolean) {
+  constructor(real: Ipvs, { isLoaded, hasScheduler }: PlannedIpvsOptions) {
     this.#real = real
     this.#isLoaded = isLoaded
+    this.#hasScheduler = hasScheduler
   }
 
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     const tables = { ipv4: await this.#table('ipv4'), ipv6: await this.#table('ipv6') }
     const words = { subsystem: 'ipvs', describe: describeIpvsOp, familyOf: familyOfIpvsOp } as const
-    return planBatch<IpvsOp>(ops, words, (op) => applyOne(tables[familyOfIpvsOp(op)], op))
+    return planBatch<IpvsOp>(ops, words, (op) =>
+      // As ip_vs_add_service().
+      'key' in op.server && !this.#hasScheduler(op.server.settings.scheduler)
+        ? ENOENT
+        : applyOne(tables[familyOfIpvsOp(op)], op),
+    )
   }
 
   async dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {

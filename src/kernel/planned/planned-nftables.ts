@@ -27,24 +27,30 @@ import { PlannedWatch } from './planned-watch.js'
 
 const { EEXIST, ENOENT } = constants.errno
 
-/**
- * The nf_tables of a plan. A table is the kernel's until the first write to it. A dry run finds no error: the kernel would load modules
- * to check the operations.
- */
+export interface PlannedNftOptions {
+  /** False: nf_tables is not loaded, and has no tables. */
+  readonly isLoaded: boolean
+  /** Whether the kernel may check a dry run. It may not if it could load modules for the check; then the plan finds no error. */
+  readonly canProbe: boolean
+}
+
+/** The nf_tables of a plan. A table is the kernel's until the first write to it. */
 export class PlannedNftables implements Nftables {
   readonly #real: Nftables
   readonly #isLoaded: boolean
+  readonly #canProbe: boolean
   /** The tables that the plan has written, by `describeTable`; undefined: it has deleted the table. */
   #tables = new Map<string, PlannedNftTable | undefined>()
   #commits = 0
 
-  /** `isLoaded` false: nf_tables is not loaded, and has no tables. */
-  constructor(real: Nftables, isLoaded: boolean) {
+  constructor(real: Nftables, { isLoaded, canProbe }: PlannedNftOptions) {
     this.#real = real
     this.#isLoaded = isLoaded
+    this.#canProbe = canProbe
   }
 
   async apply(transaction: NfTransaction, { isDryRun = false }: NfApplyOptions = {}): Promise<NfOutcome> {
+    if (isDryRun && this.#canProbe) return await this.#real.apply(transaction, { isDryRun })
     if (isDryRun) return { state: 'applied', failures: [], handles: new Map() }
     const before = new Map([...this.#tables].map(([name, table]) => [name, table?.copy()]))
     const failures: NfFailure[] = []

@@ -1,6 +1,7 @@
 // Records what the calls of a kernel change, as commands of the usual tools.
 import type { ConntrackFrontend } from '../conntrack/conntrack.js'
 import type { IpFamily } from '../../address.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Kernel } from '../open-kernel.js'
 import type { BatchOutcome } from '../outcome.js'
 import type { Operations } from '../batch.js'
@@ -26,6 +27,8 @@ export interface Recorder {
    * `apply` and now. Throws KernelError if a table cannot be read.
    */
   operations(): Promise<readonly KernelOperation[]>
+  /** The settings that the kernel did not let this process write, as sysctl(8) takes them: `-w NAME=VALUE`. */
+  refusedSettings(): readonly string[]
 }
 
 /** A table of x_tables, and its content before the first change. */
@@ -46,6 +49,7 @@ export function recordKernel(kernel: Kernel): Recorder {
   const recorded: KernelOperation[] = []
   const tables = new Map<string, ChangedTable>()
   const printer = new NftPrinter()
+  const refusedSettings = new Set<string>()
   const note = (...operations: readonly KernelOperation[]): void => void recorded.push(...operations)
   const noteTable = (family: IpFamily, table: XtTableName, flavour: XtFlavour): ChangedTable => {
     const key = `${flavour} ${family} ${table}`
@@ -87,9 +91,14 @@ export function recordKernel(kernel: Kernel): Recorder {
     }),
     sysctl: intercept(kernel.sysctl, {
       write: async (path, value) => {
-        await kernel.sysctl.write(path, value)
         const name = path.includes('.') ? path : path.replaceAll('/', '.')
-        note({ tool: 'sysctl', effect: 'change', object: path, text: `-w ${name}=${value}` })
+        const text = `-w ${name}=${value}`
+        const refusal = await orRefusal(async () => await kernel.sysctl.write(path, value))
+        if (refusal instanceof KernelError) {
+          refusedSettings.add(text)
+          throw refusal
+        }
+        note({ tool: 'sysctl', effect: 'change', object: path, text })
       },
     }),
     xtables: (family, table, flavour = 'legacy') =>
@@ -104,7 +113,7 @@ export function recordKernel(kernel: Kernel): Recorder {
     }
     return [...found, ...withoutProbes(recorded)]
   }
-  return { kernel: recording, operations }
+  return { kernel: recording, operations, refusedSettings: () => [...refusedSettings] }
 }
 
 type Note = (...operations: readonly KernelOperation[]) => void

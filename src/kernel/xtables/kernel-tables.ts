@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon } from '../addon.js'
@@ -13,6 +14,8 @@ import { NftXtables } from './nft/nft-xtables.js'
 import { RealXtables } from './real-xtables.js'
 import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables.js'
 
+const { ENOPROTOOPT } = constants.errno
+
 export interface KernelTablesOptions {
   readonly addon: () => Addon
   readonly calls: CallCounts
@@ -20,6 +23,8 @@ export interface KernelTablesOptions {
   readonly ipset: Ipset
   /** As `KernelOptions.isPlanned`. */
   readonly isPlanned: boolean
+  /** Whether the kernel of a plan has no legacy tables of the family, and gets none. */
+  readonly isAbsent: (family: IpFamily) => boolean
   /** Names of all sets, to decode rules. */
   readonly setNames: () => Promise<readonly string[]>
 }
@@ -48,10 +53,10 @@ export class KernelTables {
 
   /** `Kernel.activeTables`. A legacy table of a plan exists as soon as the agent would have opened it. */
   async active(family: IpFamily, flavour: XtFlavour = 'legacy'): Promise<readonly XtTableName[]> {
-    const { nftables, isPlanned } = this.#options
+    const { nftables, isPlanned, isAbsent } = this.#options
     if (flavour === 'nft') return await listNftTables(family, nftables)
     const present = await readActiveTables(family, '/proc/net')
-    if (!isPlanned) return present
+    if (!isPlanned || isAbsent(family)) return present
     return tableNames.filter(
       (table) => present.includes(table) || this.#legacy.has(describeXtTable(family, table)),
     )
@@ -88,11 +93,15 @@ export class KernelTables {
   }
 
   #openLegacy({ family, table }: XtPlace): RealXtables {
-    const { addon, calls, isPlanned } = this.#options
+    const { addon, calls, isPlanned, isAbsent } = this.#options
     const key = describeXtTable(family, table)
     const known = this.#legacy.get(key)
     if (known !== undefined) return known
-    const made = new RealXtables(addon, { family, table, isPlanned }, calls)
+    const load = (): Addon => {
+      if (isAbsent(family)) throw absentTable(family, table)
+      return addon()
+    }
+    const made = new RealXtables(load, { family, table, isPlanned }, calls)
     if (this.#isHurried) made.hurry()
     this.#legacy.set(key, made)
     return made
@@ -109,4 +118,10 @@ export class KernelTables {
     }
     return (index) => names.get(index)
   }
+}
+
+/** The kernel's answer for a family without legacy tables. */
+function absentTable(family: IpFamily, table: XtTableName): KernelError {
+  const object = describeXtTable(family, table)
+  return new KernelError({ errno: ENOPROTOOPT, subsystem: 'xtables', operation: 'read', family, object })
 }

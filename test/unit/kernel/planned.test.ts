@@ -1,5 +1,6 @@
 // The parts of a plan on a kernel in memory: the kernel stays as it is, and reads show the changes of the plan.
 import assert from 'node:assert/strict'
+import { constants } from 'node:os'
 import { beforeEach, describe, it } from 'node:test'
 import { parseIpAddress, type IpAddress } from '../../../src/address.js'
 import { IpsetEntryCursor } from '../../../src/kernel/ipset/cursor.js'
@@ -25,6 +26,8 @@ let kernel: ModelKernel
 beforeEach(() => {
   kernel = openModelKernel()
 })
+
+const { EOPNOTSUPP } = constants.errno
 
 const addressesOf = ({ bytes }: NfElements): readonly number[] =>
   [...bytes].filter((_, index) => index % 4 === 3).toSorted((a, b) => a - b)
@@ -54,7 +57,7 @@ describe('nf_tables of a plan', () => {
 
   it('shows changed elements, rules with handles, and a new generation', async () => {
     await kernel.nftables.apply(made)
-    const planned = new PlannedNftables(kernel.nftables, true)
+    const planned = new PlannedNftables(kernel.nftables, { isLoaded: true, canProbe: false })
     const generation = await planned.generation()
     const rule = { ...table, chain: 'a', expressions: [] }
     const outcome = await planned.apply([
@@ -76,7 +79,7 @@ describe('nf_tables of a plan', () => {
   })
 
   it('takes a refused transaction back', async () => {
-    const planned = new PlannedNftables(kernel.nftables, true)
+    const planned = new PlannedNftables(kernel.nftables, { isLoaded: true, canProbe: false })
     const outcome = await planned.apply([...made, { op: 'delete-chain', chain: { ...table, chain: 'none' } }])
     assert.deepEqual([outcome.state, outcome.failures[0]?.operation], ['refused', 4])
     assert.deepEqual(await planned.tables('ipv4'), [])
@@ -84,15 +87,29 @@ describe('nf_tables of a plan', () => {
 
   it('deletes tables, and finds an absent one', async () => {
     await kernel.nftables.apply(made)
-    const planned = new PlannedNftables(kernel.nftables, true)
+    const planned = new PlannedNftables(kernel.nftables, { isLoaded: true, canProbe: false })
     assert.deepEqual([await planned.discardTable(table), await planned.discardTable(table)], [true, false])
     assert.deepEqual(await planned.chains({ family: 'ipv4' }), [])
     assert.equal((await kernel.nftables.tables('ipv4')).length, 1)
   })
 
+  const probes = [
+    { canProbe: true, state: 'refused' },
+    // The check would load modules.
+    { canProbe: false, state: 'applied' },
+  ] as const
+  for (const { canProbe, state } of probes)
+    it(`a dry run is ${state} by an old kernel ${canProbe ? 'that may check it' : 'that is not asked'}`, async () => {
+      kernel.nftables.plan = { fault: ({ op }) => (op === 'add-set' ? EOPNOTSUPP : undefined) }
+      const planned = new PlannedNftables(kernel.nftables, { isLoaded: true, canProbe })
+      const outcome = await planned.apply(made, { isDryRun: true })
+      assert.equal(outcome.state, state)
+      assert.deepEqual(await kernel.nftables.tables('ipv4'), [])
+    })
+
   it('asks nothing while the module is not loaded', async () => {
     await kernel.nftables.apply(made)
-    const planned = new PlannedNftables(kernel.nftables, false)
+    const planned = new PlannedNftables(kernel.nftables, { isLoaded: false, canProbe: false })
     assert.deepEqual(await planned.tables('ipv4'), [])
     assert.deepEqual(await planned.chains({ family: 'ipv4' }), [])
   })
@@ -146,6 +163,15 @@ describe('sets of a plan', () => {
 })
 
 describe('virtual servers, routes and links of a plan', () => {
+  it('refuses a scheduler that the kernel lacks', async () => {
+    const planned = new PlannedIpvs(kernel.ipvs, { isLoaded: true, hasScheduler: (name) => name !== 'rr' })
+    const { failures } = await planned.apply([{ op: 'add-virtual-server', server: { key, settings } }])
+    assert.deepEqual(
+      failures.map(({ error }) => error.code),
+      ['ENOENT'],
+    )
+  })
+
   const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
   const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
   const real = (text: string) => ({
@@ -158,7 +184,7 @@ describe('virtual servers, routes and links of a plan', () => {
       { op: 'add-virtual-server', server: { key, settings } },
       { op: 'add-real-server', server: key, real: real('10.0.0.9') },
     ])
-    const planned = new PlannedIpvs(kernel.ipvs, true)
+    const planned = new PlannedIpvs(kernel.ipvs, { isLoaded: true, hasScheduler: () => true })
     const { failures } = await planned.apply([
       { op: 'add-real-server', server: key, real: real('10.0.0.10') },
       { op: 'add-real-server', server: key, real: real('10.0.0.9') },
