@@ -35,6 +35,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
       },
     },
     machineAddresses: async () => [],
+    firewall: async () => [],
     flows: async () => ({ flows: [], total: 0 }),
     problems: () => problems,
     metric: async (name: string) => [{ labels: { kind: name }, value: 2 }],
