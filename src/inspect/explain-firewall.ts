@@ -113,7 +113,10 @@ function waysOf(
   }
 }
 
-type MakePassage = (hook: FirewallHook, what?: Partial<Passage> & { readonly isAccepted?: boolean }) => Passage
+type MakePassage = (
+  hook: FirewallHook,
+  what?: Partial<Passage> & { readonly isAccepted?: boolean },
+) => Passage
 
 /** The way to an endpoint after the translation of the destination. */
 function translatedWay(

@@ -132,8 +132,7 @@ type Answer = boolean | undefined
 function matches({ matches: wanted, protocol, isWhole }: FirewallRule, passage: Passage): Answer {
   const answers: Answer[] = [
     isWhole ? true : undefined,
-    protocol === undefined ||
-      (protocol.number === protocolNumbers[passage.protocol]) !== protocol.isInverted,
+    protocol === undefined || (protocol.number === protocolNumbers[passage.protocol]) !== protocol.isInverted,
     wanted.protocol === undefined || wanted.protocol === passage.protocol,
     isInNetwork(wanted.source, passage.source),
     isInNetwork(wanted.destination, passage.destination),

@@ -14,7 +14,7 @@ const destinationTranslated = 0x20
 
 export function readNftRule(expressions: readonly NfExpression[], family: IpFamily): FirewallRule {
   const others = expressions.filter((each) => !isSilent(each) && verdictOf(each) === undefined)
-  const { rest, state, protocol } = takeConditions(others)
+  const { rest, state, protocol, isOtherFamily } = takeConditions(others, family)
   const { parts, isWhole } = decodeXtRuleParts(rest, { family, setOf: () => undefined })
   const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
   return {
@@ -22,8 +22,12 @@ export function readNftRule(expressions: readonly NfExpression[], family: IpFami
     matches: { ...parts, ...(state === undefined ? {} : { state }) },
     ...(protocol === undefined ? {} : { protocol }),
     isWhole,
-    verdict: expressions.map(verdictOf).find((verdict) => verdict !== undefined) ?? verdictWithout(others),
+    verdict: isOtherFamily ? 'continue' : (firstVerdict(expressions) ?? verdictWithout(others)),
   }
+}
+
+function firstVerdict(expressions: readonly NfExpression[]): FirewallVerdict | undefined {
+  return expressions.map(verdictOf).find((verdict) => verdict !== undefined)
 }
 
 function isSilent(expression: NfExpression): boolean {
@@ -64,19 +68,26 @@ interface Conditions {
   readonly rest: readonly NfExpression[]
   readonly state: FirewallRule['matches']['state']
   readonly protocol: FirewallRule['protocol']
+  /** The rule is for packets of the other family. */
+  readonly isOtherFamily: boolean
 }
 
-/** Takes out `ct state`, `ct status dnat` and a protocol, which iptables writes in other forms, if at all. */
-function takeConditions(expressions: readonly NfExpression[]): Conditions {
+/** Takes out `ct state`, `ct status dnat`, a protocol and a family, which iptables writes in other forms, if at all. */
+function takeConditions(expressions: readonly NfExpression[], family: IpFamily): Conditions {
   const rest: NfExpression[] = []
   let state: Conditions['state']
   let protocol: Conditions['protocol']
+  let isOtherFamily = false
   for (let at = 0; at < expressions.length; at++) {
     const [first, second, third] = expressions.slice(at, at + 3)
     if (first === undefined) break
     const bits = state === undefined ? trackedBits(first, second, third) : undefined
-    const number = protocol === undefined ? protocolOf(first, second) : undefined
-    if (bits !== undefined) {
+    const number = protocol === undefined ? comparedByte('l4proto', first, second) : undefined
+    const asked = comparedByte('nfproto', first, second)
+    if (asked !== undefined) {
+      isOtherFamily ||= (asked.number === familyNumbers[family]) === asked.isInverted
+      at += 1
+    } else if (bits !== undefined) {
       state = bits
       at += 2
     } else if (number !== undefined) {
@@ -86,7 +97,7 @@ function takeConditions(expressions: readonly NfExpression[]): Conditions {
       rest.push(first)
     }
   }
-  return { rest, state, protocol }
+  return { rest, state, protocol, isOtherFamily }
 }
 
 /** `ct state new`, `ct status dnat`: the load of the bits, their mask, and the comparison with 0. */
@@ -101,12 +112,21 @@ function trackedBits(
   if (bits === undefined || !isZero || (comparison.op !== '!=' && comparison.op !== '==')) return undefined
   const sense = comparison.op === '==' ? ({ isInverted: true } as const) : {}
   if (load.key === 'state') return { bits, ...sense }
-  return load.key === 'status' && bits === destinationTranslated ? { bits: XtState.dnat, ...sense } : undefined
+  return load.key === 'status' && bits === destinationTranslated
+    ? { bits: XtState.dnat, ...sense }
+    : undefined
 }
 
-/** `meta l4proto != tcp`. */
-function protocolOf(load: NfExpression, comparison: NfExpression | undefined): Conditions['protocol'] {
-  if (load.kind !== 'meta' || load.key !== 'l4proto' || comparison?.kind !== 'cmp') return undefined
+/** NFPROTO_IPV4 and NFPROTO_IPV6 (linux/netfilter.h). */
+const familyNumbers = { ipv4: 2, ipv6: 10 } as const
+
+/** `meta l4proto != tcp`, `meta nfproto ipv4`. */
+function comparedByte(
+  key: 'l4proto' | 'nfproto',
+  load: NfExpression,
+  comparison: NfExpression | undefined,
+): Conditions['protocol'] {
+  if (load.kind !== 'meta' || load.key !== key || comparison?.kind !== 'cmp') return undefined
   const { op, value } = comparison
   const [number] = value
   if (number === undefined || (op !== '==' && op !== '!=')) return undefined

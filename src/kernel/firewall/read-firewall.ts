@@ -20,10 +20,7 @@ export async function readFirewall(
   return [...(await legacyChains(reader, family)), ...(await nftChains(reader, family, isLeftOut))]
 }
 
-async function legacyChains(
-  { tables }: FirewallReader,
-  family: IpFamily,
-): Promise<readonly FirewallChain[]> {
+async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
     if (table !== 'filter' && table !== 'mangle') continue

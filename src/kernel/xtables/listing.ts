@@ -302,7 +302,8 @@ class EntryReader {
     const text = this.#textAt(name, 16)
     if (text === '') return undefined
     const isWhole = (this.#bytes[mask + text.length] ?? 0) !== 0
-    return { name: isWhole ? text : `${text}+` }
+    // The tools leave the + in the name, beyond the mask.
+    return { name: isWhole || text.endsWith('+') ? text : `${text}+` }
   }
 
   #matches(at: number): readonly Extension[] {
