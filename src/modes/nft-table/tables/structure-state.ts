@@ -195,8 +195,7 @@ export class StructureState {
     if (known === undefined) return true
     const wanted = this.chains.find(({ chain }) => chain.chain === name)
     const expected = known.rules ?? wanted?.rules ?? []
-    const isSame =
-      isSameHook(wanted?.chain.hook, known.hook) && areSameRules(expected, found)
+    const isSame = isSameHook(wanted?.chain.hook, known.hook) && areSameRules(expected, found)
     this.#chains.set(name, { hook: known.hook, rules: isSame ? expected : undefined })
     return isSame || known.rules === undefined
   }
