@@ -7,7 +7,7 @@ export const explainCommand: Command = {
   name: 'explain',
   help: 'what happens to a connection to a Service, and why',
   description:
-    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. Then it asks the kernel whether it has these objects. Rules of other programs, such as a firewall's, do not count.",
+    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks input, forward and output; a rule that cannot be evaluated may drop it. Then it asks the kernel whether it has these objects.",
   arguments: [
     { name: 'CLIENT', isRequired: true, help: 'an IP address, or node for a process of this node' },
     { name: 'VIP:PORT[/PROTOCOL]', isRequired: true, help: 'the destination; tcp if no protocol is written' },
@@ -64,14 +64,24 @@ const agreements: Readonly<Record<Explanation['kernel']['state'], string>> = {
   unknown: 'kernel did not answer',
 }
 
+const firewalls: Readonly<Record<Explanation['firewall']['state'], string>> = {
+  passes: "no rule of the node's own firewall drops it",
+  drops: "the node's own firewall drops it",
+  'may-drop': "the node's own firewall may drop it",
+  'not-asked': 'was not asked',
+  unknown: 'was not read',
+}
+
 function table(explanation: Explanation): string {
-  const { client, destination, mode, verdict, service, endpoints, steps, objects, kernel } = explanation
+  const { client, destination, mode, verdict, service, endpoints, steps, firewall, objects, kernel } =
+    explanation
   const head = pairs([
     ['Client', client.address === '' ? client.text : `${client.address} (${client.text})`],
     ['Destination', destination],
     ['Service', service === undefined ? 'none' : `${service.name} (${service.frontend})`],
     ['Mode', mode],
     ['Verdict', verdicts[verdict]],
+    ['Firewall', firewalls[firewall.state]],
     ['Kernel', agreements[kernel.state]],
   ])
   const rows = endpoints.map(({ endpoint, node = '', isCandidate, isMasqueraded, rule, reason }) => [

@@ -34,4 +34,14 @@ export interface PacketRules {
   readonly fallsBackToCluster: boolean
   /** The agent itself accepts and connects: endpoints see the node, a TCP drop is a reset, and SCTP is not served. */
   readonly isRelayed: boolean
+  /** The hook at which the node's firewall sees a connection of another machine: with the endpoint as its destination, or the frontend. */
+  readonly firewallHook: 'forward' | 'input'
+  /**
+   * Viaduct's own chains in tables that it shares with firewalls. `accepting`: the chains that accept connections, at hook forward those
+   * that are masqueraded, at hook input those to a health check port. All others let pass what this explains to be served.
+   */
+  readonly sharedChains: {
+    readonly all: readonly string[]
+    readonly accepting: readonly string[]
+  }
 }

@@ -6,7 +6,14 @@ import { servicePortName } from '../model/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
-import { explainPacket, type PacketEndpoint, type PacketStep, type PacketVerdict } from './explain-packet.js'
+import { type FirewallAnswer, type Firewalled, withFirewall } from './explain-firewall.js'
+import {
+  explainPacket,
+  type PacketDecision,
+  type PacketEndpoint,
+  type PacketStep,
+  type PacketVerdict,
+} from './explain-packet.js'
 import type { Inspected } from './inspected.js'
 
 /** The question as it was written. */
@@ -33,6 +40,7 @@ export interface Explanation {
   readonly service?: { readonly name: string; readonly frontend: FrontendKind }
   readonly endpoints: readonly PacketEndpoint[]
   readonly steps: readonly PacketStep[]
+  readonly firewall: FirewallAnswer
   /** The kernel objects by which the mode serves the frontend, as the tools list them. */
   readonly objects: readonly string[]
   readonly kernel: KernelAgreement
@@ -62,7 +70,9 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     rules,
     machine: await inspected.machineAddresses(family),
   }
-  const { client, found, verdict, endpoints, steps } = explainPacket(packet, view)
+  const decision = explainPacket(packet, view)
+  const { client, found, endpoints } = decision
+  const { verdict, steps, firewall } = await firewalled(inspected, packet, view, decision)
   const narrowed = found && routeTo(packet.destination, found, view)
   return {
     client: {
@@ -76,8 +86,23 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     ...(found === undefined ? {} : { service: { name: servicePortName(found.port), frontend: found.kind } }),
     endpoints,
     steps,
+    firewall,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
     kernel: narrowed === undefined ? notAsked : await agreement(pipeline, narrowed),
+  }
+}
+
+async function firewalled(
+  inspected: Inspected,
+  packet: Packet,
+  view: PacketView,
+  decision: PacketDecision,
+): Promise<Firewalled> {
+  try {
+    return await withFirewall(packet, view, decision, async (family) => await inspected.firewall(family))
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    return { ...decision, firewall: { state: 'unknown', rules: [error.message] } }
   }
 }
 

@@ -37,3 +37,4 @@ export {
 export { explain, type Explanation, type ExplainQuery } from './explain.js'
 export type { Packet, PacketView } from './explain-client.js'
 export { explainPacket, type PacketDecision, type PacketStep } from './explain-packet.js'
+export { type FirewallFate, fateAt, type Passage } from './firewall.js'

@@ -1,5 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { Addon, PeerCredentials } from './addon.js'
+import type { FirewallChain } from './firewall/firewall.js'
+import { readFirewall } from './firewall/read-firewall.js'
 import { isolatedAddon } from './isolated-addon.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
@@ -37,6 +39,12 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   listTable(place: XtPlace, flavour: XtFlavour): Promise<XtListing>
   /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
   forwardBarriers(): Promise<readonly NfForwardBarrier[]>
+  /**
+   * The chains that packets of a family meet at the hooks input, forward and output, and the chains to which these may lead, of any
+   * program: of nf_tables, and of the legacy tables filter and mangle if they exist. `isLeftOut`: tables of nf_tables that do not count.
+   * Throws KernelError.
+   */
+  firewall(family: IpFamily, isLeftOut: (table: string) => boolean): Promise<readonly FirewallChain[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
@@ -153,7 +161,10 @@ function atOnce<Result>(call: () => Result): Result {
   }
 }
 
-function foreignRules(nftables: RealNftables, tables: KernelTables): ForeignRules {
+function foreignRules(
+  nftables: RealNftables,
+  tables: KernelTables,
+): ForeignRules & Pick<Kernel, 'firewall'> {
   const reader = {
     activeTables: async (family: IpFamily) => await tables.active(family),
     legacyUses: async (family: IpFamily, table: XtTableName) => await tables.markUses({ family, table }),
@@ -162,6 +173,7 @@ function foreignRules(nftables: RealNftables, tables: KernelTables): ForeignRule
   }
   return {
     activeChains: async () => await nftables.activeChains(),
+    firewall: async (family, isLeftOut) => await readFirewall({ nftables, tables }, family, isLeftOut),
     findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }
 }

@@ -51,7 +51,68 @@ function configuration(mode: string): object {
   }
 }
 
+/** Objects that another program removes. */
+interface Removal {
+  readonly name: string
+  /** A command that prints the objects, one a line, from the lines of explain. */
+  readonly find: (objects: readonly string[]) => string
+  /** A command that removes one of them. */
+  readonly command: (found: string) => string
+  /** What explain says then. */
+  readonly sentence: (found: string) => string
+}
+
+/** The first rule of a chain. */
+function firstRule(flavour: string, table: string, chain: string): Removal {
+  return {
+    name: `a rule of ${chain} of table ${table}`,
+    find: () => `echo ${chain}`,
+    command: (found) => `iptables-${flavour} -t ${table} -D ${found} 1`,
+    sentence: (found) => `${found} of table ${table} has other rules`,
+  }
+}
+
+/** The chains of the Service alone. */
+const ownChains: Removal = {
+  name: "rules of the Service's chains",
+  find: (objects) => {
+    const chains = objects.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) /u.exec(line)?.[1] ?? [])
+    return `printf '%s\\n' ${[...new Set(chains)].join(' ')}`
+  },
+  command: (found) => `iptables-legacy -t nat -D ${found} 1`,
+  sentence: (found) => `${found} of table nat has other rules`,
+}
+
+/** The elements, then the rules of each chain, then the table. */
+const ofTable: readonly Removal[] = [
+  {
+    name: 'elements',
+    find: (objects) => {
+      const lines = objects.filter((line) => line.startsWith('add element '))
+      return `cat <<'END'\n${lines.map((line) => line.slice('add '.length)).join('\n')}\nEND`
+    },
+    command: (found) => `nft 'delete ${found}'`,
+    sentence: (found) => `${found} is missing`,
+  },
+  {
+    name: 'rules of chains of the table',
+    find: () =>
+      `nft -a list table ip kube-proxy | awk '$1 == "chain" { chain = $2; next } /# handle/ && chain { print chain; chain = "" }'`,
+    command: (found) =>
+      `nft delete rule ip kube-proxy ${found} handle $(nft -a list chain ip kube-proxy ${found} | sed -n 's/^\t\t.* # handle //p' | head -1)`,
+    sentence: (found) => `chain ${found} has other rules`,
+  },
+  {
+    name: 'the table',
+    find: () => `nft list table ip kube-proxy | awk '$1 == "chain" { print $2 }'`,
+    command: () => 'nft delete table ip kube-proxy 2>/dev/null || true',
+    sentence: (found) => `chain ${found} is missing`,
+  },
+]
+
 interface ModeCase {
+  readonly removals: readonly Removal[]
+
   readonly name: string
   readonly mode: string
   readonly flags: readonly string[]
@@ -65,24 +126,51 @@ const modes: readonly ModeCase[] = [
     mode: 'iptables',
     flags: ['--iptables-flavour=legacy'],
     object: /^-A KUBE-SERVICES -d 10\.96\.0\.10\/32 /u,
+    removals: [
+      ownChains,
+      firstRule('legacy', 'nat', 'KUBE-SERVICES'),
+      firstRule('legacy', 'nat', 'KUBE-POSTROUTING'),
+      ...['PREROUTING', 'OUTPUT', 'POSTROUTING'].map((hook) => firstRule('legacy', 'nat', hook)),
+      firstRule('legacy', 'filter', 'KUBE-FORWARD'),
+      ...['INPUT', 'FORWARD', 'OUTPUT'].map((hook) => firstRule('legacy', 'filter', hook)),
+    ],
   },
   {
     name: 'iptables, nft',
     mode: 'iptables',
     flags: ['--iptables-flavour=nft'],
     object: /^add element ip kube-proxy .* 10\.96\.0\.10 \. tcp \. 80 /u,
+    removals: [
+      firstRule('nft', 'filter', 'KUBE-FORWARD'),
+      ...['INPUT', 'FORWARD', 'OUTPUT'].map((hook) => firstRule('nft', 'filter', hook)),
+      ...ofTable,
+    ],
   },
   {
     name: 'nftables',
     mode: 'nftables',
     flags: [],
+    removals: ofTable,
     object: /^add element ip kube-proxy .* 10\.96\.0\.10 \. tcp \. 80 /u,
   },
-  { name: 'userspace', mode: 'userspace', flags: [], object: /^listen tcp 10\.96\.0\.10:80 / },
+  {
+    name: 'userspace',
+    mode: 'userspace',
+    flags: [],
+    removals: [
+      {
+        name: 'the route of the VIP',
+        find: () => 'echo 10.96.0.10',
+        command: (found) => `ip route del local ${found} table local`,
+        sentence: (found) => `local route of ${found} is missing`,
+      },
+    ],
+    object: /^listen tcp 10\.96\.0\.10:80 /,
+  },
 ]
 
-for (const { name, mode, flags, object } of modes) {
-  describe(`explain in mode ${name}`, { timeout: 60_000 }, () => {
+for (const { name, mode, flags, object, removals } of modes) {
+  describe(`explain in mode ${name}`, { timeout: 120_000 }, () => {
     let folder: string
     let node: Namespace
     before(async () => {
@@ -149,6 +237,28 @@ for (const { name, mode, flags, object } of modes) {
       const { value } = await explain('node', '10.96.0.10:81')
       assert.match(value.steps[0].text, /cluster IP of default\/web, which has the ports 80\/tcp/u)
     })
+
+    for (const { name: removed, find, command, sentence } of removals) {
+      it(`names ${removed} that another program removes`, async () => {
+        const { objects } = (await explain('node', '10.96.0.10:80')).value
+        const listed = await node.must('sh', '-c', find(objects))
+        const names = listed.split('\n').filter((line) => line !== '')
+        assert.ok(names.length > 0, `no ${removed}`)
+        for (const found of names) await explainWithout(command(found), sentence(found))
+      })
+    }
+
+    /** The agent repairs what is gone: the command runs again until explain was asked before the repair. */
+    async function explainWithout(command: string, sentence: string): Promise<void> {
+      for (;;) {
+        // It fails if the object has not come back since.
+        await node.run('sh', '-c', command)
+        const { code, value } = await explain('node', '10.96.0.10:80')
+        if (!value.kernel.differences.includes(sentence)) continue
+        assert.deepEqual([code, value.kernel.state], [1, 'differs'])
+        return
+      }
+    }
 
     for (const { words, message } of [
       { words: ['web', '10.96.0.10:80'], message: /client: "web" is not an IP address: write node, or/u },

@@ -59,6 +59,8 @@ export async function differencesOfExplain(
     views.set(family, view)
     return Promise.resolve(explainPacket(packet, view))
   }
-  const problems = await Promise.all(row.checks.map((check) => explainProblem(check, explain)))
+  // The first requests of a session are those of a client of the former kube-proxy.
+  const checks = row.checks.filter(({ kind }) => group.predecessor === undefined || kind !== 'ask')
+  const problems = await Promise.all(checks.map((check) => explainProblem(check, explain)))
   return problems.filter((problem) => problem !== undefined)
 }

@@ -70,6 +70,9 @@ export class AgentSubject implements Subject {
       destination: `${formatEndpoint(destination, port)}/${protocol}`,
       ...(inInterface === undefined ? {} : { interface: inInterface }),
     })
+    // Every rule of the table's firewalls can be evaluated.
+    const { firewall } = answer
+    assert.match(firewall.state, /^(?:passes|drops|not-asked)$/u, firewall.rules.join('; '))
     const { state, differences } = answer.kernel
     const isAsked = answer.service !== undefined
     assert.equal(state, isAsked ? 'agrees' : 'not-asked', `${answer.destination}: ${differences.join('; ')}`)
@@ -170,7 +173,8 @@ class ExplainedRows {
   readonly #options: ExplainOptions
   readonly #rows = new Set<string>()
   readonly #unlike = new Set<string>()
-  #exceptions = 0
+  /** The answers that differ from the packets, of each exception. */
+  readonly #exceptions = new Map<string, readonly string[]>()
   #count = 0
 
   constructor(options: ExplainOptions) {
@@ -187,28 +191,38 @@ class ExplainedRows {
     if (explain === undefined) return []
     const { mode, oneIn } = this.#options
     const key = `${group.name}: ${row.name}`
-    const chosen = checks.filter((check) => isExplained(check) && this.#count++ % oneIn === 0)
+    const exception = exceptionKey(group, row)
+    const isException = exception in exceptionsOf(mode, { hasKernel: true })
+    const chosen = checks.filter(
+      (check) => isExplained(check) && (isException || this.#count++ % oneIn === 0),
+    )
     if (chosen.length === 0) return []
-    if (exceptionKey(group, row) in exceptionsOf(mode)) {
-      this.#exceptions += this.#rows.has(key) ? 0 : 1
-      this.#rows.add(key)
-      return []
-    }
     this.#rows.add(key)
     const answers = await Promise.all(
       chosen.map((check) => explainProblem(check, (packet) => explain.call(subject, packet))),
     )
     const problems = answers.filter((problem) => problem !== undefined)
+    if (isException) {
+      this.#noteException(exception, problems)
+      return []
+    }
     if (problems.length > 0) this.#unlike.add(key)
     return problems.map((problem) => `explain, ${problem}`)
   }
 
-  /** Throws if a row differs, or none was compared. */
+  #noteException(key: string, problems: readonly string[]): void {
+    this.#exceptions.set(key, [...(this.#exceptions.get(key) ?? []), ...problems])
+  }
+
+  /** Throws if a row differs, none was compared, or an exception was asked and agrees. */
   summary(): string {
-    const compared = this.#rows.size - this.#exceptions
+    const compared = this.#rows.size - this.#exceptions.size
     const agreed = compared - this.#unlike.size
-    const text = `explain: ${agreed} of ${compared} rows, and ${this.#exceptions} listed exceptions`
+    const listed = [...this.#exceptions].map(([key, [problem = '']]) => `\n${key}: ${problem}`)
+    const text = `explain: ${agreed} of ${compared} rows, and ${this.#exceptions.size} listed exceptions${listed.join('')}`
     assert.ok(agreed === compared && compared > 0, text)
+    const needless = [...this.#exceptions].filter(([, problems]) => problems.length === 0)
+    assert.equal(needless.length, 0, `no exceptions any more: ${needless.map(([key]) => key).join('; ')}`)
     return text
   }
 }

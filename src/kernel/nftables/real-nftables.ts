@@ -106,6 +106,22 @@ export class RealNftables implements Nftables {
     return found
   }
 
+  /** The chains of the tables of a family that are not dormant and not left out, of any program. Throws KernelError. */
+  async chainsOf(
+    family: IpFamily | 'inet',
+    isLeftOut: (table: string) => boolean,
+  ): Promise<readonly NfActiveChain[]> {
+    const found: NfActiveChain[] = []
+    for (const table of await this.#list('tables', tableRecord, { family })) {
+      if (isDormant(table) || isLeftOut(table.name)) continue
+      for (const read of await this.#list('chains', chainRecord, { family, table: table.name })) {
+        const hook = readHook(read)
+        found.push({ family, table: table.name, chain: read.name, ...(hook === undefined ? {} : { hook }) })
+      }
+    }
+    return found
+  }
+
   /** The rules of a chain, in order. Throws KernelError. */
   async rulesOf({ family, table, chain }: NfActiveChain): Promise<readonly (readonly NfExpression[])[]> {
     const rules = await this.#list('rules', ruleRecord, { family, table, chain })

@@ -77,6 +77,11 @@ export class KernelTables {
       : await this.#openLegacy(place).list(setOf)
   }
 
+  /** The rules of an existing legacy table, for readers that follow a packet. Throws KernelError. */
+  async firewallRules({ family, table }: XtPlace): ReturnType<RealXtables['firewallRules']> {
+    return await this.#openLegacy({ family, table }).firewallRules()
+  }
+
   /** The rules of an existing legacy table that use the packet mark. Throws KernelError. */
   async markUses({ family, table }: XtPlace): ReturnType<RealXtables['markUses']> {
     return await this.#openLegacy({ family, table }).markUses()

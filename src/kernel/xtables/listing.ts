@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { readAddress } from '../../address.js'
 import type { RawXtListing } from '../addon.js'
 import { protocolOf } from '../ipvs/encode.js'
+import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from '../firewall/firewall.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
@@ -38,6 +39,15 @@ export function decodeListing(raw: RawXtListing, context: DecodeContext): XtList
       },
     }
   })
+}
+
+/** The rules of the chains of the listing, of any program, by the names of the chains. Decoded when they are read. */
+export function decodeFirewallRules(
+  raw: RawXtListing,
+  context: DecodeContext,
+): ReadonlyMap<string, () => readonly FirewallRule[]> {
+  const reader = new EntryReader(raw, context)
+  return new Map(raw.chains.map(({ name, rules, last }) => [name, () => reader.firewallRules(rules, last)]))
 }
 
 /** Lists a table of nf_tables that iptables-nft writes; empty: there is none. Throws KernelError. */
@@ -155,10 +165,58 @@ class EntryReader {
   }
 
   rules(first: number, last: number): readonly string[] {
-    const texts: string[] = []
+    return this.#places(first, last).map((at) => this.#text(at))
+  }
+
+  firewallRules(first: number, last: number): readonly FirewallRule[] {
+    return this.#places(first, last).map((at) => this.#firewallRule(at))
+  }
+
+  #places(first: number, last: number): readonly number[] {
+    const places: number[] = []
     const { targetOffset } = layouts[this.#context.family]
-    for (let at = first; at < last; at += this.#u16(at + targetOffset + 2)) texts.push(this.#text(at))
-    return texts
+    for (let at = first; at < last; at += this.#u16(at + targetOffset + 2)) places.push(at)
+    return places
+  }
+
+  #firewallRule(at: number): FirewallRule {
+    const layout = layouts[this.#context.family]
+    const number = this.#u16(at + layout.protocol)
+    const isInverted = ((this.#bytes[at + layout.inverts] ?? 0) & inverts.protocol) !== 0
+    const header = this.#header(at, { anyProtocol: true })
+    let matches: Omit<XtRule, 'target'> = { ...header }
+    let isWhole = header !== undefined
+    for (const match of this.#matches(at)) {
+      const parts = decodeMatch({ kind: 'match', ...match }, this.#context)
+      const isRepeated = parts !== undefined && Object.keys(parts).some((name) => name in matches)
+      isWhole &&= parts !== undefined && !isRepeated
+      matches = { ...parts, ...matches }
+    }
+    return {
+      text: this.#text(at),
+      matches,
+      ...(number === 0 ? {} : { protocol: { number, isInverted } }),
+      isWhole,
+      verdict: this.#verdict(at),
+    }
+  }
+
+  #verdict(at: number): FirewallVerdict {
+    const target = this.#decodeTarget(at)
+    switch (target?.kind) {
+      case 'accept':
+      case 'drop':
+      case 'reject':
+      case 'return':
+        return target.kind
+      case 'jump':
+      case 'goto':
+        return { chain: target.chain, isGoto: target.kind === 'goto' }
+      default: {
+        const { name } = this.#target(at)
+        return name === '' ? 'unknown' : verdictOfTarget(name)
+      }
+    }
   }
 
   #text(at: number): string {
@@ -191,12 +249,13 @@ class EntryReader {
     return comment < 0 || comment === place ? rule : undefined
   }
 
-  #header(at: number): Omit<XtRule, 'target'> | undefined {
+  /** `anyProtocol`: the protocol is left out, whatever it is. */
+  #header(at: number, { anyProtocol = false } = {}): Omit<XtRule, 'target'> | undefined {
     const { family } = this.#context
     const layout = layouts[family]
     const flags = this.#bytes[at + layout.flags] ?? 0
     const inverted = this.#bytes[at + layout.inverts] ?? 0
-    const isOther = (flags & ~knownFlags[family]) !== 0 || (inverted & ~0x1b) !== 0
+    const isOther = (flags & ~knownFlags[family]) !== 0 || (inverted & ~(anyProtocol ? 0x5b : 0x1b)) !== 0
     const source = this.#network(at, layout.source, layout.sourceMask, (inverted & inverts.source) !== 0)
     const destination = this.#network(
       at,
@@ -208,7 +267,7 @@ class EntryReader {
     const inInterface = this.#interface(at + layout.inName, at + layout.inMask)
     const outInterface = this.#interface(at + layout.outName, at + layout.outMask)
     const number = this.#u16(at + layout.protocol)
-    if (number !== 0 && ![6, 17, 132].includes(number)) return undefined
+    if (!anyProtocol && number !== 0 && ![6, 17, 132].includes(number)) return undefined
     const sense = (bit: number): { readonly isInverted?: true } =>
       (inverted & bit) === 0 ? {} : { isInverted: true }
     return {
@@ -220,7 +279,7 @@ class EntryReader {
       ...(outInterface === undefined
         ? {}
         : { outInterface: { ...outInterface, ...sense(inverts.outInterface) } }),
-      ...(number === 0 ? {} : { protocol: protocolOf(number) }),
+      ...(number === 0 || anyProtocol ? {} : { protocol: protocolOf(number) }),
     }
   }
 
@@ -243,7 +302,8 @@ class EntryReader {
     const text = this.#textAt(name, 16)
     if (text === '') return undefined
     const isWhole = (this.#bytes[mask + text.length] ?? 0) !== 0
-    return { name: isWhole ? text : `${text}+` }
+    // The tools leave the + in the name, beyond the mask.
+    return { name: isWhole || text.endsWith('+') ? text : `${text}+` }
   }
 
   #matches(at: number): readonly Extension[] {

@@ -5,7 +5,7 @@ import { describeXtTable } from './describe.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
 import { encodeTexts, encodeXtBatch } from './encode.js'
-import { decodeListing, type XtListing } from './listing.js'
+import { decodeFirewallRules, decodeListing, type XtListing } from './listing.js'
 import { Repairs } from './repairs.js'
 import type {
   XtApplyOptions,
@@ -23,6 +23,13 @@ import type {
 const defaultLockTimeoutMs = 5000
 
 /** A table of the running kernel. */
+/** A legacy table for readers that follow a packet. */
+export interface XtFirewall {
+  readonly chains: ReturnType<typeof decodeFirewallRules>
+  /** The built-in chains whose policy is DROP. */
+  readonly closed: ReadonlySet<string>
+}
+
 export class RealXtables implements Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
@@ -102,6 +109,15 @@ export class RealXtables implements Xtables {
   async list(setOf: (index: number) => string | undefined): Promise<XtListing> {
     const raw = await this.#run((table) => table.list())
     return decodeListing(raw, { family: this.family, setOf })
+  }
+
+  /** The rules of all chains, of any program, and the policies of the built-in chains. Throws KernelError. */
+  async firewallRules(): Promise<XtFirewall> {
+    const raw = await this.#run((table) => table.list())
+    return {
+      chains: decodeFirewallRules(raw, { family: this.family, setOf: () => undefined }),
+      closed: new Set(raw.chains.filter(({ drops }) => drops).map(({ name }) => name)),
+    }
   }
 
   /** `Kernel.findBarrier` of the legacy table. */

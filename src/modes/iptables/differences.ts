@@ -11,7 +11,7 @@ const ofRoutes = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/u
  * both tables. Throws KernelError.
  */
 export async function differences(
-  { chains }: DesiredRoute,
+  { chains }: Pick<DesiredRoute, 'chains'>,
   xtables: Readonly<Record<IptablesTable, Pick<Xtables, 'compare'>>>,
 ): Promise<readonly string[]> {
   const found = await Promise.all(

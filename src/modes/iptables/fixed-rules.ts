@@ -17,6 +17,7 @@ import type { Skeleton } from './compile/desired.js'
 import { chainNames, dispatchChains } from './compile/names.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import { differences } from './differences.js'
 import { hasFormerOwner } from './former-owner.js'
 import { IptablesLedger } from './ledger.js'
 import { iptablesSettings } from './node-settings.js'
@@ -101,6 +102,10 @@ export class IptablesFixedRules implements FixedRules {
 
   dueRoutes(): readonly ServicePortKey[] {
     return this.#state.tables.dueRoutes()
+  }
+
+  async differences(): Promise<readonly string[]> {
+    return await differences({ chains: [] }, this.#options.tables)
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {

@@ -23,5 +23,18 @@ export function packetRules({ relayedLoopback, ...settings }: PacketSettings): P
     nodePortRefusals: 'served-addresses',
     guardsExternalIPs: true,
     fallsBackToCluster: true,
+    firewallHook: 'input',
+    sharedChains: {
+      all: [
+        'KUBE-FIREWALL',
+        'KUBE-FORWARD',
+        'KUBE-IPVS-FILTER',
+        'KUBE-IPVS-IN',
+        'KUBE-IPVS-OUT',
+        'KUBE-NODE-PORT',
+        'KUBE-PROXY-FIREWALL',
+      ],
+      accepting: ['KUBE-FORWARD', 'KUBE-NODE-PORT'],
+    },
   }
 }

@@ -36,6 +36,8 @@ export interface FixedRules {
   readonly isWriteDue: boolean
   /** Milliseconds until a write or a route is due; undefined: none is. */
   nextInMs(): number | undefined
+  /** The rules that the kernel lacks or has otherwise, a sentence each. Throws KernelError. */
+  differences(): Promise<readonly string[]>
   /** Packets that the rules have counted. */
   countPackets(): Promise<PacketTotals>
 }

@@ -37,6 +37,7 @@ export function packetRules(
           hairpin: 'this-node',
           guardsExternalIPs: true,
           guardsWithoutEndpoints: true,
+          sharedChains: { all: [], accepting: [] },
         }
       : {}),
   }

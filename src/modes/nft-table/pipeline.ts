@@ -210,7 +210,12 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
     const { family, nftables } = this.#options
-    return this.#settings && (await differences(compileRoute(decided, this.#settings), family, nftables))
+    if (this.#settings === undefined) return undefined
+    return [
+      ...(await differences(compileRoute(decided, this.#settings), family, nftables)),
+      ...(await this.#tables.chainDifferences()),
+      ...((await this.#options.fixedRules?.differences()) ?? []),
+    ]
   }
 
   async close(): Promise<void> {

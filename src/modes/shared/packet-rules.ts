@@ -11,4 +11,16 @@ export const iptablesPacketRules = {
   guardsWithoutEndpoints: false,
   fallsBackToCluster: false,
   isRelayed: false,
+  firewallHook: 'forward',
+  sharedChains: {
+    all: [
+      'KUBE-EXTERNAL-SERVICES',
+      'KUBE-FIREWALL',
+      'KUBE-FORWARD',
+      'KUBE-NODEPORTS',
+      'KUBE-PROXY-FIREWALL',
+      'KUBE-SERVICES',
+    ],
+    accepting: ['KUBE-FORWARD', 'KUBE-NODEPORTS'],
+  },
 } as const satisfies Partial<PacketRules>

@@ -19,5 +19,7 @@ export function packetRules(
     nodePortRefusals: 'none',
     guardsExternalIPs: true,
     isRelayed: true,
+    firewallHook: 'input',
+    sharedChains: { all: [], accepting: [] },
   }
 }

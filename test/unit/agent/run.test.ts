@@ -36,6 +36,7 @@ function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string
     listTable: async () => [],
     hurry: () => {},
     notifyServiceManager: () => {},
+    firewall: async () => [],
     peerCredentials: () => ({ pid: 1, uid: 0 }),
   }
   const get = (target: Kernel, name: string): unknown => {

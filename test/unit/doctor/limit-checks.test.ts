@@ -22,6 +22,7 @@ function nodeWith(files: Readonly<Record<string, string>>): Examined {
       peerCredentials,
       listTable: refuse,
       activeChains: refuse,
+      firewall: refuse,
       findMarkUses: refuse,
     },
     modes: {

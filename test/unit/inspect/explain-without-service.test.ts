@@ -23,6 +23,8 @@ const rules: PacketRules = {
   guardsWithoutEndpoints: true,
   fallsBackToCluster: false,
   isRelayed: false,
+  firewallHook: 'forward',
+  sharedChains: { all: [], accepting: [] },
 }
 const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
 services.apply(set(service('web', '10.96.0.10', { ports: [port(80)], externalIPs: ['192.0.2.7'] })))

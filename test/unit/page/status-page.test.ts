@@ -35,6 +35,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
       },
     },
     machineAddresses: async () => [],
+    firewall: async () => [],
     flows: async () => ({ flows: [], total: 0 }),
     flowCounts: async () => [],
     problems: () => problems,

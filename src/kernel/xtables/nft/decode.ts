@@ -36,6 +36,16 @@ export function decodeXtRule(
   return expressions.every((expression) => reader.read(expression)) ? reader.finish() : undefined
 }
 
+/** The matches among the expressions that are known. `isWhole`: all of them are. */
+export function decodeXtRuleParts(
+  expressions: readonly NfExpression[],
+  context: DecodeContext,
+): { readonly parts: Omit<XtRule, 'target'>; readonly isWhole: boolean } {
+  const reader = new RuleReader(context)
+  const read = expressions.map((expression) => reader.read(expression))
+  return { parts: reader.parts, isWhole: !read.includes(false) }
+}
+
 /** The chain to which a rule jumps, in any rule. */
 export function chainOf(expressions: readonly NfExpression[]): string | undefined {
   for (const expression of expressions)
@@ -55,6 +65,11 @@ class RuleReader {
 
   constructor(context: DecodeContext) {
     this.#context = context
+  }
+
+  /** What has been read. */
+  get parts(): Partial<XtRule> {
+    return this.#parts
   }
 
   finish(): XtRule | undefined {

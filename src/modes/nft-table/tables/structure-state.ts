@@ -195,15 +195,25 @@ export class StructureState {
     if (known === undefined) return true
     const wanted = this.chains.find(({ chain }) => chain.chain === name)
     const expected = known.rules ?? wanted?.rules ?? []
-    const isSame =
-      isSameHook(wanted?.chain.hook, known.hook) &&
-      found.length === expected.length &&
-      found.every((rule, index) => {
-        const other = expected[index]
-        return other !== undefined && isSameRule(other, rule)
-      })
+    const isSame = isSameHook(wanted?.chain.hook, known.hook) && areSameRules(expected, found)
     this.#chains.set(name, { hook: known.hook, rules: isSame ? expected : undefined })
     return isSame || known.rules === undefined
+  }
+
+  /** The chains of the structure that the kernel lacks or has with other rules, by what was read of the table. */
+  compare(
+    chains: readonly NfChainState[],
+    rules: readonly NfRuleState[],
+  ): Omit<StructureDrift, 'missingSets'> {
+    const hooks = new Map(chains.map(({ chain, hook }) => [chain, hook]))
+    const missing = this.chains.filter(({ chain }) => !hooks.has(chain.chain))
+    const changed = this.chains.filter(({ chain, rules: wanted }) => {
+      if (!hooks.has(chain.chain)) return false
+      const found = rules.filter((rule) => rule.chain === chain.chain)
+      return !isSameHook(chain.hook, hooks.get(chain.chain)) || !areSameRules(wanted, found)
+    })
+    const namesOf = (of: readonly StructureChain[]): readonly string[] => of.map(({ chain }) => chain.chain)
+    return { missingChains: namesOf(missing), changedChains: namesOf(changed) }
   }
 
   /** Whether a chain of this name is in the kernel and in the structure. */
@@ -236,6 +246,16 @@ export class StructureState {
       ...rules.map((rule) => ({ op: 'add-rule', rule }) as const),
     ]
   }
+}
+
+function areSameRules(expected: readonly NfRule[], found: readonly NfRuleState[]): boolean {
+  return (
+    found.length === expected.length &&
+    found.every((rule, index) => {
+      const other = expected[index]
+      return other !== undefined && isSameRule(other, rule)
+    })
+  )
 }
 
 function isSameHook(a: NfHook | undefined, b: NfHook | undefined): boolean {

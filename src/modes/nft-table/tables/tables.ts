@@ -9,7 +9,7 @@ import {
   RetryQueue,
   sendTransaction,
 } from '../../../engine/index.js'
-import { BugError, KernelError } from '../../../errors.js'
+import { BugError, isNotFound, KernelError, orRefusal } from '../../../errors.js'
 import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
@@ -109,6 +109,22 @@ export class NftTables {
         return name === undefined ? [] : [name]
       },
     })
+  }
+
+  /** The chains of the table that another program removed or changed, a sentence each. Reads all of them at once. Throws KernelError. */
+  async chainDifferences(): Promise<readonly string[]> {
+    const { table, structure } = this.#state
+    const { nftables } = this.#options
+    const found = await orRefusal(
+      async () => ({ chains: await nftables.chains(table), rules: await nftables.rules(table) }),
+      isNotFound,
+    )
+    const { chains, rules } = found instanceof KernelError ? { chains: [], rules: [] } : found
+    const { missingChains, changedChains } = structure.compare(chains, rules)
+    return [
+      ...missingChains.map((chain) => `chain ${chain} is missing`),
+      ...changedChains.map((chain) => `chain ${chain} has other rules`),
+    ]
   }
 
   /** The settings of the whole mode; required before the first `write`. Routes that depend on them must be claimed again. */

@@ -1,0 +1,152 @@
+// The node's own firewall on the way of a packet that explain has decided on.
+import { familyOf, type IpFamily, parseIpAddress } from '../address.js'
+import { BugError } from '../errors.js'
+import { isLoopback } from '../node/index.js'
+import type { FirewallChain, FirewallHook } from '../kernel/index.js'
+import type { Packet, PacketView } from './explain-client.js'
+import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
+import { type FirewallFate, fateAt, type Passage } from './firewall.js'
+
+/** What rules of other programs do with a packet. */
+export interface FirewallAnswer {
+  /**
+   * `drops`: they drop or reject it, whichever endpoint it is for. `may-drop`: rules that cannot be evaluated decide, or it depends on the
+   * endpoint. `not-asked`: it does not get that far. `unknown`: the kernel did not answer.
+   */
+  readonly state: 'passes' | 'drops' | 'may-drop' | 'not-asked' | 'unknown'
+  /** A sentence per rule; for `unknown`: the kernel's error. */
+  readonly rules: readonly string[]
+}
+
+/** The answer, and the decision with it. */
+export interface Firewalled extends Pick<PacketDecision, 'verdict' | 'steps'> {
+  readonly firewall: FirewallAnswer
+}
+
+/** Follows the request at the hooks input, forward and output. Throws KernelError. */
+export async function withFirewall(
+  packet: Packet,
+  view: PacketView,
+  decision: PacketDecision,
+  read: (family: IpFamily) => Promise<readonly FirewallChain[]>,
+): Promise<Firewalled> {
+  const ways = waysOf(packet, view, decision)
+  const { verdict, steps } = decision
+  if (ways.length === 0) return { verdict, steps, firewall: { state: 'not-asked', rules: [] } }
+  const chains = await read(familyOf(packet.destination))
+  const fates = await Promise.all(ways.map(async (way) => await fateOf(way, chains)))
+  const lines = new Set(fates.flatMap((fate) => (fate.state === 'passes' ? [] : [sentenceOf(fate)])))
+  const rules = [...lines]
+  const added = [...steps, ...rules.map((text): PacketStep => ({ text }))]
+  if (rules.length === 0) return { verdict, steps, firewall: { state: 'passes', rules } }
+  const isCertain = fates.every(({ state }) => state === 'drops' || state === 'rejects')
+  if (!isCertain) return { verdict, steps: added, firewall: { state: 'may-drop', rules } }
+  return { verdict: verdictOf(fates), steps: added, firewall: { state: 'drops', rules } }
+}
+
+function verdictOf(fates: readonly FirewallFate[]): PacketVerdict {
+  return fates.every(({ state }) => state === 'rejects') ? 'refuse' : 'drop'
+}
+
+function sentenceOf({ state, by }: FirewallFate): string {
+  const verb = { passes: 'passes', drops: 'drops', rejects: 'rejects', 'may-drop': 'may drop' }[state]
+  return `the node's own firewall ${verb} the packet: ${by}`
+}
+
+/** The first fate along the way that is not to pass. */
+async function fateOf(way: readonly Passage[], chains: readonly FirewallChain[]): Promise<FirewallFate> {
+  let doubtful: FirewallFate | undefined
+  for (const passage of way) {
+    const fate = await fateAt(passage, chains)
+    if (fate.state === 'drops' || fate.state === 'rejects') return fate
+    if (fate.state === 'may-drop') doubtful ??= fate
+  }
+  return doubtful ?? { state: 'passes', by: '' }
+}
+
+/** The hooks that the packet passes, for each endpoint that may get it. None: no rule of other programs matters any more. */
+function waysOf(
+  packet: Packet,
+  view: PacketView,
+  { verdict, client, endpoints }: PacketDecision,
+): readonly (readonly Passage[])[] {
+  const { rules, machine } = view
+  const isLocal = machine.includes(packet.destination) || isLoopback(packet.destination)
+  const passage: MakePassage = (hook, { isAccepted = false, ...what } = {}) => ({
+    hook,
+    source: client.address,
+    destination: packet.destination,
+    port: packet.port,
+    protocol: packet.protocol,
+    inInterface: hook === 'output' ? '' : client.isNode ? 'lo' : packet.inInterface,
+    isTranslated: false,
+    isFromNode: client.isNode,
+    ownChains: ownChains(view, isAccepted),
+    ...what,
+  })
+  /** The way to an address without translation. */
+  const direct = (isHere: boolean, isAccepted: boolean): readonly Passage[] => {
+    const arrival = isHere ? [passage('input', { isAccepted })] : []
+    if (client.isNode) return [passage('output'), ...arrival]
+    return isHere ? arrival : [passage('forward')]
+  }
+  /** IPVS and the relay take the packet at input; IPVS takes the node's own before the firewall sees them. */
+  const toProxy = (): readonly Passage[] => (client.isNode && !rules.isRelayed ? [] : direct(true, false))
+  switch (verdict) {
+    case 'serve':
+      return endpoints
+        .filter(({ isCandidate }) => isCandidate)
+        .map((endpoint) =>
+          rules.firewallHook === 'forward'
+            ? translatedWay(passage, endpoint, view, client.isNode)
+            : [...toProxy(), proxiedPassage(passage, endpoint, view)],
+        )
+    case 'reset':
+      return [toProxy()]
+    case 'untouched':
+      return [direct(isLocal, false)]
+    case 'health-check':
+      return [direct(true, true)]
+    case 'drop':
+    case 'refuse':
+      return []
+  }
+}
+
+type MakePassage = (
+  hook: FirewallHook,
+  what?: Partial<Passage> & { readonly isAccepted?: boolean },
+) => Passage
+
+/** The way to an endpoint after the translation of the destination. */
+function translatedWay(
+  passage: MakePassage,
+  { endpoint, isMasqueraded }: PacketEndpoint,
+  { machine }: PacketView,
+  isNode: boolean,
+): readonly Passage[] {
+  const target = { ...addressOf(endpoint), isTranslated: true }
+  const isHere = machine.includes(target.destination)
+  const arrival = isHere ? [passage('input', target)] : []
+  if (isNode) return [passage('output', target), ...arrival]
+  return isHere ? arrival : [passage('forward', { ...target, isAccepted: isMasqueraded })]
+}
+
+/** IPVS and the relay send to the endpoint at output. Whether conntrack calls the packets of IPVS translated is left open. */
+function proxiedPassage(passage: MakePassage, { endpoint }: PacketEndpoint, { rules }: PacketView): Passage {
+  const target = addressOf(endpoint)
+  return rules.isRelayed
+    ? passage('output', { ...target, source: undefined, isFromNode: true })
+    : passage('output', { ...target, isTranslated: undefined })
+}
+
+function addressOf(endpoint: string): Pick<Passage, 'destination' | 'port'> {
+  const address = parseIpAddress(endpoint.replace(/^\[?(.*?)\]?:\d+$/u, '$1'))
+  if (address === undefined) throw new BugError(`${endpoint} is no endpoint`)
+  return { destination: address, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) }
+}
+
+function ownChains({ rules: { sharedChains } }: PacketView, isAccepted: boolean): Passage['ownChains'] {
+  const { all, accepting } = sharedChains
+  return new Map(all.map((chain) => [chain, isAccepted && accepting.includes(chain)]))
+}

@@ -1,0 +1,202 @@
+// What the rules of other programs do with the first packet of a connection, as far as they can be evaluated. Pure, apart from reads of chains.
+import { cidrContains, type IpAddress } from '../address.js'
+import type { FirewallChain, FirewallHook, FirewallRule } from '../kernel/index.js'
+import { XtState } from '../kernel/index.js'
+
+/** A packet at a hook. */
+export interface Passage {
+  readonly hook: FirewallHook
+  /** undefined: not known. */
+  readonly source: IpAddress | undefined
+  readonly destination: IpAddress
+  readonly port: number
+  readonly protocol: 'tcp' | 'udp' | 'sctp'
+  /** undefined: not known; empty: none. */
+  readonly inInterface: string | undefined
+  /** Whether the connection has a translated destination; undefined: not known. */
+  readonly isTranslated: boolean | undefined
+  /** The source is an address of this node. */
+  readonly isFromNode: boolean
+  /** Viaduct's own chains. True: they accept the packet at this hook. False: they let it pass. */
+  readonly ownChains: ReadonlyMap<string, boolean>
+}
+
+/** The fate at a hook. `may-drop`: it depends on rules that cannot be evaluated. */
+export interface FirewallFate {
+  readonly state: 'passes' | 'drops' | 'rejects' | 'may-drop'
+  /** The rule that drops the packet or may drop it, one clause; of `passes` empty. */
+  readonly by: string
+}
+
+const passes: FirewallFate = { state: 'passes', by: '' }
+
+/** The worst fate of the packet in the base chains of its hook. Throws KernelError. */
+export async function fateAt(passage: Passage, chains: readonly FirewallChain[]): Promise<FirewallFate> {
+  const fates: FirewallFate[] = []
+  for (const base of chains) {
+    if (base.hook === passage.hook) fates.push(await new Walk(passage, chains).through(base))
+  }
+  const worst = fates.find(({ state }) => state === 'drops' || state === 'rejects')
+  return worst ?? fates.find(({ state }) => state === 'may-drop') ?? passes
+}
+
+/** A verdict that ends the way through a base chain. */
+interface End {
+  readonly state: 'passes' | 'drops' | 'rejects'
+  readonly by: string
+}
+
+/** The way of a packet through one base chain, and the chains to which it jumps. */
+class Walk {
+  readonly #passage: Passage
+  readonly #chains: readonly FirewallChain[]
+  /** Whether a rule that cannot be evaluated may accept the packet. */
+  #mayAccept = false
+  /** The first rule that may drop the packet. */
+  #mayDrop: string | undefined
+
+  constructor(passage: Passage, chains: readonly FirewallChain[]) {
+    this.#passage = passage
+    this.#chains = chains
+  }
+
+  async through(base: FirewallChain): Promise<FirewallFate> {
+    const policy: End = base.accepts
+      ? { state: 'passes', by: '' }
+      : { state: 'drops', by: `the policy of ${chainName(base)}` }
+    const end = (await this.#follow(base, false)) ?? policy
+    if (end.state !== 'passes') return this.#mayAccept ? { state: 'may-drop', by: end.by } : end
+    return this.#mayDrop === undefined ? end : { state: 'may-drop', by: this.#mayDrop }
+  }
+
+  /** `isDoubtful`: the packet may not get here. undefined: it leaves the chain, or all is in doubt. */
+  async #follow(chain: FirewallChain, isDoubtful: boolean): Promise<End | undefined> {
+    let doubt = isDoubtful
+    for (const [index, rule] of (await chain.rules()).entries()) {
+      const isMatched = matches(rule, this.#passage)
+      if (isMatched === false || rule.verdict === 'continue') continue
+      const isSure = isMatched === true && rule.verdict !== 'unknown'
+      const by = `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
+      if (typeof rule.verdict === 'object') {
+        const end = await this.#jump(chain, rule.verdict.chain, doubt || !isSure)
+        if (end !== undefined) return end
+        if (isSure && rule.verdict.isGoto) return undefined
+      } else if (rule.verdict === 'return') {
+        if (isSure) return undefined
+        doubt = true
+      } else {
+        const end = endOf(rule.verdict, by)
+        if (isSure && !doubt) return end
+        this.#doubt(rule.verdict, by)
+        if (isSure) return undefined
+      }
+    }
+    return undefined
+  }
+
+  async #jump(from: FirewallChain, name: string, isDoubtful: boolean): Promise<End | undefined> {
+    const accepts = this.#passage.ownChains.get(name)
+    if (accepts === true && !isDoubtful) return { state: 'passes', by: '' }
+    if (accepts === true) this.#mayAccept = true
+    if (accepts !== undefined) return undefined
+    const { flavour, family, table } = from
+    const chain = this.#chains.find(
+      (each) =>
+        each.chain === name && each.flavour === flavour && each.family === family && each.table === table,
+    )
+    return chain && (await this.#follow(chain, isDoubtful))
+  }
+
+  #doubt(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): void {
+    if (verdict !== 'drop' && verdict !== 'reject') this.#mayAccept = true
+    if (verdict !== 'accept') this.#mayDrop ??= by
+  }
+}
+
+function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): End {
+  if (verdict === 'drop') return { state: 'drops', by }
+  return verdict === 'reject' ? { state: 'rejects', by } : { state: 'passes', by: '' }
+}
+
+const familyNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
+
+function chainName({ flavour, family, table, chain }: FirewallChain): string {
+  const place = flavour === 'nft' ? 'nf_tables' : 'the legacy tables'
+  return `chain ${chain} of table ${familyNames[family]} ${table} in ${place}`
+}
+
+type Matches = FirewallRule['matches']
+type Answer = boolean | undefined
+
+/** undefined: it cannot be told. */
+function matches({ matches: wanted, protocol, isWhole }: FirewallRule, passage: Passage): Answer {
+  const answers: Answer[] = [
+    isWhole ? true : undefined,
+    protocol === undefined || (protocol.number === protocolNumbers[passage.protocol]) !== protocol.isInverted,
+    wanted.protocol === undefined || wanted.protocol === passage.protocol,
+    isInNetwork(wanted.source, passage.source),
+    isInNetwork(wanted.destination, passage.destination),
+    cameIn(wanted.inInterface, passage),
+    goesOut(wanted.outInterface, passage),
+    hasState(wanted.state, passage),
+    hasAddressType(wanted.addressType, passage),
+    wanted.destinationPorts === undefined || isWithin(wanted.destinationPorts, passage.port),
+    wanted.isSourceDestination === true ? isSelf(passage) : true,
+    // The bits of a mark, the entries of a set and the choice of a source port are not known, nor is chance.
+    hasUnknown(wanted) ? undefined : true,
+  ]
+  if (answers.includes(false)) return false
+  return answers.includes(undefined) ? undefined : true
+}
+
+const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const
+
+function hasUnknown({ sourcePorts, mark, set, recent, probability }: Matches): boolean {
+  return [sourcePorts, mark, set, recent, probability].some((match) => match !== undefined)
+}
+
+function isInNetwork(network: Matches['source'], address: IpAddress | undefined): Answer {
+  if (network === undefined) return true
+  if (address === undefined) return undefined
+  const { address: first, prefixLength, isInverted = false } = network
+  const family = first.includes(':') ? 'ipv6' : 'ipv4'
+  return cidrContains({ family, address: first, prefixLength }, address) !== isInverted
+}
+
+function cameIn(wanted: Matches['inInterface'], { inInterface }: Passage): Answer {
+  if (wanted === undefined) return true
+  if (inInterface === undefined) return undefined
+  const { name, isInverted = false } = wanted
+  const isSame = name.endsWith('+') ? inInterface.startsWith(name.slice(0, -1)) : inInterface === name
+  return isSame !== isInverted
+}
+
+/** Routes decide by which interface a packet leaves. */
+function goesOut(wanted: Matches['outInterface'], { hook }: Passage): Answer {
+  if (wanted === undefined) return true
+  return hook === 'input' ? wanted.isInverted === true : undefined
+}
+
+/** The connection is new. */
+function hasState(wanted: Matches['state'], { isTranslated }: Passage): Answer {
+  if (wanted === undefined) return true
+  const { bits, isInverted = false } = wanted
+  if ((bits & XtState.new) !== 0) return !isInverted
+  if ((bits & XtState.dnat) === 0) return isInverted
+  return isTranslated === undefined ? undefined : isTranslated !== isInverted
+}
+
+function hasAddressType(wanted: Matches['addressType'], { hook, isFromNode }: Passage): Answer {
+  if (wanted === undefined) return true
+  const { of, isInverted = false } = wanted
+  if (of === 'source') return isFromNode !== isInverted
+  return hook === 'output' ? undefined : (hook === 'input') !== isInverted
+}
+
+function isWithin([first, last]: readonly [number, number], port: number): boolean {
+  return first <= port && port <= last
+}
+
+function isSelf({ source, destination }: Passage): Answer {
+  return source === undefined ? undefined : source === destination
+}

@@ -1,0 +1,79 @@
+// Rules of any program at the hooks at which firewalls drop packets.
+import type { IpFamily } from '../../address.js'
+import type { XtFlavour, XtRule } from '../xtables/xtables.js'
+
+export type FirewallHook = 'input' | 'forward' | 'output'
+
+/** What a rule does with the packets that it matches. `unknown`: it may end their way, or not. */
+export type FirewallVerdict =
+  | 'accept'
+  | 'drop'
+  | 'reject'
+  | 'return'
+  | 'continue'
+  | 'unknown'
+  | { readonly chain: string; readonly isGoto: boolean }
+
+/** A rule of any program, as far as it can be decoded. */
+export interface FirewallRule {
+  /** The rule as a tool lists it. A rule of a form that is not known has a description in brackets. */
+  readonly text: string
+  /** The matches that are known. */
+  readonly matches: Omit<XtRule, 'target'>
+  /** A protocol by its number. */
+  readonly protocol?: { readonly number: number; readonly isInverted: boolean }
+  /** Whether the rule has no other matches. */
+  readonly isWhole: boolean
+  readonly verdict: FirewallVerdict
+}
+
+/** A chain of a table that is in force. */
+export interface FirewallChain {
+  readonly flavour: XtFlavour
+  /** inet: the chain sees packets of both families. */
+  readonly family: IpFamily | 'inet'
+  readonly table: string
+  readonly chain: string
+  /** Absent: packets come only from other chains. */
+  readonly hook?: FirewallHook
+  /** False: packets that no rule accepts are dropped. */
+  readonly accepts: boolean
+  /** Throws KernelError. */
+  readonly rules: () => Promise<readonly FirewallRule[]>
+}
+
+export const firewallHooks: readonly FirewallHook[] = ['input', 'forward', 'output']
+
+/** Targets of x_tables after which the next rule follows. */
+const continuing: ReadonlySet<string> = new Set([
+  'AUDIT',
+  'CHECKSUM',
+  'CLASSIFY',
+  'CONNMARK',
+  'CONNSECMARK',
+  'CT',
+  'DSCP',
+  'ECN',
+  'HL',
+  'IDLETIMER',
+  'LED',
+  'LOG',
+  'MARK',
+  'NFLOG',
+  'NOTRACK',
+  'RATEEST',
+  'SECMARK',
+  'SET',
+  'TCPMSS',
+  'TEE',
+  'TOS',
+  'TRACE',
+  'TTL',
+  'ULOG',
+])
+
+/** The verdict of a target of x_tables that has a name. */
+export function verdictOfTarget(name: string): FirewallVerdict {
+  if (name === 'REJECT') return 'reject'
+  return continuing.has(name) ? 'continue' : 'unknown'
+}

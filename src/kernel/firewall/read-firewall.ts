@@ -1,0 +1,77 @@
+// Reads the chains that packets of one family meet, in both flavours.
+import type { IpFamily } from '../../address.js'
+import { KernelError, orRefusal } from '../../errors.js'
+import type { RealNftables } from '../nftables/real-nftables.js'
+import type { KernelTables } from '../xtables/kernel-tables.js'
+import { type FirewallChain, type FirewallHook, firewallHooks } from './firewall.js'
+import { readNftRule } from './nft-rule.js'
+
+interface FirewallReader {
+  readonly nftables: Pick<RealNftables, 'chainsOf' | 'rulesOf'>
+  readonly tables: Pick<KernelTables, 'active' | 'firewallRules'>
+}
+
+/** `ForeignRules.firewall`. */
+export async function readFirewall(
+  reader: FirewallReader,
+  family: IpFamily,
+  isLeftOut: (table: string) => boolean,
+): Promise<readonly FirewallChain[]> {
+  return [...(await legacyChains(reader, family)), ...(await nftChains(reader, family, isLeftOut))]
+}
+
+async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promise<readonly FirewallChain[]> {
+  const found: FirewallChain[] = []
+  for (const table of await tables.active(family)) {
+    if (table !== 'filter' && table !== 'mangle') continue
+    const { chains, closed } = await tables.firewallRules({ family, table })
+    for (const [chain, rules] of chains) {
+      found.push({
+        ...{ flavour: 'legacy', family, table, chain },
+        ...hookOf(chain.toLowerCase(), chain === chain.toUpperCase()),
+        accepts: !closed.has(chain),
+        rules: once(async () => await Promise.resolve(rules())),
+      })
+    }
+  }
+  return found
+}
+
+/** Many packets may be asked for. */
+function once<Result>(read: () => Promise<Result>): () => Promise<Result> {
+  let result: Promise<Result> | undefined
+  return () => (result ??= read())
+}
+
+function hookOf(name: string, isBase: boolean): { readonly hook?: FirewallHook } {
+  const hook = firewallHooks.find((each) => each === name)
+  return hook === undefined || !isBase ? {} : { hook }
+}
+
+/** Errors of a kernel without nfnetlink or without nf_tables. */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
+
+async function nftChains(
+  { nftables }: FirewallReader,
+  family: IpFamily,
+  isLeftOut: (table: string) => boolean,
+): Promise<readonly FirewallChain[]> {
+  const found: FirewallChain[] = []
+  for (const scope of [family, 'inet'] as const) {
+    const chains = await orRefusal(
+      async () => await nftables.chainsOf(scope, isLeftOut),
+      ({ code }) => absences.has(code),
+    )
+    if (chains instanceof KernelError) return []
+    for (const { table, chain, hook } of chains) {
+      const place = { family: scope, table, chain }
+      found.push({
+        ...{ flavour: 'nft', ...place },
+        ...(hook === undefined ? {} : hookOf(hook.hook, true)),
+        accepts: hook?.policy !== 'drop',
+        rules: once(async () => (await nftables.rulesOf(place)).map((rule) => readNftRule(rule, family))),
+      })
+    }
+  }
+  return found
+}
