@@ -7,7 +7,7 @@ import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
 import { inputWarnings, readConfigFile, type Config } from '../config/index.js'
 import { type ApiAnswers, diagnose, type Examined, type Finding, printFindings } from '../doctor/index.js'
-import { openKernel } from '../kernel/index.js'
+import { KernelModules, openKernel } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
 import { isConfigError } from '../errors.js'
 import { adviceOn } from './advice.js'
@@ -43,7 +43,7 @@ export async function runDoctor(words: readonly string[], environment: Environme
 
 /** The findings about this node for an agent with this configuration. Throws KernelError or ConfigError. */
 export async function findingsOf(config: Config, environment: Environment): Promise<readonly Finding[]> {
-  const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'] })
+  const kernel = openKernel({ addonPath: environment['VIADUCT_ADDON'], isPlanned: true })
   try {
     return await diagnose(await examine(config, kernel, environment))
   } finally {
@@ -87,14 +87,23 @@ async function examine(
   kernel: Examined['kernel'],
   environment: Environment,
 ): Promise<Examined> {
+  const modules = new KernelModules()
   return {
     config,
     nodeName: nodeName(config, hostname()),
     kernel,
-    modes: await probeModes({ config, kernel, addonPath: environment['VIADUCT_ADDON'], canWrite }),
+    modes: await probeModes({
+      config,
+      kernel,
+      addonPath: environment['VIADUCT_ADDON'],
+      modules,
+      running: undefined,
+      canWrite,
+    }),
     ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
     processes: await listProcesses(),
+    canAskSockets: modules.state('tcp_diag') === 'present',
     inputWarnings: inputWarnings(config),
   }
 }

@@ -4,7 +4,7 @@ export const doctorCommand: Command = {
   name: 'doctor',
   help: 'problems of this node, each with its cause and its remedy',
   description:
-    'Checks this node for the agent, whether it runs or not. Takes the flags of the agent, such as --config and --proxy-mode, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node. It opens the modes in an empty network namespace, for which the kernel may load modules as at a start of the agent.',
+    'Checks this node for the agent, whether it runs or not. Takes the flags of the agent, such as --config and --proxy-mode, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node, and loads no module of the kernel.',
   arguments: [],
   options: [
     { name: 'output', metavar: 'FORMAT', help: 'how to print the findings: table, json or yaml' },

@@ -18,7 +18,7 @@ export type Verdict =
 /** A verdict and the name of its check. */
 export type Finding = Verdict & { readonly check: string }
 
-/** The result of opening each mode on an empty network namespace of this kernel. */
+/** The result of opening each mode on an empty network namespace of this kernel, as far as that loads no module. */
 export interface ModeProbe {
   /** The mode that the agent would run, such as `iptables (nft)`; undefined: none. */
   readonly chosen: string | undefined
@@ -26,6 +26,10 @@ export interface ModeProbe {
   readonly flavourReason: string
   /** The reason why it is not the configured mode, or why there is none; undefined: it is the configured one. */
   readonly problem: string | undefined
+  /** Modules of the chosen mode that are installed and not loaded: the check could not ask the kernel about the mode. */
+  readonly notLoaded: readonly string[]
+  /** Modules of the chosen mode that are not loaded, and perhaps not installed. */
+  readonly unknown: readonly string[]
   /** Every other mode that can run here. */
   readonly others: readonly string[]
   /** Settings below /proc/sys that the agent would write. `canWrite`: whether this process may. */
@@ -46,6 +50,8 @@ export interface Examined {
   readonly read: (path: string) => Promise<string | undefined>
   /** Processes of this network namespace. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
+  /** Whether the kernel can be asked for listening sockets without loading a module. */
+  readonly canAskSockets: boolean
   readonly inputWarnings: readonly string[]
 }
 

@@ -4,10 +4,23 @@ import { type Check, ok, problemsOr, type Verdict } from './check.js'
 export const modeChecks: readonly Check[] = [
   {
     name: 'mode',
-    looksAt: 'the configured mode and its fallbacks, opened in an empty network namespace',
-    run: async ({ config, modes: { chosen, problem, others } }) => {
+    looksAt:
+      'the configured mode and its fallbacks: opened in an empty network namespace, or their modules where one is not loaded',
+    run: async ({ config, modes: { chosen, problem, others, notLoaded, unknown } }) => {
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
-      if (problem === undefined) return ok(`${chosen} mode can run${also}`)
+      if (chosen !== undefined && unknown.length > 0)
+        return [
+          {
+            status: 'unknown',
+            seen: `${chosen} mode needs modules that are not loaded: ${unknown.join(', ')}`,
+            cause: 'The doctor loads no modules, and the lists of /lib/modules are not on this file system.',
+            remedy:
+              'Run the doctor where /lib/modules of the node is visible, or load the modules with modprobe.',
+          },
+        ]
+      const later =
+        notLoaded.length === 0 ? '' : `, not asked: not loaded, but installed are ${notLoaded.join(', ')}`
+      if (problem === undefined) return ok(`${chosen} mode can run${later}${also}`)
       if (chosen === undefined)
         return [
           {

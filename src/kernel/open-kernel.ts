@@ -12,6 +12,7 @@ import { countReferences } from './planned/count-references.js'
 import { PlannedLook } from './planned/planned-parts.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
+import { isLoaded } from './system/modules.js'
 import type { XtPlace } from './xtables/encode.js'
 import { KernelTables } from './xtables/kernel-tables.js'
 import type { XtListing } from './xtables/listing.js'
@@ -110,7 +111,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
-    ...foreignRules(real.nftables, tables),
+    ...foreignRules(real.nftables, tables, !isPlanned || isLoaded('nf_tables')),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -144,15 +145,18 @@ function atOnce<Result>(call: () => Result): Result {
   }
 }
 
-function foreignRules(nftables: RealNftables, tables: KernelTables): ForeignRules {
+/** `canAsk` false: nf_tables is not loaded, and has no chains. */
+function foreignRules(nftables: RealNftables, tables: KernelTables, canAsk: boolean): ForeignRules {
+  const activeChains = async (): Promise<readonly NfActiveChain[]> =>
+    canAsk ? await nftables.activeChains() : []
   const reader = {
     activeTables: async (family: IpFamily) => await tables.active(family),
     legacyUses: async (family: IpFamily, table: XtTableName) => await tables.markUses({ family, table }),
-    nftChains: async () => await nftables.activeChains(),
+    nftChains: activeChains,
     nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
   }
   return {
-    activeChains: async () => await nftables.activeChains(),
+    activeChains,
     findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }
 }

@@ -29,6 +29,8 @@ function nodeWith(files: Readonly<Record<string, string>>): Examined {
       flavour: 'nft',
       flavourReason: '',
       problem: undefined,
+      notLoaded: [],
+      unknown: [],
       others: [],
       settings: [],
     },
@@ -36,6 +38,7 @@ function nodeWith(files: Readonly<Record<string, string>>): Examined {
     sourceProblem: undefined,
     read: async (path) => await Promise.resolve(files[path]),
     processes: [],
+    canAskSockets: true,
     inputWarnings: [],
   }
 }
@@ -98,6 +101,38 @@ it('reports virtual servers that another mode left', async () => {
   const [found] = findings.filter(({ check }) => check === 'leftovers')
   assert.deepEqual([found?.status, found?.seen], ['warning', 'IPVS has 1 virtual servers'])
 })
+
+it('finds listeners in /proc/net where a question would load modules', async () => {
+  const files = {
+    '/proc/net/tcp': listeners('0100007F:2810 00000000:0000 0A', '0100007F:7580 0100007F:9999 01'),
+    '/proc/net/tcp6': listeners(
+      '00000000000000000000000000000000:7580 00000000000000000000000000000000:0000 0A',
+    ),
+  }
+  const findings = await diagnose({ ...nodeWith(files), canAskSockets: false })
+  const found = findings.filter(
+    ({ check }) => check.startsWith('server-ports') || check === 'node-port-programs',
+  )
+  assert.deepEqual(
+    found.map(({ status, seen }) => [status, seen]),
+    [
+      ['broken', 'TCP port 10256 belongs to an unknown program'],
+      ['warning', 'TCP port 30080 belongs to an unknown program'],
+    ],
+  )
+})
+
+/** The text of /proc/net/tcp with these sockets. */
+function listeners(...sockets: readonly string[]): string {
+  const lines = sockets.map(
+    (socket, index) => `   ${index}: ${socket} 00000000:00000000 00:00000000 00000000     0`,
+  )
+  return [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid',
+    ...lines,
+    '',
+  ].join('\n')
+}
 
 it('goes on after a check that fails, which is unknown', async () => {
   const findings = await diagnose(nodeWith({}))
