@@ -26,7 +26,7 @@ const legacyNeeds: Needs = {
 const mangleNeeds: Needs = { needed: ['iptable_mangle'], also: ['ip6table_mangle'] }
 /** Modules that a search for legacy tables which are absent asks for. */
 const searchNeeds: readonly string[] = ['nf_tables', 'nft_compat']
-/** What the question for nft_compat needs. */
+/** The modules that the question for nft_compat needs. */
 export const compatModules: readonly string[] = ['nf_tables', 'x_tables', 'nft_compat', 'xt_comment']
 const compatNeeds: Needs = { needed: compatModules, also: [] }
 const tableNeeds: Needs = {

@@ -1,5 +1,6 @@
 import type { Config } from '../config/index.js'
 import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
+import type { ExaminedAgent } from './agent-checks.js'
 import type { ApiAnswers } from './ask-api.js'
 
 /** The result of a check. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
@@ -40,6 +41,7 @@ export interface ModeProbe {
 export interface Examined {
   readonly config: Config
   readonly nodeName: string
+  readonly agent: ExaminedAgent
   readonly kernel: Kernel & ForeignRules
   readonly modes: ModeProbe
   /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */

@@ -1,3 +1,4 @@
+import { agentChecks } from './agent-checks.js'
 import { apiChecks } from './api-checks.js'
 import type { Check, Examined, Finding } from './check.js'
 import { connectionChecks } from './connection-checks.js'
@@ -8,6 +9,7 @@ import { ruleChecks } from './rule-checks.js'
 
 /** The table of checks, in the order of the report. */
 export const checks: readonly Check[] = [
+  ...agentChecks,
   ...modeChecks,
   ...proxyChecks,
   ...ruleChecks,

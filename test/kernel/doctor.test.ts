@@ -51,7 +51,15 @@ interface Options {
 }
 
 async function doctor({ flags = [], wrapper = [], master = server.url.href }: Options): Promise<Finished> {
-  const agent = [process.execPath, join(treeRoot, 'dist/agent.js'), 'doctor', '-o', 'json']
+  const agent = [
+    process.execPath,
+    join(treeRoot, 'dist/agent.js'),
+    'doctor',
+    '-o',
+    'json',
+    '--socket',
+    join(folder, 'none'),
+  ]
   const usual = ['--master', master, '--hostname-override=node-a', '--proxy-mode=nftables', ...conntrackOff]
   return await runToEnd([...wrapper, ...agent, ...usual, ...flags])
 }
@@ -347,8 +355,8 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
   }
 
   it('prints text and YAML, and refuses another format', async () => {
-    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}21 of 21: mode, /u)
-    assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: mode\n {2}status: ok\n/u)
+    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}22 of 22: agent, mode, /u)
+    assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: agent\n {2}status: ok\n/u)
     const { code, stderr } = await doctor({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
   })

@@ -1,47 +1,8 @@
 // Checks of files that a network namespace of a test cannot change.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { resolveConfig } from '../../../src/config/index.js'
-import { diagnose, type Examined } from '../../../src/doctor/index.js'
-import { openModelKernel } from '../../model/index.js'
-
-const refuse = async (): Promise<never> => await Promise.reject(new Error('not here'))
-const peerCredentials = (): never => {
-  throw new Error('not here')
-}
-
-/** A node with these files. Its kernel cannot read the rules of other programs. */
-function nodeWith(files: Readonly<Record<string, string>>): Examined {
-  const parts = { calls: new Map(), close: async () => {}, hurry: () => {}, notifyServiceManager: () => {} }
-  return {
-    config: resolveConfig({ manifests: 'none' }),
-    nodeName: 'node-a',
-    kernel: {
-      ...openModelKernel(),
-      ...parts,
-      peerCredentials,
-      listTable: refuse,
-      activeChains: refuse,
-      findMarkUses: refuse,
-    },
-    modes: {
-      chosen: 'nftables',
-      flavour: 'nft',
-      flavourReason: '',
-      problem: undefined,
-      notLoaded: [],
-      unknown: [],
-      others: [],
-      settings: [],
-    },
-    api: undefined,
-    sourceProblem: undefined,
-    read: async (path) => await Promise.resolve(files[path]),
-    processes: [],
-    canAskSockets: true,
-    inputWarnings: [],
-  }
-}
+import { diagnose } from '../../../src/doctor/index.js'
+import { examinedNode } from '../../support/examined-node.js'
 
 describe('the check of connection tracking', () => {
   const cases = [
@@ -55,7 +16,7 @@ describe('the check of connection tracking', () => {
     it(`is ${status} with ${count} of ${max} connections`, async () => {
       const place = '/proc/sys/net/netfilter/nf_conntrack_'
       const findings = await diagnose(
-        nodeWith({ [`${place}count`]: `${count}\n`, [`${place}max`]: `${max}\n` }),
+        examinedNode({ [`${place}count`]: `${count}\n`, [`${place}max`]: `${max}\n` }),
       )
       assert.deepEqual(
         findings.filter(({ check }) => check === 'conntrack').map((found) => found.status),
@@ -81,7 +42,7 @@ describe('the checks of lost connections and bridges', () => {
   ]
   for (const { check, files, status, seen } of cases) {
     it(`${check} is ${status}: ${seen.source}`, async () => {
-      const findings = (await diagnose(nodeWith(files))).filter((each) => each.check === check)
+      const findings = (await diagnose(examinedNode(files))).filter((each) => each.check === check)
       assert.deepEqual(
         findings.map((found) => found.status),
         [status],
@@ -95,7 +56,7 @@ it('reports virtual servers that another mode left', async () => {
   const text =
     'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port\n' +
     'TCP  0A600001:01BB rr\n  -> 0A000001:192B      Masq    1      0          0\n'
-  const node = nodeWith({ '/proc/net/ip_vs': text })
+  const node = examinedNode({ '/proc/net/ip_vs': text })
   const kernel = { ...node.kernel, activeChains: async () => await Promise.resolve([]) }
   const findings = await diagnose({ ...node, kernel })
   const [found] = findings.filter(({ check }) => check === 'leftovers')
@@ -109,7 +70,7 @@ it('finds listeners in /proc/net where a question would load modules', async () 
       '00000000000000000000000000000000:7580 00000000000000000000000000000000:0000 0A',
     ),
   }
-  const findings = await diagnose({ ...nodeWith(files), canAskSockets: false })
+  const findings = await diagnose({ ...examinedNode(files), canAskSockets: false })
   const found = findings.filter(
     ({ check }) => check.startsWith('server-ports') || check === 'node-port-programs',
   )
@@ -135,7 +96,7 @@ function listeners(...sockets: readonly string[]): string {
 }
 
 it('goes on after a check that fails, which is unknown', async () => {
-  const findings = await diagnose(nodeWith({}))
+  const findings = await diagnose(examinedNode({}))
   const [found] = findings.filter(({ check }) => check === 'nat-order')
   assert.deepEqual([found?.status, found?.seen], ['unknown', 'not here'])
   assert.equal(findings.find(({ check }) => check === 'configuration')?.status, 'ok')
