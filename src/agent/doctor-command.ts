@@ -1,6 +1,6 @@
 // `viaduct doctor`: reads the node, runs the checks, and prints what they found.
 import { constants } from 'node:fs'
-import { access, readdir, readFile, readlink } from 'node:fs/promises'
+import { access, readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { askOnce, openClientOptions } from '../api/index.js'
 import { parseArguments } from '../cli/index.js'
@@ -127,6 +127,11 @@ async function examine(
     }),
     ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
+    xtablesLock: await findLock(environment['XTABLES_LOCKFILE']),
+    wait: async (ms) =>
+      await new Promise<void>((resolve) => {
+        systemClock.schedule(ms, resolve)
+      }),
     processes: await listProcesses(),
     canAskSockets: modules.state('tcp_diag') === 'present',
     inputWarnings: inputWarnings(config),
@@ -165,6 +170,22 @@ async function openAnswers(config: Config, environment: Environment): Promise<Ap
     server: options.server,
     ask: async (method, path, body) => await askOnce(options, { method, path, body }, systemClock),
   }
+}
+
+/** The file that iptables locks (xtables_lock.cc). */
+async function findLock(named: string | undefined): Promise<Examined['xtablesLock']> {
+  const path = named === undefined || named === '' ? '/run/xtables.lock' : named
+  const file = await stat(path, { bigint: true }).catch(() => undefined)
+  return { path, id: file && lockId(file) }
+}
+
+/** As fs/locks.c prints a file: major and minor number of the device in hexadecimal, inode. */
+function lockId({ dev, ino }: { readonly dev: bigint; readonly ino: bigint }): string {
+  // gnu_dev_major(), gnu_dev_minor() of sys/sysmacros.h
+  const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
+  const minor = (dev & 0xffn) | ((dev >> 12n) & ~0xffn & 0xffffffffn)
+  const hex = (value: bigint): string => value.toString(16).padStart(2, '0')
+  return `${hex(major)}:${hex(minor)}:${ino}`
 }
 
 /** Whether this process may write a setting below /proc/sys. */

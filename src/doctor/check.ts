@@ -50,6 +50,9 @@ export interface Examined {
   readonly api: ApiAnswers | undefined
   /** The text of a file; undefined: it cannot be read. */
   readonly read: (path: string) => Promise<string | undefined>
+  /** The lock file of x_tables. `id`: as /proc/locks names it; undefined: there is no such file. */
+  readonly xtablesLock: { readonly path: string; readonly id: string | undefined }
+  readonly wait: (ms: number) => Promise<void>
   /** Processes of this network namespace. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
   /** Whether the kernel can be asked for listening sockets without loading a module. */

@@ -1,4 +1,5 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
+import { isViaduct } from './agent-process.js'
 import { type Check, type Examined, ok, problemsOr } from './check.js'
 
 const netAdmin = 12
@@ -157,7 +158,7 @@ async function listeners(node: Examined, ports: readonly number[]): Promise<read
     const watched = ports.map((port) => ({ protocol: 'tcp', port }) as const)
     for (const { port, process, isHeld } of await kernel.ports.find(family, watched)) {
       const command = processes.find(({ pid }) => pid === process?.pid)?.command ?? ''
-      if (isHeld || isAgent(command)) continue
+      if (isHeld || isViaduct(command)) continue
       const program = process === undefined ? unknownProgram : `${process.name} (pid ${process.pid})`
       found.set(`${port} ${program}`, { port, program })
     }
@@ -181,9 +182,4 @@ async function listenersOfFiles(
     ),
   )
   return ports.filter((port) => listening.has(port)).map((port) => ({ port, program: unknownProgram }))
-}
-
-/** The launcher dist/agent.js, or its link in the image. */
-function isAgent(command: string): boolean {
-  return /(?:^|\/)(?:agent\.js|viaduct)(?: |$)/u.test(command)
 }

@@ -42,6 +42,8 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
     api: undefined,
     sourceProblem: undefined,
     read: async (path) => await Promise.resolve(files[path]),
+    xtablesLock: { path: '/run/xtables.lock', id: undefined },
+    wait: async () => {},
     processes: [],
     canAskSockets: true,
     inputWarnings: [],

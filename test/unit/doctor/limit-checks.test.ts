@@ -52,6 +52,76 @@ describe('the checks of lost connections and bridges', () => {
   }
 })
 
+describe('the check of memory', () => {
+  const agent = { pid: 7, name: 'node', command: '/usr/bin/node /opt/viaduct/dist/agent.js --v=2' }
+  const meminfo = { '/proc/meminfo': 'MemTotal: 9 kB\nMemAvailable:     1048576 kB\n' }
+  const place = '/sys/fs/cgroup/pods/viaduct'
+  const group = { ...meminfo, '/proc/7/cgroup': '0::/pods/viaduct\n' }
+  const cases = [
+    { files: meminfo, status: 'ok', seen: /^1024 MiB available$/ },
+    {
+      files: { '/proc/meminfo': 'MemAvailable: 1024 kB\n' },
+      status: 'warning',
+      seen: /^this machine has 1 MiB/,
+    },
+    { files: { '/proc/meminfo': '' }, status: 'unknown', seen: /no MemAvailable/ },
+    { files: group, status: 'ok', seen: /available/ },
+    {
+      files: { ...group, [`${place}/memory.max`]: 'max\n', [`${place}/memory.current`]: '99999999\n' },
+      status: 'ok',
+      seen: /available/,
+    },
+    {
+      files: { ...group, [`${place}/memory.max`]: '104857600\n', [`${place}/memory.current`]: '94371840\n' },
+      status: 'warning',
+      seen: /^the cgroup of the agent \(pid 7\) uses 90 MiB of 100 MiB$/,
+    },
+  ]
+  for (const { files, status, seen } of cases) {
+    it(`is ${status}: ${seen.source}`, async () => {
+      const findings = await diagnose({ ...examinedNode(files), processes: [agent] })
+      const found = findings.filter(({ check }) => check === 'memory')
+      assert.deepEqual(
+        found.map((each) => each.status),
+        [status],
+      )
+      assert.match(found[0]?.seen ?? '', seen)
+    })
+  }
+})
+
+describe('the check of the lock of x_tables', () => {
+  const held = '1: FLOCK  ADVISORY  WRITE 42 00:19:77 0 EOF\n'
+  const cases = [
+    { what: 'that another file has', looks: [held.replace(':77', ':78')], status: 'ok', seen: /^nothing/ },
+    {
+      what: 'that others wait for',
+      looks: [held.replace('FLOCK', '-> FLOCK')],
+      status: 'ok',
+      seen: /^nothing/,
+    },
+    { what: 'of a moment', looks: [held, held, ''], status: 'ok', seen: /for a moment$/ },
+    { what: 'of two holders', looks: [held, held.replace('42', '43')], status: 'ok', seen: /for a moment$/ },
+    { what: 'of one holder', looks: [held], status: 'warning', seen: /\(pid 42\) holds .* in 5 looks/ },
+  ]
+  for (const { what, looks, status, seen } of cases) {
+    it(`is ${status} for a lock ${what}`, async () => {
+      let look = 0
+      const node = examinedNode({})
+      const [found] = (
+        await diagnose({
+          ...node,
+          xtablesLock: { path: '/run/xtables.lock', id: '00:19:77' },
+          read: async (path) =>
+            path === '/proc/locks' ? looks[Math.min(look++, looks.length - 1)] : await node.read(path),
+        })
+      ).filter(({ check }) => check === 'xtables-lock')
+      assert.equal(found?.status, status)
+      assert.match(found.seen, seen)
+    })
+  }
+})
+
 it('reports virtual servers that another mode left', async () => {
   const text =
     'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port\n' +
