@@ -25,6 +25,7 @@ import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
 import { nodeName } from '../node/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findingsOf } from './doctor-command.js'
+import { findAgent } from './running-agent.js'
 
 export interface BundleIo {
   /** For `-f -`. */
@@ -62,7 +63,8 @@ export async function runBundle(words: readonly string[], io: BundleIo): Promise
     const folder = `viaduct-bundle-${nodeName(config, hostname())}-${stamp}`
     const file = own.file ?? `${folder}.tar.gz`
     const out = file === '-' ? io.stdout : await create(file)
-    const doctor = async (): Promise<string> => json(await findingsOf(config, io.environment))
+    const doctor = async (): Promise<string> =>
+      json(await findingsOf(config, { environment: io.environment, agent: await findAgent(own.socket) }))
     const parts = [versions, ...agent.parts, ...kernelParts(kernel), { name: 'doctor.json', make: doctor }]
     let isIncomplete = false
     const files = collect(parts, {

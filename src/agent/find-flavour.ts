@@ -1,5 +1,5 @@
 import { isPermanent, KernelError, orRefusal } from '../errors.js'
-import { type ChosenFlavour, chooseFlavour, kubeletSigns } from '../host/index.js'
+import { type ChosenFlavour, chooseFlavour, type FlavourKernel, kubeletSigns } from '../host/index.js'
 import type { OpenModeOptions } from '../engine/index.js'
 
 /**
@@ -10,7 +10,7 @@ export async function findFlavour({
   config,
   kernel,
   log,
-}: Pick<OpenModeOptions, 'config' | 'kernel' | 'log'>): Promise<ChosenFlavour> {
+}: Pick<OpenModeOptions, 'config' | 'log'> & { readonly kernel: FlavourKernel }): Promise<ChosenFlavour> {
   const found = await orRefusal(
     async () => await chooseFlavour(kernel, config.iptablesFlavour, await kubeletSigns(kernel)),
     isPermanent,

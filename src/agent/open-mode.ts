@@ -19,6 +19,12 @@ const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
 
 type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'>
 
+/** Opens a mode in a flavour, as `ModeKind.open` does. */
+export type OpenKind = (kind: ModeKind, options: OpenModeOptions) => Promise<Mode>
+
+/** The path of a ConfigError that names a module of the kernel which is not installed. */
+export const absentModule = 'kernel module'
+
 /** A mode that this kernel cannot run. */
 interface UnavailableMode {
   readonly name: ProxyMode
@@ -32,7 +38,10 @@ interface UnavailableMode {
  * `modeFallback` is set, opens it in the other flavour, or else the first available fallback, with one warning and one Event. Throws
  * ConfigError or KernelError if a mode fails for another reason.
  */
-export async function openMode(options: Options): Promise<Mode> {
+export async function openMode(
+  options: Options,
+  open: OpenKind = async (kind, own) => await kind.open(own),
+): Promise<Mode> {
   const { mode: configured, modeFallback } = options.config
   const chosen = await findFlavour(options)
   const unavailable: UnavailableMode[] = []
@@ -40,7 +49,7 @@ export async function openMode(options: Options): Promise<Mode> {
     const kind = kindOf(name)
     for (const flavour of flavoursToTry(kind, chosen.flavour)) {
       try {
-        const mode = await kind.open({ ...options, flavour, formerChains })
+        const mode = await open(kind, { ...options, flavour, formerChains })
         reportFlavour(mode, chosen, options)
         if (unavailable.length > 0) reportFallback(mode, unavailable, options)
         return mode
@@ -104,10 +113,11 @@ function reportFallback(
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError) return lackOf(error) !== undefined
-  return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
+  return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding', absentModule].includes(error.path)
 }
 
 /** The kernel lacks what one flavour of x_tables needs: legacy tables, or nf_tables with the features of the flavour nft. */
 function concernsFlavour(error: unknown): boolean {
+  if (error instanceof ConfigError) return error.path === absentModule
   return error instanceof KernelError && (isWithoutXtables(error) || error.subsystem === 'nftables')
 }

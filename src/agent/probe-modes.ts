@@ -1,77 +1,154 @@
-// Opens the modes in an empty network namespace, to find those that this kernel can run and the settings that they write.
+// Opens the modes in an empty network namespace, to find those that this kernel can run and the settings that they write. A mode whose
+// modules are not loaded is opened on the kernel of a plan instead.
 import { constants, hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { systemClock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { ModeProbe } from '../doctor/index.js'
-import type { Mode } from '../engine/index.js'
+import type { Mode, OpenModeOptions } from '../engine/index.js'
 import { openProblems } from '../engine/index.js'
-import { isConfigError, KernelError } from '../errors.js'
+import { ConfigError, isConfigError, KernelError } from '../errors.js'
 import { countCpus, setConntrack } from '../host/index.js'
-import { type Kernel, openKernel, type Sysctl } from '../kernel/index.js'
+import { type Kernel, type KernelModules, type Nftables, openKernel, type Sysctl } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName, NodeTracker } from '../node/index.js'
 import { adviceOn } from './advice.js'
 import { findFlavour } from './find-flavour.js'
 import { modeKinds } from './modes.js'
-import { openMode } from './open-mode.js'
+import { compatModules, modulesOf, type ModeModules } from './mode-modules.js'
+import { absentModule, openMode } from './open-mode.js'
 import { silentLog as log } from './silent-log.js'
 
 export interface ProbeOptions {
   readonly config: Config
-  /** The kernel in this process's namespace, which is only read. */
+  /** The kernel in this process's namespace, as of a plan: no call changes it or loads a module. */
   readonly kernel: Kernel
   readonly addonPath: string | undefined
+  readonly modules: Pick<KernelModules, 'state'>
+  /** The mode that an agent runs now, which has loaded all modules of the mode; undefined: no agent answers. */
+  readonly running: ProxyMode | undefined
   /** Whether this process may write the setting. */
   readonly canWrite: (path: string) => Promise<boolean>
 }
 
-/** Nothing is written in this process's network namespace. The kernel may load modules, as at a start of the agent. */
-export async function probeModes({ config, kernel, addonPath, canWrite }: ProbeOptions): Promise<ModeProbe> {
-  const { flavour, reason: flavourReason } = await findFlavour({ config, kernel, log })
+/** Nothing is written in this process's network namespace, and no module is loaded. */
+export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
+  const { config, kernel, addonPath, canWrite } = options
   const isolated = openKernel({ addonPath, isIsolated: true })
-  const settings = new Map<string, ModeProbe['settings'][number]>()
-  const sysctl = recordingSysctl(kernel.sysctl, async (path, value) => {
-    const isAllowed = await canWrite(path)
-    settings.set(path, { path, value, canWrite: isAllowed })
-    return isAllowed
-  })
-  const notes: string[] = []
-  const open = async (wanted: Config, own: Sysctl): Promise<Mode> =>
-    await openIsolated({ ...wanted, iptablesFlavour: flavour }, { ...isolated, sysctl: own }, notes)
   try {
+    const nftables = flavourQuestions(options, isolated)
+    const { flavour, reason: flavourReason } = await findFlavour({
+      config,
+      kernel: { ...kernel, nftables },
+      log,
+    })
+    const probe = new Probe({ ...options, config: { ...config, iptablesFlavour: flavour } }, isolated)
+    const settings = new Map<string, ModeProbe['settings'][number]>()
+    const sysctl = recordingSysctl(kernel.sysctl, async (path, value) => {
+      const isAllowed = await canWrite(path)
+      settings.set(path, { path, value, canWrite: isAllowed })
+      return isAllowed
+    })
     await recordConntrack(config, { ...isolated, sysctl })
-    const chosen = await orSentence(async () => await open(config, sysctl))
+    const chosen = await orSentence(async () => await probe.open({}, sysctl))
     const others: string[] = []
     const unrecorded = recordingSysctl(kernel.sysctl, () => Promise.resolve(true))
     for (const { name } of modeKinds) {
       if (typeof chosen !== 'string' && name === chosen.name) continue
-      const mode = await orSentence(
-        async () => await open({ ...config, mode: name, modeFallback: false }, unrecorded),
+      const other = await orSentence(
+        async () => await probe.open({ mode: name, modeFallback: false }, unrecorded),
       )
-      if (typeof mode !== 'string') others.push(nameOf(mode))
+      if (typeof other !== 'string' && other.unknown.length === 0) others.push(other.title)
     }
-    const problem = typeof chosen === 'string' ? chosen : notes[0]
-    const name = typeof chosen === 'string' ? undefined : nameOf(chosen)
-    return { chosen: name, flavour, flavourReason, problem, others, settings: [...settings.values()] }
+    const found = { flavour, flavourReason, others, settings: [...settings.values()] }
+    if (typeof chosen === 'string')
+      return { ...found, chosen: undefined, problem: chosen, notLoaded: [], unknown: [] }
+    const { title, problem, notLoaded, unknown } = chosen
+    return { ...found, chosen: title, problem, notLoaded, unknown }
   } finally {
     await isolated.close()
   }
 }
 
-async function openIsolated(config: Config, kernel: Kernel, notes: string[]): Promise<Mode> {
-  return await openMode({
-    config,
-    kernel,
-    conntrack: Promise.resolve(),
-    node: new NodeTracker(nodeName(config, hostname()), config.bindAddress),
-    clock: systemClock,
-    log,
-    metrics: openMetrics(new Registry()),
-    problems: openProblems({ log }),
-    events: { record: ({ note }) => void notes.push(note) },
-    openHealthChecks: () => ({ sync: () => Promise.resolve([]), stop: () => Promise.resolve() }),
-  })
+/** The nf_tables that can be asked for nft_compat. Those of a plan find no problem, as a kernel that loads the modules when it is asked. */
+function flavourQuestions({ kernel, modules }: ProbeOptions, isolated: Kernel): Pick<Nftables, 'apply'> {
+  const states = compatModules.map((module) => modules.state(module))
+  if (states.includes('absent')) {
+    const lack = {
+      errno: constants.errno.EOPNOTSUPP,
+      subsystem: 'nftables',
+      operation: 'find nft_compat',
+    } as const
+    return { apply: async () => await Promise.reject(new KernelError(lack)) }
+  }
+  return states.every((state) => state === 'present') ? isolated.nftables : kernel.nftables
+}
+
+/** A mode that can run, as far as this is known without loading a module. */
+interface Opened {
+  readonly name: ProxyMode
+  readonly title: string
+  /** One sentence: why it is not the configured mode. */
+  readonly problem: string | undefined
+  /** Installed modules of the mode that are not loaded. */
+  readonly notLoaded: readonly string[]
+  /** Modules of the mode that are not loaded, and perhaps not installed. */
+  readonly unknown: readonly string[]
+}
+
+/** Opens modes: on the isolated kernel if that loads no module, otherwise on the kernel of a plan. */
+class Probe {
+  readonly #options: ProbeOptions
+  readonly #isolated: Kernel
+
+  constructor(options: ProbeOptions, isolated: Kernel) {
+    this.#options = options
+    this.#isolated = isolated
+  }
+
+  /** Opens the configured mode with these settings instead. Throws KernelError or ConfigError. */
+  async open(changed: Partial<Pick<Config, 'mode' | 'modeFallback'>>, sysctl: Sysctl): Promise<Opened> {
+    const config = { ...this.#options.config, ...changed }
+    const notes: string[] = []
+    let used: ModeModules = { loadable: [], unknown: [], absent: [] }
+    const planned = openKernel({ addonPath: this.#options.addonPath, isPlanned: true })
+    try {
+      const mode = await openMode(
+        {
+          config,
+          kernel: { ...planned, sysctl },
+          conntrack: Promise.resolve(),
+          node: new NodeTracker(nodeName(config, hostname()), config.bindAddress),
+          clock: systemClock,
+          log,
+          metrics: openMetrics(new Registry()),
+          problems: openProblems({ log }),
+          events: { record: ({ note }) => void notes.push(note) },
+          openHealthChecks: () => ({ sync: () => Promise.resolve([]), stop: () => Promise.resolve() }),
+        },
+        async (kind, own) => {
+          used = this.#modulesOf(kind.name, own)
+          if (used.loadable.length + used.unknown.length === 0)
+            return await kind.open({ ...own, kernel: { ...this.#isolated, sysctl } })
+          if (used.absent.length > 0)
+            throw new ConfigError(
+              absentModule,
+              `${kind.name} mode needs ${used.absent.join(', ')}, which this kernel does not have`,
+            )
+          return await kind.open(own)
+        },
+      )
+      const { loadable: notLoaded, unknown } = used
+      return { name: mode.name, title: nameOf(mode), problem: notes[0], notLoaded, unknown }
+    } finally {
+      await planned.close()
+    }
+  }
+
+  #modulesOf(name: ProxyMode, { config, flavour }: Pick<OpenModeOptions, 'config' | 'flavour'>): ModeModules {
+    if (name === this.#options.running) return { loadable: [], unknown: [], absent: [] }
+    return modulesOf(this.#options.modules, { config, name, flavour })
+  }
 }
 
 /** Records the settings of connection tracking. A setting that cannot be written is a finding, not an error. */
@@ -104,7 +181,7 @@ function recordingSysctl(sysctl: Sysctl, record: (path: string, value: string) =
 }
 
 /** The mode, or one sentence why it cannot run. */
-async function orSentence(open: () => Promise<Mode>): Promise<Mode | string> {
+async function orSentence(open: () => Promise<Opened>): Promise<Opened | string> {
   try {
     return await open()
   } catch (error) {

@@ -35,9 +35,14 @@ export type Invocation =
 
 /**
  * Reads arguments as kube-proxy does (`argv` without the program's two leading words). `readFile` gives the bytes of the file of
- * --config, or throws ConfigError. Wrong arguments give a usage error; they do not throw.
+ * --config, or throws ConfigError. Without --config, the flags are added to `base`. Wrong arguments give a usage error; they do not
+ * throw.
  */
-export function parseArguments(argv: readonly string[], readFile: (path: string) => Uint8Array): Invocation {
+export function parseArguments(
+  argv: readonly string[],
+  readFile: (path: string) => Uint8Array,
+  base: ConfigInput = {},
+): Invocation {
   const written: WrittenFlag[] = []
   let output = ''
   const command = buildCommand((flag, text) => written.push({ flag, text }))
@@ -51,7 +56,7 @@ export function parseArguments(argv: readonly string[], readFile: (path: string)
     command.parse(wordsOf(argv), { from: 'user' })
     if (command.args.length > 0)
       return usage(`unexpected argument "${command.args[0]}": only flags are taken`)
-    return configure(written, readFile)
+    return configure(written, readFile, base)
   } catch (error) {
     if (error instanceof ConfigError) return usage(describeConfigError(error))
     if (!(error instanceof CommanderError)) throw error
@@ -61,12 +66,16 @@ export function parseArguments(argv: readonly string[], readFile: (path: string)
 }
 
 /** Throws ConfigError. */
-function configure(written: readonly WrittenFlag[], readFile: (path: string) => Uint8Array): Configuration {
+function configure(
+  written: readonly WrittenFlag[],
+  readFile: (path: string) => Uint8Array,
+  base: ConfigInput,
+): Configuration {
   // All flags, because a wrong text is an error also for a flag that the file replaces.
   const input = takeFlags({}, written)
   const texts = flagTexts(written)
   const { configFile: path = '', strictConfig: isStrict = false } = input
-  if (path === '') return { config: resolveConfig(input), flagTexts: texts }
+  if (path === '') return { config: resolveConfig(takeFlags(base, written)), flagTexts: texts }
   const configFile = { path, bytes: readFile(path) }
   return { config: resolveFile(configFile, written, isStrict), configFile, flagTexts: texts }
 }

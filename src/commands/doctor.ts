@@ -1,17 +1,24 @@
+import { defaultControlSocket } from '../control-socket.js'
 import { type Command, CommandError } from './command.js'
 
 export const doctorCommand: Command = {
   name: 'doctor',
   help: 'problems of this node, each with its cause and its remedy',
   description:
-    'Checks this node for the agent, whether it runs or not. Takes the flags of the agent, such as --config and --proxy-mode, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node. It opens the modes in an empty network namespace, for which the kernel may load modules as at a start of the agent.',
+    'Checks this node for the agent, whether it runs or not. If an agent answers on its control socket, its configuration is checked. Takes the flags of the agent, such as --config and --proxy-mode, which replace that configuration or a part of it, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node, and loads no module of the kernel.',
   arguments: [],
   options: [
     { name: 'output', metavar: 'FORMAT', help: 'how to print the findings: table, json or yaml' },
     { name: 'all', help: 'print each check that found no problem too' },
+    {
+      name: 'socket',
+      metavar: 'FILE',
+      help: 'the control socket of the agent whose configuration is checked',
+      initial: defaultControlSocket,
+    },
   ],
   examples: [
-    { line: 'doctor', help: 'the problems of an agent without flags' },
+    { line: 'doctor', help: 'the problems of the running agent, or of one without flags' },
     { line: 'doctor --config FILE --all', help: 'every check, for the configuration of a file' },
   ],
   finds: 'something is broken',

@@ -16,7 +16,10 @@ export const servicesCommand: Command = {
     { line: 'services default/web --counters', help: 'the traffic of one Service' },
     { line: 'services kube-system/kube-dns -o yaml', help: 'one Service as YAML' },
   ],
-  run: async ({ arguments: [name], options }) => ({ name: 'services', parameters: parametersOf(name, options) }),
+  run: async ({ arguments: [name], options }) => ({
+    name: 'services',
+    parameters: parametersOf(name, options),
+  }),
 }
 
 export const endpointsCommand: Command = {
@@ -26,7 +29,10 @@ export const endpointsCommand: Command = {
   arguments: [service],
   options: [countersOption],
   examples: [{ line: 'endpoints default/web', help: 'the endpoints of one Service' }],
-  run: async ({ arguments: [name], options }) => ({ name: 'endpoints', parameters: parametersOf(name, options) }),
+  run: async ({ arguments: [name], options }) => ({
+    name: 'endpoints',
+    parameters: parametersOf(name, options),
+  }),
 }
 
 export const routesCommand: Command = {

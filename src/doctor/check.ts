@@ -1,5 +1,6 @@
 import type { Config } from '../config/index.js'
 import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
+import type { ExaminedAgent } from './agent-checks.js'
 import type { ApiAnswers } from './ask-api.js'
 
 /** The result of a check. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
@@ -18,7 +19,7 @@ export type Verdict =
 /** A verdict and the name of its check. */
 export type Finding = Verdict & { readonly check: string }
 
-/** The result of opening each mode on an empty network namespace of this kernel. */
+/** The result of opening each mode on an empty network namespace of this kernel, as far as that loads no module. */
 export interface ModeProbe {
   /** The mode that the agent would run, such as `iptables (nft)`; undefined: none. */
   readonly chosen: string | undefined
@@ -26,6 +27,10 @@ export interface ModeProbe {
   readonly flavourReason: string
   /** The reason why it is not the configured mode, or why there is none; undefined: it is the configured one. */
   readonly problem: string | undefined
+  /** Modules of the chosen mode that are installed and not loaded: the check could not ask the kernel about the mode. */
+  readonly notLoaded: readonly string[]
+  /** Modules of the chosen mode that are not loaded, and perhaps not installed. */
+  readonly unknown: readonly string[]
   /** Every other mode that can run here. */
   readonly others: readonly string[]
   /** Settings below /proc/sys that the agent would write. `canWrite`: whether this process may. */
@@ -36,6 +41,7 @@ export interface ModeProbe {
 export interface Examined {
   readonly config: Config
   readonly nodeName: string
+  readonly agent: ExaminedAgent
   readonly kernel: Kernel & ForeignRules
   readonly modes: ModeProbe
   /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
@@ -44,8 +50,13 @@ export interface Examined {
   readonly api: ApiAnswers | undefined
   /** The text of a file; undefined: it cannot be read. */
   readonly read: (path: string) => Promise<string | undefined>
+  /** The lock file of x_tables. `id`: as /proc/locks names it; undefined: there is no such file. */
+  readonly xtablesLock: { readonly path: string; readonly id: string | undefined }
+  readonly wait: (ms: number) => Promise<void>
   /** Processes of this network namespace. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
+  /** Whether the kernel can be asked for listening sockets without loading a module. */
+  readonly canAskSockets: boolean
   readonly inputWarnings: readonly string[]
 }
 

@@ -1,17 +1,27 @@
+import { agentChecks } from './agent-checks.js'
 import { apiChecks } from './api-checks.js'
 import type { Check, Examined, Finding } from './check.js'
 import { connectionChecks } from './connection-checks.js'
 import { limitChecks } from './limit-checks.js'
+import { lockCheck } from './lock-check.js'
+import { machineChecks } from './machine-checks.js'
 import { modeChecks } from './mode-checks.js'
+import { otherProxyCheck } from './other-proxies.js'
 import { proxyChecks } from './proxy-checks.js'
+import { returnPathChecks } from './return-path-checks.js'
 import { ruleChecks } from './rule-checks.js'
 
 /** The table of checks, in the order of the report. */
 export const checks: readonly Check[] = [
+  ...agentChecks,
   ...modeChecks,
   ...proxyChecks,
+  otherProxyCheck,
   ...ruleChecks,
+  ...returnPathChecks,
+  lockCheck,
   ...limitChecks,
+  ...machineChecks,
   ...connectionChecks,
   ...apiChecks,
 ]

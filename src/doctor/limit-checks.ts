@@ -1,4 +1,5 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
+import { isViaduct } from './agent-process.js'
 import { type Check, type Examined, ok, problemsOr } from './check.js'
 
 const netAdmin = 12
@@ -143,25 +144,42 @@ export const limitChecks: readonly Check[] = [
   },
 ]
 
+interface ListeningProgram {
+  readonly port: number
+  readonly program: string
+}
+
 /** Programs other than an agent that listen on one of the ports, each once. */
-async function listeners(
-  { kernel, processes }: Examined,
-  ports: readonly number[],
-): Promise<readonly { readonly port: number; readonly program: string }[]> {
-  const found = new Map<string, { readonly port: number; readonly program: string }>()
+async function listeners(node: Examined, ports: readonly number[]): Promise<readonly ListeningProgram[]> {
+  if (!node.canAskSockets) return await listenersOfFiles(node, ports)
+  const { kernel, processes } = node
+  const found = new Map<string, ListeningProgram>()
   for (const family of ['ipv4', 'ipv6'] as const) {
     const watched = ports.map((port) => ({ protocol: 'tcp', port }) as const)
     for (const { port, process, isHeld } of await kernel.ports.find(family, watched)) {
       const command = processes.find(({ pid }) => pid === process?.pid)?.command ?? ''
-      if (isHeld || isAgent(command)) continue
-      const program = process === undefined ? 'an unknown program' : `${process.name} (pid ${process.pid})`
+      if (isHeld || isViaduct(command)) continue
+      const program = process === undefined ? unknownProgram : `${process.name} (pid ${process.pid})`
       found.set(`${port} ${program}`, { port, program })
     }
   }
   return [...found.values()]
 }
 
-/** The launcher dist/agent.js, or its link in the image. */
-function isAgent(command: string): boolean {
-  return /(?:^|\/)(?:agent\.js|viaduct)(?: |$)/u.test(command)
+const unknownProgram = 'an unknown program'
+
+/** The same by /proc/net, which does not name the programs. */
+async function listenersOfFiles(
+  { read }: Examined,
+  ports: readonly number[],
+): Promise<readonly ListeningProgram[]> {
+  const texts = [await read('/proc/net/tcp'), await read('/proc/net/tcp6')]
+  const listening = new Set(
+    texts.flatMap((text = '') =>
+      [...text.matchAll(/^ *\d+: [0-9A-F]+:(?<port>[0-9A-F]{4}) \S+ 0A /gmu)].map(({ groups }) =>
+        Number.parseInt(groups?.['port'] ?? '', 16),
+      ),
+    ),
+  )
+  return ports.filter((port) => listening.has(port)).map((port) => ({ port, program: unknownProgram }))
 }

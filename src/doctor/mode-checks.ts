@@ -1,13 +1,27 @@
 // Which proxy modes this kernel can run, and the settings that they need.
-import { type Check, ok, problemsOr, type Verdict } from './check.js'
+import type { XtFlavour } from '../kernel/index.js'
+import { type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
 
 export const modeChecks: readonly Check[] = [
   {
     name: 'mode',
-    looksAt: 'the configured mode and its fallbacks, opened in an empty network namespace',
-    run: async ({ config, modes: { chosen, problem, others } }) => {
+    looksAt:
+      'the configured mode and its fallbacks: opened in an empty network namespace, or their modules where one is not loaded',
+    run: async ({ config, modes: { chosen, problem, others, notLoaded, unknown } }) => {
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
-      if (problem === undefined) return ok(`${chosen} mode can run${also}`)
+      if (chosen !== undefined && unknown.length > 0)
+        return [
+          {
+            status: 'unknown',
+            seen: `${chosen} mode needs modules that are not loaded: ${unknown.join(', ')}`,
+            cause: 'The doctor loads no modules, and the lists of /lib/modules are not on this file system.',
+            remedy:
+              'Run the doctor where /lib/modules of the node is visible, or load the modules with modprobe.',
+          },
+        ]
+      const later =
+        notLoaded.length === 0 ? '' : `, not asked: not loaded, but installed are ${notLoaded.join(', ')}`
+      if (problem === undefined) return ok(`${chosen} mode can run${later}${also}`)
       if (chosen === undefined)
         return [
           {
@@ -29,8 +43,22 @@ export const modeChecks: readonly Check[] = [
   },
   {
     name: 'iptables-flavour',
-    looksAt: 'the chains of kubelet and kube-proxy in the legacy tables and in nf_tables',
-    run: async ({ modes: { flavour, flavourReason } }) => ok(`flavour ${flavour}: ${flavourReason}`),
+    looksAt:
+      'the chains of kubelet and kube-proxy in the legacy tables and in nf_tables, and the number of rules in each',
+    run: async ({ kernel, modes: { flavour, flavourReason } }) => {
+      const nft = await countRules(kernel, 'nft')
+      const legacy = nft === 0 ? 0 : await countRules(kernel, 'legacy')
+      if (legacy === 0) return ok(`flavour ${flavour}: ${flavourReason}`)
+      return [
+        {
+          status: 'warning',
+          seen: `${nft} rules of iptables are in nf_tables and ${legacy} in the legacy tables; Viaduct takes ${flavour}: ${flavourReason}`,
+          cause: 'A packet must pass both: what one flavour accepts, the other may drop or translate.',
+          remedy:
+            'Let all programs of the node use one flavour (update-alternatives --config iptables), and remove the rules of the other.',
+        },
+      ]
+    },
   },
   {
     name: 'kernel-settings',
@@ -42,6 +70,17 @@ export const modeChecks: readonly Check[] = [
       ),
   },
 ]
+
+/** The rules in the tables of x_tables, in built-in chains too. */
+async function countRules(kernel: Examined['kernel'], flavour: XtFlavour): Promise<number> {
+  let count = 0
+  for (const family of ['ipv4', 'ipv6'] as const)
+    for (const table of await kernel.activeTables(family, flavour)) {
+      const listing = await kernel.listTable({ family, table }, flavour)
+      count += listing.reduce((sum, { rules }) => sum + rules.length, 0)
+    }
+  return count
+}
 
 function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): readonly Verdict[] {
   return settings

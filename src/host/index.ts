@@ -10,6 +10,7 @@ export {
   type ChosenFlavour,
   chooseFlavour,
   flavourContradiction,
+  type FlavourKernel,
   type FlavourSigns,
   kubeletSigns,
   otherFlavour,

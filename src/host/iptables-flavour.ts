@@ -2,12 +2,14 @@
 import type { IpFamily } from '../address.js'
 import type { IptablesFlavour } from '../config/index.js'
 import { KernelError, orRefusal } from '../errors.js'
-import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
+import type { Kernel, Nftables, XtFlavour, XtTableName } from '../kernel/index.js'
 import { isWithoutXtables } from './find-xtables.js'
 import { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 
 /** The parts of the kernel that show a flavour. */
-export type FlavourKernel = Pick<Kernel, 'xtables' | 'activeTables' | 'nftChains' | 'nftables'>
+export type FlavourKernel = Pick<Kernel, 'xtables' | 'activeTables' | 'nftChains'> & {
+  readonly nftables: Pick<Nftables, 'apply'>
+}
 
 /** Chains that kubelet makes in table mangle, with the iptables of the node, for other programs to find the flavour. */
 const hints: ReadonlySet<string> = new Set(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'])

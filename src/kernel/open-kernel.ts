@@ -11,10 +11,10 @@ import type { NfActiveChain } from './nftables/nftables.js'
 import type { RealNftables } from './nftables/real-nftables.js'
 import { type KernelParts, openParts, planParts } from './open-parts.js'
 import { countReferences } from './planned/count-references.js'
-import { isWithoutLegacy, KernelModules } from './planned/kernel-modules.js'
 import { PlannedLook } from './planned/planned-parts.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
+import { isWithoutLegacy, KernelModules } from './system/modules.js'
 import type { XtPlace } from './xtables/encode.js'
 import { KernelTables } from './xtables/kernel-tables.js'
 import type { XtListing } from './xtables/listing.js'
@@ -127,7 +127,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
-    ...foreignRules(real.nftables, tables),
+    ...foreignRules(real.nftables, tables, !isPlanned || modules.canAsk('nf_tables')),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -161,19 +161,23 @@ function atOnce<Result>(call: () => Result): Result {
   }
 }
 
+/** `canAsk` false: nf_tables is not loaded, and has no chains. */
 function foreignRules(
   nftables: RealNftables,
   tables: KernelTables,
+  canAsk: boolean,
 ): ForeignRules & Pick<Kernel, 'firewall'> {
+  const activeChains = async (): Promise<readonly NfActiveChain[]> =>
+    canAsk ? await nftables.activeChains() : []
   const reader = {
     activeTables: async (family: IpFamily) => await tables.active(family),
     legacyUses: async (family: IpFamily, table: XtTableName) => await tables.markUses({ family, table }),
-    nftChains: async () => await nftables.activeChains(),
+    nftChains: activeChains,
     nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
   }
   return {
-    activeChains: async () => await nftables.activeChains(),
     firewall: async (family, isLeftOut) => await readFirewall({ nftables, tables }, family, isLeftOut),
+    activeChains,
     findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }
 }

@@ -11,7 +11,7 @@ import type { NftChains } from './nftables/nft-chains.js'
 import type { Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
 import { RealNftables } from './nftables/real-nftables.js'
-import type { KernelModules, PartModule } from './planned/kernel-modules.js'
+import type { KernelModules, PartModule } from './system/modules.js'
 import { type CountSetReferences, PlannedIpset } from './planned/planned-ipset.js'
 import { PlannedIpvs } from './planned/planned-ipvs.js'
 import { PlannedNetwork } from './planned/planned-network.js'
@@ -92,14 +92,14 @@ export function planParts(
   const nftables = new PlannedNftables(real.nftables, {
     isLoaded: isLoaded('nf_tables'),
     // The checks of a dry run would load modules.
-    canProbe: !modules.canLoad || modules.isAbsent('nf_tables'),
+    canProbe: !modules.canLoad || modules.state('nf_tables') === 'absent',
   })
   const ipset = new PlannedIpset(real.ipset, isLoaded('ip_set'), countReferences)
   const network = new PlannedNetwork(real.links, real.routes)
   return {
     ipvs: new PlannedIpvs(real.ipvs, {
       isLoaded: isLoaded('ip_vs'),
-      hasScheduler: (scheduler) => !modules.isAbsent(`ip_vs_${scheduler}`),
+      hasScheduler: (scheduler) => modules.state(`ip_vs_${scheduler}`) !== 'absent',
     }),
     routes: network,
     links: network,

@@ -1,7 +1,8 @@
 // viaduct doctor: breakages made for real in this network namespace, or by a fake API server. Each is named with its cause and remedy,
 // and a healthy node has no problem. out/transcripts/doctor.txt has the findings as the command prints them.
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,7 +52,15 @@ interface Options {
 }
 
 async function doctor({ flags = [], wrapper = [], master = server.url.href }: Options): Promise<Finished> {
-  const agent = [process.execPath, join(treeRoot, 'dist/agent.js'), 'doctor', '-o', 'json']
+  const agent = [
+    process.execPath,
+    join(treeRoot, 'dist/agent.js'),
+    'doctor',
+    '-o',
+    'json',
+    '--socket',
+    join(folder, 'none'),
+  ]
   const usual = ['--master', master, '--hostname-override=node-a', '--proxy-mode=nftables', ...conntrackOff]
   return await runToEnd([...wrapper, ...agent, ...usual, ...flags])
 }
@@ -82,12 +91,44 @@ interface Breakage {
   readonly options?: Options
   readonly server?: FakeApiOptions
   readonly check: string
-  readonly status: 'broken' | 'warning'
+  readonly status: 'broken' | 'warning' | 'unknown'
   readonly seen: RegExp
 }
 
 const sh = async (script: string): Promise<unknown> => await mustRun(['sh', '-ec', script])
 const holder = createServer()
+const lockFile = join(folder, 'xtables.lock')
+let lockHolder: Program | undefined
+
+/** A wrapper that runs the script in a network namespace of its own before the program. */
+function inNewNamespace(script: string): readonly string[] {
+  return ['unshare', '--net', 'sh', '-ec', `${script}\nexec "$@"`, 'sh']
+}
+
+/** A wrapper that shows the program the file at `place`. */
+function withFile(file: string, place: string): readonly string[] {
+  return ['unshare', '--mount', 'sh', '-ec', `mount --bind ${file} ${place}\nexec "$@"`, 'sh']
+}
+
+/** A packet from an address that the node reaches by no interface. */
+const spoofedPacket = `ip link set lo up
+ip link add v0 type veth peer name v1 address 02:00:00:00:00:01
+ip address add 192.0.2.1/24 dev v1
+ip link set v0 up
+ip link set v1 up
+echo 1 > /proc/sys/net/ipv4/conf/v1/rp_filter
+python3 - << 'END'
+import socket, struct
+header = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 28, 1, 0, 64, 17, 0, socket.inet_aton('198.51.100.1'), socket.inet_aton('192.0.2.1'))
+words = struct.unpack('!10H', header)
+total = sum(words)
+total = (total & 0xffff) + (total >> 16)
+header = header[:10] + struct.pack('!H', ~total & 0xffff) + header[12:]
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind(('v0', 0))
+wire.send(bytes.fromhex('020000000001') + bytes(6) + b'\\x08\\x00' + header + struct.pack('!HHHH', 9, 9, 8, 0))
+END`
+
 let impostor: Program | undefined
 
 const breakages: readonly Breakage[] = [
@@ -247,6 +288,71 @@ const breakages: readonly Breakage[] = [
     seen: /node ports 30000 to 32767/,
   },
   {
+    what: 'rules in both flavours of x_tables',
+    make: () => sh('iptables-legacy -A INPUT -i lo -j ACCEPT; iptables-nft -A INPUT -i lo -j ACCEPT'),
+    undo: () => sh('iptables-legacy -F INPUT; iptables-nft -F INPUT; nft delete table ip filter'),
+    check: 'iptables-flavour',
+    status: 'warning',
+    seen: /^1 rules of iptables are in nf_tables and 1 in the legacy tables/,
+  },
+  {
+    what: "kube-router's service proxy",
+    make: () => sh('ip link add kube-dummy-if type bridge'),
+    undo: () => sh('ip link delete kube-dummy-if'),
+    check: 'other-proxies',
+    status: 'broken',
+    seen: /the link kube-dummy-if: kube-router serves Services/,
+  },
+  {
+    what: "Antrea's proxyAll",
+    make: () => sh('ipset create ANTREA-NODEPORT-IP hash:ip'),
+    undo: () => sh('ipset destroy ANTREA-NODEPORT-IP'),
+    check: 'other-proxies',
+    status: 'broken',
+    seen: /the set ANTREA-NODEPORT-IP: Antrea serves all Services/,
+  },
+  {
+    what: 'Cilium, of which the mode is not known',
+    make: () => sh('ip link add cilium_host type bridge'),
+    undo: () => sh('ip link delete cilium_host'),
+    check: 'other-proxies',
+    status: 'unknown',
+    seen: /the link cilium_host: Cilium runs/,
+  },
+  {
+    what: 'a strict reverse path filter that drops packets',
+    options: { wrapper: inNewNamespace(spoofedPacket) },
+    check: 'reverse-path',
+    status: 'warning',
+    seen: /dropped 1 packets; it is strict on .*v1/,
+  },
+  {
+    what: 'a program that keeps the lock of x_tables',
+    make: async () => {
+      lockHolder = new Program(['flock', lockFile, 'sh', '-c', 'echo ready; cat'])
+      await lockHolder.line((line) => line === 'ready')
+    },
+    undo: async () => await lockHolder?.kill(),
+    options: { wrapper: ['env', `XTABLES_LOCKFILE=${lockFile}`] },
+    check: 'xtables-lock',
+    status: 'warning',
+    seen: /flock \(pid \d+\) holds .*xtables\.lock: in 5 looks over 0\.8 s/,
+  },
+  {
+    what: 'little memory',
+    make: async () => {
+      const text = readFileSync('/proc/meminfo', 'utf8').replace(
+        /MemAvailable:.*/u,
+        'MemAvailable:   65536 kB',
+      )
+      await writeFile(join(folder, 'meminfo'), text)
+    },
+    options: { wrapper: withFile(join(folder, 'meminfo'), '/proc/meminfo') },
+    check: 'memory',
+    status: 'warning',
+    seen: /this machine has 64 MiB available/,
+  },
+  {
     what: 'an unknown feature gate',
     options: { flags: ['--feature-gates=NoSuchGate=true'] },
     check: 'configuration',
@@ -347,8 +453,8 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
   }
 
   it('prints text and YAML, and refuses another format', async () => {
-    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}21 of 21: mode, /u)
-    assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: mode\n {2}status: ok\n/u)
+    assert.match((await doctor({ flags: ['--output=table'] })).stdout, /^ok {7}26 of 26: agent, mode, /u)
+    assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: agent\n {2}status: ok\n/u)
     const { code, stderr } = await doctor({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
   })

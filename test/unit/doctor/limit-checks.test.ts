@@ -1,45 +1,8 @@
 // Checks of files that a network namespace of a test cannot change.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { resolveConfig } from '../../../src/config/index.js'
-import { diagnose, type Examined } from '../../../src/doctor/index.js'
-import { openModelKernel } from '../../model/index.js'
-
-const refuse = async (): Promise<never> => await Promise.reject(new Error('not here'))
-const peerCredentials = (): never => {
-  throw new Error('not here')
-}
-
-/** A node with these files. Its kernel cannot read the rules of other programs. */
-function nodeWith(files: Readonly<Record<string, string>>): Examined {
-  const parts = { calls: new Map(), close: async () => {}, hurry: () => {}, notifyServiceManager: () => {} }
-  return {
-    config: resolveConfig({ manifests: 'none' }),
-    nodeName: 'node-a',
-    kernel: {
-      ...openModelKernel(),
-      ...parts,
-      peerCredentials,
-      listTable: refuse,
-      activeChains: refuse,
-      firewall: refuse,
-      findMarkUses: refuse,
-    },
-    modes: {
-      chosen: 'nftables',
-      flavour: 'nft',
-      flavourReason: '',
-      problem: undefined,
-      others: [],
-      settings: [],
-    },
-    api: undefined,
-    sourceProblem: undefined,
-    read: async (path) => await Promise.resolve(files[path]),
-    processes: [],
-    inputWarnings: [],
-  }
-}
+import { diagnose } from '../../../src/doctor/index.js'
+import { examinedNode } from '../../support/examined-node.js'
 
 describe('the check of connection tracking', () => {
   const cases = [
@@ -53,7 +16,7 @@ describe('the check of connection tracking', () => {
     it(`is ${status} with ${count} of ${max} connections`, async () => {
       const place = '/proc/sys/net/netfilter/nf_conntrack_'
       const findings = await diagnose(
-        nodeWith({ [`${place}count`]: `${count}\n`, [`${place}max`]: `${max}\n` }),
+        examinedNode({ [`${place}count`]: `${count}\n`, [`${place}max`]: `${max}\n` }),
       )
       assert.deepEqual(
         findings.filter(({ check }) => check === 'conntrack').map((found) => found.status),
@@ -79,7 +42,7 @@ describe('the checks of lost connections and bridges', () => {
   ]
   for (const { check, files, status, seen } of cases) {
     it(`${check} is ${status}: ${seen.source}`, async () => {
-      const findings = (await diagnose(nodeWith(files))).filter((each) => each.check === check)
+      const findings = (await diagnose(examinedNode(files))).filter((each) => each.check === check)
       assert.deepEqual(
         findings.map((found) => found.status),
         [status],
@@ -89,19 +52,121 @@ describe('the checks of lost connections and bridges', () => {
   }
 })
 
+describe('the check of memory', () => {
+  const agent = { pid: 7, name: 'node', command: '/usr/bin/node /opt/viaduct/dist/agent.js --v=2' }
+  const meminfo = { '/proc/meminfo': 'MemTotal: 9 kB\nMemAvailable:     1048576 kB\n' }
+  const place = '/sys/fs/cgroup/pods/viaduct'
+  const group = { ...meminfo, '/proc/7/cgroup': '0::/pods/viaduct\n' }
+  const cases = [
+    { files: meminfo, status: 'ok', seen: /^1024 MiB available$/ },
+    {
+      files: { '/proc/meminfo': 'MemAvailable: 1024 kB\n' },
+      status: 'warning',
+      seen: /^this machine has 1 MiB/,
+    },
+    { files: { '/proc/meminfo': '' }, status: 'unknown', seen: /no MemAvailable/ },
+    { files: group, status: 'ok', seen: /available/ },
+    {
+      files: { ...group, [`${place}/memory.max`]: 'max\n', [`${place}/memory.current`]: '99999999\n' },
+      status: 'ok',
+      seen: /available/,
+    },
+    {
+      files: { ...group, [`${place}/memory.max`]: '104857600\n', [`${place}/memory.current`]: '94371840\n' },
+      status: 'warning',
+      seen: /^the cgroup of the agent \(pid 7\) uses 90 MiB of 100 MiB$/,
+    },
+  ]
+  for (const { files, status, seen } of cases) {
+    it(`is ${status}: ${seen.source}`, async () => {
+      const findings = await diagnose({ ...examinedNode(files), processes: [agent] })
+      const found = findings.filter(({ check }) => check === 'memory')
+      assert.deepEqual(
+        found.map((each) => each.status),
+        [status],
+      )
+      assert.match(found[0]?.seen ?? '', seen)
+    })
+  }
+})
+
+describe('the check of the lock of x_tables', () => {
+  const held = '1: FLOCK  ADVISORY  WRITE 42 00:19:77 0 EOF\n'
+  const cases = [
+    { what: 'that another file has', looks: [held.replace(':77', ':78')], status: 'ok', seen: /^nothing/ },
+    {
+      what: 'that others wait for',
+      looks: [held.replace('FLOCK', '-> FLOCK')],
+      status: 'ok',
+      seen: /^nothing/,
+    },
+    { what: 'of a moment', looks: [held, held, ''], status: 'ok', seen: /for a moment$/ },
+    { what: 'of two holders', looks: [held, held.replace('42', '43')], status: 'ok', seen: /for a moment$/ },
+    { what: 'of one holder', looks: [held], status: 'warning', seen: /\(pid 42\) holds .* in 5 looks/ },
+  ]
+  for (const { what, looks, status, seen } of cases) {
+    it(`is ${status} for a lock ${what}`, async () => {
+      let look = 0
+      const node = examinedNode({})
+      const [found] = (
+        await diagnose({
+          ...node,
+          xtablesLock: { path: '/run/xtables.lock', id: '00:19:77' },
+          read: async (path) =>
+            path === '/proc/locks' ? looks[Math.min(look++, looks.length - 1)] : await node.read(path),
+        })
+      ).filter(({ check }) => check === 'xtables-lock')
+      assert.equal(found?.status, status)
+      assert.match(found.seen, seen)
+    })
+  }
+})
+
 it('reports virtual servers that another mode left', async () => {
   const text =
     'IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port\n' +
     'TCP  0A600001:01BB rr\n  -> 0A000001:192B      Masq    1      0          0\n'
-  const node = nodeWith({ '/proc/net/ip_vs': text })
+  const node = examinedNode({ '/proc/net/ip_vs': text })
   const kernel = { ...node.kernel, activeChains: async () => await Promise.resolve([]) }
   const findings = await diagnose({ ...node, kernel })
   const [found] = findings.filter(({ check }) => check === 'leftovers')
   assert.deepEqual([found?.status, found?.seen], ['warning', 'IPVS has 1 virtual servers'])
 })
 
+it('finds listeners in /proc/net where a question would load modules', async () => {
+  const files = {
+    '/proc/net/tcp': listeners('0100007F:2810 00000000:0000 0A', '0100007F:7580 0100007F:9999 01'),
+    '/proc/net/tcp6': listeners(
+      '00000000000000000000000000000000:7580 00000000000000000000000000000000:0000 0A',
+    ),
+  }
+  const findings = await diagnose({ ...examinedNode(files), canAskSockets: false })
+  const found = findings.filter(
+    ({ check }) => check.startsWith('server-ports') || check === 'node-port-programs',
+  )
+  assert.deepEqual(
+    found.map(({ status, seen }) => [status, seen]),
+    [
+      ['broken', 'TCP port 10256 belongs to an unknown program'],
+      ['warning', 'TCP port 30080 belongs to an unknown program'],
+    ],
+  )
+})
+
+/** The text of /proc/net/tcp with these sockets. */
+function listeners(...sockets: readonly string[]): string {
+  const lines = sockets.map(
+    (socket, index) => `   ${index}: ${socket} 00000000:00000000 00:00000000 00000000     0`,
+  )
+  return [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid',
+    ...lines,
+    '',
+  ].join('\n')
+}
+
 it('goes on after a check that fails, which is unknown', async () => {
-  const findings = await diagnose(nodeWith({}))
+  const findings = await diagnose(examinedNode({}))
   const [found] = findings.filter(({ check }) => check === 'nat-order')
   assert.deepEqual([found?.status, found?.seen], ['unknown', 'not here'])
   assert.equal(findings.find(({ check }) => check === 'configuration')?.status, 'ok')

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { release, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { isWithoutLegacy, KernelModules } from '../../../src/kernel/planned/kernel-modules.js'
+import { isWithoutLegacy, KernelModules } from '../../../src/kernel/system/modules.js'
 import { CallCounts } from '../../../src/kernel/request-queue.js'
 import { KernelTables } from '../../../src/kernel/xtables/kernel-tables.js'
 import { openModelKernel } from '../../model/index.js'
@@ -69,7 +69,7 @@ describe('the modules of the kernel', () => {
       const modules = await write(files)
       const { canLoad } = modules
       assert.deepEqual(
-        { canLoad, canAsk: modules.canAsk('ip_vs'), isAbsent: modules.isAbsent('ip_vs') },
+        { canLoad, canAsk: modules.canAsk('ip_vs'), isAbsent: modules.state('ip_vs') === 'absent' },
         expected,
       )
       assert.equal(modules.notLoaded().includes('ip_vs'), !expected.canAsk)

@@ -1,0 +1,84 @@
+// The modules of the kernel that the modes need. The doctor asks the kernel about a mode only if no question can load a module.
+import type { Config, ProxyMode } from '../config/index.js'
+import type { KernelModules, XtFlavour } from '../kernel/index.js'
+
+/** The modules of a mode by their state. */
+export interface ModeModules {
+  /** Installed and not loaded. */
+  readonly loadable: readonly string[]
+  /** Not loaded, and whether they are installed is not known. */
+  readonly unknown: readonly string[]
+  /** Not installed, and the mode cannot run without them. */
+  readonly absent: readonly string[]
+}
+
+interface Needs {
+  readonly needed: readonly string[]
+  /** Needed for one family or by some kernels only: newer kernels have some of them in nf_tables itself. */
+  readonly also: readonly string[]
+}
+
+const legacyNeeds: Needs = {
+  needed: ['x_tables', 'ip_tables', 'iptable_nat', 'iptable_filter'],
+  also: ['ip6_tables', 'ip6table_nat', 'ip6table_filter'],
+}
+/** ipvs mode has rules in mangle too. */
+const mangleNeeds: Needs = { needed: ['iptable_mangle'], also: ['ip6table_mangle'] }
+/** Modules that a search for legacy tables which are absent asks for. */
+const searchNeeds: readonly string[] = ['nf_tables', 'nft_compat']
+/** The modules that the question for nft_compat needs. */
+export const compatModules: readonly string[] = ['nf_tables', 'x_tables', 'nft_compat', 'xt_comment']
+const compatNeeds: Needs = { needed: compatModules, also: [] }
+const tableNeeds: Needs = {
+  needed: ['nf_tables', 'nf_nat', 'nft_chain_nat', 'nft_nat', 'nft_masq', 'nft_ct', 'nft_numgen'].concat([
+    'nft_fib',
+    'nft_fib_ipv4',
+    'nft_reject',
+    'nft_reject_ipv4',
+  ]),
+  also: ['nft_fib_ipv6', 'nft_reject_ipv6', 'nft_counter', 'nft_objref', 'nf_tables_set'],
+}
+const setTypes = ['bitmap_port', 'hash_ip', 'hash_ipport', 'hash_ipportip', 'hash_ipportnet'] as const
+
+/** The modules that must be loaded before the mode can be opened in the flavour without loading one. */
+export function modulesOf(
+  modules: Pick<KernelModules, 'state'>,
+  {
+    config,
+    name,
+    flavour,
+  }: { readonly config: Config; readonly name: ProxyMode; readonly flavour: XtFlavour },
+): ModeModules {
+  const { needed, also } = needsOf(name, flavour, config)
+  const isLacking = [...needed, ...also].some((module) => modules.state(module) === 'absent')
+  const asked = [
+    ...needed,
+    ...also,
+    ...(isLacking && flavour === 'legacy' && name !== 'nftables' ? searchNeeds : []),
+  ]
+  return {
+    loadable: asked.filter((module) => modules.state(module) === 'loadable'),
+    unknown: asked.filter((module) => modules.state(module) === 'unknown'),
+    absent: needed.filter((module) => modules.state(module) === 'absent'),
+  }
+}
+
+function needsOf(name: ProxyMode, flavour: XtFlavour, { ipvs }: Config): Needs {
+  switch (name) {
+    case 'userspace':
+      return { needed: [], also: [] }
+    case 'nftables':
+      return tableNeeds
+    case 'iptables':
+      return flavour === 'legacy' ? legacyNeeds : join(compatNeeds, tableNeeds)
+    case 'ipvs': {
+      const sets = ['ip_set', ...setTypes.map((type) => `ip_set_${type}`), 'xt_set']
+      const own = { needed: ['ip_vs', `ip_vs_${ipvs.scheduler || 'rr'}`, ...sets], also: ['dummy'] }
+      return join(own, flavour === 'legacy' ? join(legacyNeeds, mangleNeeds) : compatNeeds)
+    }
+  }
+}
+
+function join(a: Needs, b: Needs): Needs {
+  return { needed: [...new Set([...a.needed, ...b.needed])], also: [...a.also, ...b.also] }
+}

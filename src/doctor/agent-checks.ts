@@ -1,0 +1,101 @@
+// The agent of this node, by its answer on the control socket.
+import { type Check, ok, problemsOr, type Verdict } from './check.js'
+
+/** The state of a running agent: a part of the answer of /v1/status. */
+export interface AgentStatus {
+  readonly version: string
+  readonly isInForce: boolean
+  readonly families: readonly {
+    readonly family: string
+    readonly isHealthy: boolean
+    readonly lastSync: string
+  }[]
+  readonly problemCount: number
+  readonly problems: readonly { readonly problem: string }[]
+}
+
+/** The agent of this node, as far as it answers. */
+export interface ExaminedAgent {
+  readonly socket: string
+  /** One sentence: why nothing answered, although there is a socket. undefined: an answer, or no socket. */
+  readonly silence: string | undefined
+  /** undefined: nothing answered. */
+  readonly status: AgentStatus | undefined
+  /** The origin of the examined configuration, as one clause; undefined: flags and defaults. */
+  readonly origin: string | undefined
+  /** The version of this command. */
+  readonly ownVersion: string
+}
+
+export const agentChecks: readonly Check[] = [
+  {
+    name: 'agent',
+    looksAt:
+      'the answer of a running agent on the control socket: its version, its sync, its present problems',
+    run: async ({ agent: { socket, silence, status, origin, ownVersion } }) => {
+      if (silence !== undefined)
+        return [
+          {
+            status: 'warning',
+            seen: silence,
+            cause: 'The doctor cannot ask the agent, and checks the node for the flags of this command.',
+            remedy: 'Look at the log of the agent: journalctl -u viaduct, or kubectl logs.',
+          },
+        ]
+      if (status === undefined) return ok(`no agent runs: there is no ${socket}`)
+      const { version, families } = status
+      const last = families.map(({ family, lastSync }) => `${family} ${lastSync}`).join(', ')
+      return problemsOr(
+        [...lateSync(status), ...presentProblems(status), ...otherVersion(version, ownVersion)],
+        `version ${version} answers on ${socket}, last sync: ${last}${origin === undefined ? '' : `; ${origin}`}`,
+      )
+    },
+  },
+]
+
+function lateSync({ isInForce, families }: AgentStatus): readonly Verdict[] {
+  const late = families.filter(({ isHealthy }) => !isHealthy)
+  if (late.length > 0)
+    return late.map(({ family, lastSync }) => ({
+      status: 'broken',
+      seen: `events of ${family} wait for more than two sync periods: the last complete sync ended at ${lastSync}`,
+      cause: 'The kernel does not have the present Services and endpoints.',
+      remedy: 'Run viaduct history, which shows what the kernel refused.',
+    }))
+  if (isInForce) return []
+  return [
+    {
+      status: 'warning',
+      seen: 'the agent starts: not everything is in the kernel yet',
+      cause: 'Some Services do not work until the first sync is complete.',
+      remedy: 'Wait, and run the doctor again; viaduct status shows what the agent waits for.',
+    },
+  ]
+}
+
+function presentProblems({ problemCount, problems }: AgentStatus): readonly Verdict[] {
+  const found = problems.map(({ problem }): Verdict => ({
+    status: 'warning',
+    seen: `the agent reports: ${problem}`,
+    cause: 'The problem is present now.',
+    remedy: 'docs/errors.md has the cause and the remedy of each problem; viaduct status shows its fields.',
+  }))
+  if (problemCount <= problems.length) return found
+  const more = {
+    status: 'warning',
+    seen: `the agent reports ${problemCount - problems.length} more problems`,
+  } as const
+  return [...found, { ...more, cause: 'They are present now.', remedy: 'Read the log of the agent.' }]
+}
+
+function otherVersion(version: string, own: string): readonly Verdict[] {
+  if (version === own) return []
+  return [
+    {
+      status: 'warning',
+      seen: `the agent has version ${version}, this command ${own}`,
+      cause: 'The checks are those of another version than the agent that runs.',
+      remedy: 'Restart the agent after an upgrade, or run the doctor of its version.',
+    },
+  ]
+}

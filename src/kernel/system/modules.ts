@@ -1,0 +1,80 @@
+// What the kernel has, and what a request could make it load. Plans and the doctor send only requests that load nothing.
+import { existsSync, readFileSync } from 'node:fs'
+import { release } from 'node:os'
+import { join } from 'node:path'
+import type { IpFamily } from '../../address.js'
+
+/** The modules of the parts that a plan reads. */
+export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_diag'
+
+/**
+ * `present`: it is loaded or built in, or this kernel can load none. `loadable`: it is installed and not loaded. `absent`: it is not
+ * installed. `unknown`: it is not loaded, and the lists of this kernel's modules are not on this file system.
+ */
+export type ModuleState = 'present' | 'loadable' | 'absent' | 'unknown'
+
+/** The modules of the running kernel, as its files list them. The lists are read once. */
+export class KernelModules {
+  readonly #root: string
+  #builtIn: ReadonlySet<string> | undefined
+  #installed: ReadonlySet<string> | undefined
+
+  /** `root`: the root of the file system. */
+  constructor(root = '/') {
+    this.#root = root
+  }
+
+  /** False: the kernel was built without modules, or has switched their loading off. No request can make it load one. */
+  get canLoad(): boolean {
+    if (!this.hasFile('proc/modules')) return false
+    return this.#read('proc/sys/kernel/modules_disabled')?.trim() !== '1'
+  }
+
+  state(module: string): ModuleState {
+    if (!this.canLoad || this.hasFile(`sys/module/${module}`)) return 'present'
+    this.#builtIn ??= this.#names('modules.builtin')
+    this.#installed ??= this.#names('modules.dep')
+    if (this.#builtIn.has(module)) return 'present'
+    if (this.#builtIn.size === 0 || this.#installed.size === 0) return 'unknown'
+    return this.#installed.has(module) ? 'loadable' : 'absent'
+  }
+
+  /** Whether a request to the module's part loads nothing. */
+  canAsk(module: string): boolean {
+    return ['present', 'absent'].includes(this.state(module))
+  }
+
+  /** The modules whose parts of the kernel a plan does not ask, but takes as empty. */
+  notLoaded(): readonly PartModule[] {
+    return (['nf_tables', 'ip_set', 'ip_vs'] as const).filter((module) => !this.canAsk(module))
+  }
+
+  /** Whether a file of the kernel exists; its path begins at the root. */
+  hasFile(path: string): boolean {
+    return existsSync(join(this.#root, path))
+  }
+
+  /** The names at the begin of the lines, such as nft_masq for `kernel/net/netfilter/nft_masq.ko.xz: …`. Empty: no such list. */
+  #names(list: string): ReadonlySet<string> {
+    const text = this.#read('lib/modules', release(), list) ?? ''
+    const files = text.matchAll(/^(?:[^\s:]*\/)?(?<name>[\w-]+)\.ko/gmu)
+    return new Set([...files].map(({ groups }) => (groups?.['name'] ?? '').replaceAll('-', '_')))
+  }
+
+  /** undefined: the file cannot be read. */
+  #read(...parts: readonly string[]): string | undefined {
+    try {
+      return readFileSync(join(this.#root, ...parts), 'utf8')
+    } catch {
+      return undefined
+    }
+  }
+}
+
+/** Whether the kernel has no legacy tables of the family, and cannot load their module. */
+export function isWithoutLegacy(family: IpFamily, modules: KernelModules): boolean {
+  const module = family === 'ipv4' ? 'ip_tables' : 'ip6_tables'
+  return (
+    !modules.hasFile(`proc/net/${module}_names`) && (!modules.canLoad || modules.state(module) === 'absent')
+  )
+}

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { compatModules, modulesOf } from '../../../src/agent/mode-modules.js'
+import { resolveConfig } from '../../../src/config/index.js'
+import type { ModuleState } from '../../../src/kernel/index.js'
+
+const config = resolveConfig({ manifests: 'none' })
+const nothing = { loadable: [], unknown: [], absent: [] }
+
+/** A kernel that has all modules but these. */
+function without(states: Readonly<Record<string, ModuleState>>): { state: (module: string) => ModuleState } {
+  return { state: (module) => states[module] ?? 'present' }
+}
+
+describe('the modules of a mode', () => {
+  const cases = [
+    { name: 'userspace', flavour: 'nft', states: { nf_tables: 'loadable' }, found: nothing },
+    { name: 'nftables', flavour: 'nft', states: {}, found: nothing },
+    {
+      name: 'nftables',
+      flavour: 'nft',
+      states: { nft_masq: 'loadable' },
+      found: { ...nothing, loadable: ['nft_masq'] },
+    },
+    // Newer kernels have it in nf_tables.
+    { name: 'nftables', flavour: 'nft', states: { nft_counter: 'absent' }, found: nothing },
+    {
+      name: 'nftables',
+      flavour: 'nft',
+      states: { nft_numgen: 'absent' },
+      found: { ...nothing, absent: ['nft_numgen'] },
+    },
+    {
+      name: 'ipvs',
+      flavour: 'nft',
+      states: { ip_vs: 'loadable' },
+      found: { ...nothing, loadable: ['ip_vs'] },
+    },
+    {
+      name: 'ipvs',
+      flavour: 'nft',
+      states: { ip_vs_rr: 'unknown' },
+      found: { ...nothing, unknown: ['ip_vs_rr'] },
+    },
+    { name: 'iptables', flavour: 'legacy', states: { nft_compat: 'loadable' }, found: nothing },
+    // The search for the IPv6 tables would load nft_compat.
+    {
+      name: 'iptables',
+      flavour: 'legacy',
+      states: { ip6_tables: 'absent', nft_compat: 'loadable' },
+      found: { ...nothing, loadable: ['nft_compat'] },
+    },
+  ] as const
+  for (const { name, flavour, states, found } of cases) {
+    it(`of ${name} (${flavour}) with ${JSON.stringify(states)}`, () => {
+      assert.deepEqual(modulesOf(without(states), { config, name, flavour }), found)
+    })
+  }
+
+  it('that the flavour nft needs are those of the question for it', () => {
+    const states = Object.fromEntries(compatModules.map((module) => [module, 'loadable' as const]))
+    const { loadable } = modulesOf(without(states), { config, name: 'ipvs', flavour: 'nft' })
+    assert.deepEqual([...loadable].toSorted(), [...compatModules].toSorted())
+  })
+})
