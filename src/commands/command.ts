@@ -65,7 +65,7 @@ export interface Result {
   readonly exitCode?: 0 | 1
 }
 
-/** A list that may be long. It is printed while the agent makes it. */
+/** A list that may be long. Its columns are aligned while it arrives. */
 export interface List {
   /** `/v1/NAME` has it as JSON, `/v1/tables/NAME` as a table. */
   readonly name: 'services' | 'endpoints' | 'routes'

@@ -128,16 +128,19 @@ async function printList(
     io,
   }: { readonly socket: string; readonly format: string; readonly ask: Ask; readonly io: CommandIo },
 ): Promise<void> {
-  if (format === 'json') {
-    for await (const text of readAt(socket, { name, parameters, end: '\n]}\n' })) io.out(text)
-  } else if (format === 'table') {
-    for await (const text of aligned(readAt(socket, { name: `tables/${name}`, parameters, end: '\n\n' })))
-      io.out(text)
-    if (afterTable !== undefined) io.out(await afterTable())
-  } else {
+  if (format === 'yaml') {
     const value = await ask(name, parameters)
-    io.out(await print({ value, table: () => '' }, format))
+    return io.out(await print({ value, table: () => '' }, format))
   }
+  const isTable = format === 'table'
+  const texts = isTable
+    ? aligned(readAt(socket, { name: `tables/${name}`, parameters, end: '\n\n' }))
+    : readAt(socket, { name, parameters, end: '\n]}\n' })
+  const pieces: string[] = []
+  for await (const text of texts) pieces.push(text)
+  if (isTable && afterTable !== undefined) pieces.push(await afterTable())
+  // NB: not before. A pager may stop to read, and the agent closes the connection of a client that does not read its reply.
+  for (const piece of pieces) io.out(piece)
 }
 
 function describe(error: CommanderError): string {
