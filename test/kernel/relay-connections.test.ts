@@ -70,6 +70,7 @@ describe('the connections of the relay', { timeout: 120_000 }, () => {
       process.execPath,
       agentFile,
       '--proxy-mode=userspace',
+      '--udp-timeout=5m',
       '-v=2',
       '--hostname-override=node-a',
       '--bind-address=192.0.2.1',
