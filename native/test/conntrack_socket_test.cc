@@ -158,6 +158,22 @@ TEST_F(ConntrackSocketTest, ListsNothingOfAFailedDump) {
   EXPECT_TRUE(socket->ListFlows(AF_INET, {}, {}, 9).ok());
 }
 
+TEST_F(ConntrackSocketTest, CountsFlowsByDestinationAndBackend) {
+  auto counts = socket->CountFlows(AF_INET, kFour, {});
+  ASSERT_TRUE(counts.ok());
+  uint32_t active = 0;
+  for (const FlowCountRecord& count : counts.value()) {
+    EXPECT_EQ(count.destination[3], 10);
+    EXPECT_EQ(count.destination_port, 53);
+    EXPECT_EQ(count.inactive, 0U);
+    active += count.active;
+  }
+  EXPECT_EQ(active, 2U);
+  EXPECT_TRUE(socket->CountFlows(AF_INET, {}, {}).value().empty());
+  dump_error = EPERM;
+  EXPECT_EQ(socket->CountFlows(AF_INET, kOne, {}).error().code, EPERM);
+}
+
 TEST_F(ConntrackSocketTest, SendsNothingWithoutFrontends) {
   auto cleaning = Clean({});
   ASSERT_TRUE(cleaning.ok());

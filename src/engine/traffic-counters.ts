@@ -19,7 +19,7 @@ export interface TrafficCounters {
 
 /** The figures on one service port. */
 export interface PortCounters {
-  /** Of all frontends. */
+  /** The sum of all frontends. */
   readonly total: TrafficCounters
   /** `endpoint`: as `formatEndpoint` prints it. */
   readonly endpoint: (endpoint: string) => TrafficCounters

@@ -70,11 +70,11 @@ async function ofConntrack(
     await inspected.machineAddresses(family),
     limit,
   )
-  const connections = listed.flows.flatMap((flow) => {
+  const rows = listed.flows.flatMap((flow) => {
     const owner = ownerOf(owners, flow)
     return owner === undefined ? [] : [conntrackRow(flow, owner.port)]
   })
-  return { connections, total: listed.total }
+  return { connections: rows, total: listed.total }
 }
 
 async function ofMode(
@@ -83,13 +83,13 @@ async function ofMode(
   owners: Owners,
   limit: number,
 ): Promise<Connections> {
-  const connections: ConnectionRow[] = []
+  const rows: ConnectionRow[] = []
   let total = 0
   for await (const { flow, owner } of ownedFlows(flows, owners, clock)) {
     total++
-    if (connections.length < limit) connections.push(flowRow(flow, owner.port))
+    if (rows.length < limit) rows.push(flowRow(flow, owner.port))
   }
-  return { connections, total }
+  return { connections: rows, total }
 }
 
 function conntrackRow(flow: ConntrackFlow, port: ServicePort): ConnectionRow {

@@ -42,7 +42,7 @@ export interface ServiceRow extends PortHead {
   readonly internal: Verdict
   /** The verdict on new connections from outside. Absent: it has no such frontend. */
   readonly external?: Verdict
-  /** Of all frontends; absent: not asked for. */
+  /** The sum of all frontends; absent: not asked for. */
   readonly counters?: TrafficCounters
   /** RFC 3339, UTC: since when its last change is in force. Absent: it is not, or that is not known. */
   readonly since?: string

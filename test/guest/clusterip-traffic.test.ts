@@ -126,8 +126,11 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
   it('a client reaches every usable backend and no other', expectShopTraffic)
 
   it('prints the statistics and the connections of IPVS', async () => {
-    const services = await connectionCounts('clusterIP', 'services', 'shop/web')
-    assert.ok(services.includes('IPv4 http 10.96.0.20:80 4'), services.join('\n'))
+    // The kernel adds up the counters of its CPUs every two seconds.
+    const services = await eventually(
+      () => connectionCounts('clusterIP', 'services', 'shop/web'),
+      (rows) => rows.includes('IPv4 http 10.96.0.20:80 4'),
+    )
     assert.ok(services.includes('IPv6 http [fd00:10:96::20]:80 4'), services.join('\n'))
     const endpoints = await connectionCounts('endpoint', 'endpoints', 'shop/web')
     assert.ok(endpoints.includes('IPv4 http 10.244.1.11:8080 2'), endpoints.join('\n'))

@@ -106,6 +106,13 @@ describe('viaduct connections', { timeout: 120_000 }, () => {
     assert.equal(ask('--service', 'default/web'), ask('default/web'))
   })
 
+  it('takes one Service, by the argument or by --service', () => {
+    const words = ['connections', 'default/web', '--service', 'default/dns']
+    const { status, stderr } = spawnSync(process.execPath, [agentFile, ...words], { encoding: 'utf8' })
+    assert.equal(status, 2)
+    assert.equal(stderr, 'viaduct: default/web and --service default/dns are two Services: name one\n')
+  })
+
   it('prints the headings of an empty list', () => {
     assert.match(ask('default/quiet'), /^SERVICE PORT +CLIENT .*TIMEOUT\n$/)
   })

@@ -70,6 +70,7 @@ describe('the connections of the relay', { timeout: 120_000 }, () => {
       process.execPath,
       agentFile,
       '--proxy-mode=userspace',
+      '--udp-timeout=5m',
       '-v=2',
       '--hostname-override=node-a',
       '--bind-address=192.0.2.1',
@@ -108,11 +109,12 @@ describe('the connections of the relay', { timeout: 120_000 }, () => {
     assert.equal(ask('connections', '--service=default/dns').trimEnd().split('\n').length, 2)
   })
 
+  function counts(command: string): unknown {
+    const { items } = Object(JSON.parse(ask(command, '--counters', '-o', 'json')))
+    return items.map((row: Readonly<Record<string, unknown>>) => [row['service'], row['counters']]).toSorted()
+  }
+
   it('are counted', () => {
-    const counts = (command: string): unknown =>
-      Object(JSON.parse(ask(command, '--counters', '-o', 'json')))
-        .items.map((row: Readonly<Record<string, unknown>>) => [row['service'], row['counters']])
-        .toSorted()
     const expected = [
       ['default/dns', { activeConnections: 1, inactiveConnections: 0 }],
       ['default/web', { activeConnections: 3, inactiveConnections: 0 }],

@@ -98,6 +98,7 @@ export class ModelIpvs implements Ipvs {
   /** No client connects to the model. */
   async *connections(): AsyncGenerator<never> {
     this.batches.enter('connections')
+    yield* []
   }
 
   async info(): Promise<IpvsInfo> {
