@@ -1,4 +1,4 @@
-// What the kernel has, and what a request could make it load. A plan sends only requests that load nothing.
+// The modules of the kernel, and those that a request could make it load. A plan sends only requests that load nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
 import { join } from 'node:path'
