@@ -86,7 +86,7 @@ async function syncOnce(
     first.onFailureOf(nodeWatch.end)
     const see = (events: readonly ObjectEvent[]): void => {
       if (events.some(({ type }) => type === 'listed')) onCrash(unreadable())
-      // What the Node lacks now is not waited for.
+      // A plan does not wait for facts that the Node lacks now.
       nodeWatch.see(events, Infinity)
     }
     first.onFailureOf(inbox.open(see))

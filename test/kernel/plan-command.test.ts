@@ -104,22 +104,25 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
     assert.ok(report.operations.length > 200)
   })
 
+  const calls = 'write,pwrite64,sendmsg,sendto,setsockopt,init_module,finit_module,execve'
+  // -y names the file of a descriptor.
+  const options = ['-f', '-y', '--seccomp-bpf', '-v', '-s', '32', '-e', `trace=${calls}`]
   for (const mode of ['nftables', 'iptables', 'ipvs', 'userspace'])
     it(`sends the kernel no request that writes, in ${mode} mode`, async () => {
       const trace = join(folder, `trace-${mode}`)
       const { code } = await node.run(
         'strace',
-        ...['-f', '--seccomp-bpf', '-o', trace, '-v', '-s', '32'],
-        ...['-e', 'trace=write,pwrite64,sendmsg,sendto,setsockopt,init_module,finit_module,execve'],
-        ...[
-          '-y',
-          process.execPath,
-          program,
-          'plan',
-          `--manifests=${manifests}`,
-          '--hostname-override=node-a',
-        ],
-        ...[`--proxy-mode=${mode}`, clusterCidr, '--summary'],
+        ...options,
+        '-o',
+        trace,
+        process.execPath,
+        program,
+        'plan',
+        `--manifests=${manifests}`,
+        '--hostname-override=node-a',
+        `--proxy-mode=${mode}`,
+        clusterCidr,
+        '--summary',
       )
       assert.equal(code, 0)
       const text = await readFile(trace, 'utf8')
@@ -253,6 +256,12 @@ describe('viaduct diff', { timeout: 120_000 }, () => {
     await node.must('sysctl', '-w', `${setting}=100`)
     const { code, stdout } = await diff(node)
     assert.deepEqual([code, stdout], [1, `mode: nftables\nsysctl: 1 changed\n\n+ sysctl -w ${setting}=86400`])
+  })
+
+  it('finds no difference after the repair', async () => {
+    await node.must('sysctl', '-w', 'net.netfilter.nf_conntrack_tcp_timeout_established=86400')
+    const { code, stdout } = await diff(node)
+    assert.deepEqual([code, stdout], [0, 'mode: nftables\nno difference'])
   })
 
   it('names the Service of each object: everything is missing in another namespace', async () => {

@@ -106,7 +106,7 @@ function patch(build: Build, path: string): Build {
   const isMeant = ({ kind, metadata }: KubernetesObject): boolean =>
     kind === change?.kind && metadata.name === change.metadata.name
   if (!build.objects.some(isMeant)) throw new Error(`${path} changes nothing that is there`)
-  const objects = build.objects.map((object) => (isMeant(object) ? merged(object, change) : object))
+  const objects = build.objects.map((object) => (isMeant(object) ? mergePatch(object, change) : object))
   return { ...build, objects, files: [...build.files, path] }
 }
 
@@ -165,7 +165,7 @@ function withImages(objects: Build['objects'], images: readonly Image[]): Build[
 }
 
 /** A strategic merge patch: lists of named objects are merged by name, other lists are replaced. */
-function merged<T>(former: T, change: unknown): T {
+export function mergePatch<T>(former: T, change: unknown): T {
   const result: T = JSON.parse(JSON.stringify(mergedValue(former, change)))
   return result
 }

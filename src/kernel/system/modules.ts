@@ -1,4 +1,4 @@
-// What the kernel has, and what a request could make it load. Plans and the doctor send only requests that load nothing.
+// The modules of the kernel, and those that a request could make it load. Plans and the doctor send only requests that load nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
 import { join } from 'node:path'
@@ -13,11 +13,13 @@ export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_di
  */
 export type ModuleState = 'present' | 'loadable' | 'absent' | 'unknown'
 
-/** The modules of the running kernel, as its files list them. The lists are read once. */
+type Names = ReadonlySet<string>
+
+/** The modules of the running kernel, as its files list them. */
 export class KernelModules {
   readonly #root: string
-  #builtIn: ReadonlySet<string> | undefined
-  #installed: ReadonlySet<string> | undefined
+  /** Read once. */
+  #lists: { readonly builtIn: Names | undefined; readonly installed: Names | undefined } | undefined
 
   /** `root`: the root of the file system. */
   constructor(root = '/') {
@@ -32,11 +34,11 @@ export class KernelModules {
 
   state(module: string): ModuleState {
     if (!this.canLoad || this.hasFile(`sys/module/${module}`)) return 'present'
-    this.#builtIn ??= this.#names('modules.builtin')
-    this.#installed ??= this.#names('modules.dep')
-    if (this.#builtIn.has(module)) return 'present'
-    if (this.#builtIn.size === 0 || this.#installed.size === 0) return 'unknown'
-    return this.#installed.has(module) ? 'loadable' : 'absent'
+    this.#lists ??= { builtIn: this.#names('modules.builtin'), installed: this.#names('modules.dep') }
+    const { builtIn, installed } = this.#lists
+    if (builtIn?.has(module) === true) return 'present'
+    if (builtIn === undefined || installed === undefined) return 'unknown'
+    return installed.has(module) ? 'loadable' : 'absent'
   }
 
   /** Whether a request to the module's part loads nothing. */
@@ -54,11 +56,12 @@ export class KernelModules {
     return existsSync(join(this.#root, path))
   }
 
-  /** The names at the begin of the lines, such as nft_masq for `kernel/net/netfilter/nft_masq.ko.xz: …`. Empty: no such list. */
-  #names(list: string): ReadonlySet<string> {
-    const text = this.#read('lib/modules', release(), list) ?? ''
-    const files = text.matchAll(/^(?:[^\s:]*\/)?(?<name>[\w-]+)\.ko/gmu)
-    return new Set([...files].map(({ groups }) => (groups?.['name'] ?? '').replaceAll('-', '_')))
+  /** The names at the begin of the lines, such as nft_masq for `kernel/net/netfilter/nft_masq.ko.xz: …`. */
+  #names(list: string): Names | undefined {
+    const files = this.#read('lib/modules', release(), list)?.matchAll(
+      /^(?:[^\s:]*\/)?(?<name>[\w-]+)\.ko/gmu,
+    )
+    return files && new Set([...files].map(({ groups }) => (groups?.['name'] ?? '').replaceAll('-', '_')))
   }
 
   /** undefined: the file cannot be read. */

@@ -1,4 +1,4 @@
-// What a plan may ask the kernel without a module being loaded, by the files of a node.
+// The requests of a plan that load no module, by the files of a node.
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { release, tmpdir } from 'node:os'
