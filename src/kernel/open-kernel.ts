@@ -152,10 +152,7 @@ function atOnce<Result>(call: () => Result): Result {
   }
 }
 
-function foreignRules(
-  nftables: RealNftables,
-  tables: KernelTables,
-): ForeignRules & Pick<Kernel, 'firewall'> {
+function foreignRules(nftables: RealNftables, tables: KernelTables): ForeignRules & Pick<Kernel, 'firewall'> {
   const reader = {
     activeTables: async (family: IpFamily) => await tables.active(family),
     legacyUses: async (family: IpFamily, table: XtTableName) => await tables.markUses({ family, table }),

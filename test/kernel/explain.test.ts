@@ -58,7 +58,7 @@ interface Removal {
   readonly find: (objects: readonly string[]) => string
   /** A command that removes one of them. */
   readonly command: (found: string) => string
-  /** What explain says then. */
+  /** The sentence of explain about it. */
   readonly sentence: (found: string) => string
 }
 
