@@ -7,7 +7,7 @@ import type { Packet, PacketView } from './explain-client.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
 import { type FirewallFate, fateAt, type Passage } from './firewall.js'
 
-/** What rules of other programs do with a packet. */
+/** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
   /**
    * `drops`: they drop or reject it, whichever endpoint it is for. `may-drop`: rules that cannot be evaluated decide, or it depends on the

@@ -57,7 +57,7 @@ interface Choice {
 
 type Decided = Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps'>
 
-/** Other programs' rules, such as a firewall's, and connections that exist already do not count. */
+/** Connections that exist already do not count, nor do other programs' rules: `withFirewall` follows the packet through these. */
 export function explainPacket(packet: Packet, view: PacketView): PacketDecision {
   const client = clientOf(packet, view)
   const found = findFrontend(packet, view)

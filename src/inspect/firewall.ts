@@ -1,4 +1,4 @@
-// What the rules of other programs do with the first packet of a connection, as far as they can be evaluated. Pure, apart from reads of chains.
+// The first packet of a connection at the rules of other programs, as far as they can be evaluated. Pure, apart from reads of chains.
 import { cidrContains, type IpAddress } from '../address.js'
 import type { FirewallChain, FirewallHook, FirewallRule } from '../kernel/index.js'
 import { XtState } from '../kernel/index.js'
@@ -128,7 +128,7 @@ function chainName({ flavour, family, table, chain }: FirewallChain): string {
 type Matches = FirewallRule['matches']
 type Answer = boolean | undefined
 
-/** undefined: it cannot be told. */
+/** undefined: it is not known. */
 function matches({ matches: wanted, protocol, isWhole }: FirewallRule, passage: Passage): Answer {
   const answers: Answer[] = [
     isWhole ? true : undefined,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type FirewallFate, fateAt, type Passage } from '../../src/inspect/index.js'
-import { openKernel } from '../../src/kernel/index.js'
+import { openKernel, type XtFlavour } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { mustRun } from '../support/processes.js'
 import { ip } from '../support/routes.js'
@@ -255,22 +255,22 @@ async function check({ packet, state, by = /^/u }: Case): Promise<void> {
   assert.match(fate.by, by)
 }
 
+async function empty(flavour: XtFlavour): Promise<void> {
+  for (const chain of ['INPUT', 'FORWARD']) await mustRun([`iptables-${flavour}`, '-P', chain, 'ACCEPT'])
+  for (const of of ['filter', 'mangle'])
+    for (const verb of ['-F', '-X']) await mustRun([`iptables-${flavour}`, '-t', of, verb])
+}
+
 for (const flavour of ['legacy', 'nft'] as const) {
   describe(`explain reads rules of iptables-${flavour}`, () => {
     before(async () => await mustRun(['nft', 'flush ruleset']))
 
-    async function empty(): Promise<void> {
-      for (const chain of ['INPUT', 'FORWARD']) await mustRun([`iptables-${flavour}`, '-P', chain, 'ACCEPT'])
-      for (const of of ['filter', 'mangle'])
-        for (const verb of ['-F', '-X']) await mustRun([`iptables-${flavour}`, '-t', of, verb])
-    }
-
     for (const one of iptablesCases) {
       it(one.name, async () => {
-        await empty()
+        await empty(flavour)
         for (const line of one.lines) await mustRun([`iptables-${flavour}`, ...line.split(' ')])
         await check(one)
-        await empty()
+        await empty(flavour)
       })
     }
   })

@@ -55,10 +55,10 @@ function configuration(mode: string): object {
 interface Removal {
   readonly name: string
   /** A command that prints the objects, one a line, from the lines of explain. */
-  readonly find: (objects: readonly string[]) => string
+  readonly find: (lines: readonly string[]) => string
   /** A command that removes one of them. */
   readonly command: (found: string) => string
-  /** What explain says then. */
+  /** The sentence of explain about it. */
   readonly sentence: (found: string) => string
 }
 
@@ -75,8 +75,8 @@ function firstRule(flavour: string, table: string, chain: string): Removal {
 /** The chains of the Service alone. */
 const ownChains: Removal = {
   name: "rules of the Service's chains",
-  find: (objects) => {
-    const chains = objects.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) /u.exec(line)?.[1] ?? [])
+  find: (lines) => {
+    const chains = lines.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) /u.exec(line)?.[1] ?? [])
     return `printf '%s\\n' ${[...new Set(chains)].join(' ')}`
   },
   command: (found) => `iptables-legacy -t nat -D ${found} 1`,
@@ -87,9 +87,9 @@ const ownChains: Removal = {
 const ofTable: readonly Removal[] = [
   {
     name: 'elements',
-    find: (objects) => {
-      const lines = objects.filter((line) => line.startsWith('add element '))
-      return `cat <<'END'\n${lines.map((line) => line.slice('add '.length)).join('\n')}\nEND`
+    find: (lines) => {
+      const added = lines.filter((line) => line.startsWith('add element '))
+      return `cat <<'END'\n${added.map((line) => line.slice('add '.length)).join('\n')}\nEND`
     },
     command: (found) => `nft 'delete ${found}'`,
     sentence: (found) => `${found} is missing`,
@@ -240,8 +240,8 @@ for (const { name, mode, flags, object, removals } of modes) {
 
     for (const { name: removed, find, command, sentence } of removals) {
       it(`names ${removed} that another program removes`, async () => {
-        const { objects } = (await explain('node', '10.96.0.10:80')).value
-        const listed = await node.must('sh', '-c', find(objects))
+        const { value } = await explain('node', '10.96.0.10:80')
+        const listed = await node.must('sh', '-c', find(value.objects))
         const names = listed.split('\n').filter((line) => line !== '')
         assert.ok(names.length > 0, `no ${removed}`)
         for (const found of names) await explainWithout(command(found), sentence(found))

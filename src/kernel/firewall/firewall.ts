@@ -4,7 +4,7 @@ import type { XtFlavour, XtRule } from '../xtables/xtables.js'
 
 export type FirewallHook = 'input' | 'forward' | 'output'
 
-/** What a rule does with the packets that it matches. `unknown`: it may end their way, or not. */
+/** The treatment of the packets that a rule matches. `unknown`: it may end their way, or not. */
 export type FirewallVerdict =
   | 'accept'
   | 'drop'

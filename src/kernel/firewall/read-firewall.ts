@@ -27,7 +27,10 @@ async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promi
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({
-        ...{ flavour: 'legacy', family, table, chain },
+        flavour: 'legacy',
+        family,
+        table,
+        chain,
         ...hookOf(chain.toLowerCase(), chain === chain.toUpperCase()),
         accepts: !closed.has(chain),
         rules: once(async () => await Promise.resolve(rules())),
@@ -66,7 +69,8 @@ async function nftChains(
     for (const { table, chain, hook } of chains) {
       const place = { family: scope, table, chain }
       found.push({
-        ...{ flavour: 'nft', ...place },
+        flavour: 'nft',
+        ...place,
         ...(hook === undefined ? {} : hookOf(hook.hook, true)),
         accepts: hook?.policy !== 'drop',
         rules: once(async () => (await nftables.rulesOf(place)).map((rule) => readNftRule(rule, family))),

@@ -249,7 +249,7 @@ class EntryReader {
     return comment < 0 || comment === place ? rule : undefined
   }
 
-  /** `anyProtocol`: the protocol is left out, whatever it is. */
+  /** `anyProtocol`: any protocol is left out. */
   #header(at: number, { anyProtocol = false } = {}): Omit<XtRule, 'target'> | undefined {
     const { family } = this.#context
     const layout = layouts[family]

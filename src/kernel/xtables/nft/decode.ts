@@ -67,7 +67,7 @@ class RuleReader {
     this.#context = context
   }
 
-  /** What has been read. */
+  /** The parts that are read so far. */
   get parts(): Partial<XtRule> {
     return this.#parts
   }

@@ -212,7 +212,6 @@ export class StructureState {
       const found = rules.filter((rule) => rule.chain === chain.chain)
       return !isSameHook(chain.hook, hooks.get(chain.chain)) || !areSameRules(wanted, found)
     })
-    const namesOf = (of: readonly StructureChain[]): readonly string[] => of.map(({ chain }) => chain.chain)
     return { missingChains: namesOf(missing), changedChains: namesOf(changed) }
   }
 
@@ -246,6 +245,10 @@ export class StructureState {
       ...rules.map((rule) => ({ op: 'add-rule', rule }) as const),
     ]
   }
+}
+
+function namesOf(chains: readonly StructureChain[]): readonly string[] {
+  return chains.map(({ chain }) => chain.chain)
 }
 
 function areSameRules(expected: readonly NfRule[], found: readonly NfRuleState[]): boolean {
