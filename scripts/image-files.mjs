@@ -1,7 +1,7 @@
-// Lays out the files that the image adds to its base: Node, dist/ and their licences.
+// Lays out the files that the image adds to its base: dist/, its launchers and its licences. The Dockerfile adds Node.
 // Usage: node scripts/image-files.mjs FOLDER
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
 /** Development dependencies whose code is in the addon. */
@@ -69,23 +69,14 @@ export function npmLicences() {
   return `${shippedPackages().map(licenceOf).join('\n\n')}\n`
 }
 
-/** The licence of the running Node. */
-function nodeLicence() {
-  const path = join(dirname(dirname(process.execPath)), 'LICENSE')
-  if (!existsSync(path)) throw new StepError(`no licence of Node at ${path}: an image may not ship without`)
-  return path
-}
-
 async function main() {
   const folder = process.argv[2]
   if (folder === undefined) throw new StepError('usage: node scripts/image-files.mjs FOLDER')
   const [programs, licences] = [join(folder, 'usr/local/bin'), join(folder, 'usr/share/doc/viaduct')]
   for (const path of [programs, licences]) mkdirSync(path, { recursive: true })
   cpSync(join(root, 'dist'), join(folder, 'opt/viaduct'), { recursive: true })
-  cpSync(process.execPath, join(programs, 'node'))
   for (const name of ['kube-proxy', 'viaduct']) writeFileSync(join(programs, name), launcher, { mode: 0o755 })
   cpSync(join(root, 'LICENSE'), join(licences, 'LICENSE'))
-  cpSync(nodeLicence(), join(licences, 'LICENSE-node'))
   writeFileSync(join(licences, 'LICENSES-npm'), npmLicences())
 }
 
