@@ -23,6 +23,8 @@ const made = process.env['VIADUCT_DEB_PACKAGE']
 assert.ok(made !== undefined, 'VIADUCT_DEB_PACKAGE is set by the packages suite')
 const file = made
 
+const install = 'dpkg --force-depends --install /shared/viaduct.deb > /dev/null 2>&1'
+
 const configuration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
@@ -132,7 +134,7 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
   }
 
   it('is installed, and not started', async () => {
-    await on('dpkg --force-depends --install /shared/viaduct.deb > /dev/null 2>&1')
+    await on(install)
     assert.equal(await show('ActiveState'), 'inactive')
     assert.equal(await on('systemd-analyze verify viaduct.service 2>&1'), '')
   })
@@ -176,5 +178,29 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
     await on('systemctl stop viaduct')
     assert.equal(await show('Result'), 'success')
     assert.match(await on('nft list table ip kube-proxy'), /10\.96\.0\.20/u)
+  })
+
+  it('starts again at an update', async () => {
+    await on('systemctl start viaduct')
+    const pid = await show('MainPID')
+    await on(`${install} && tail --pid=${pid} --follow /dev/null; systemctl start viaduct`)
+    assert.notEqual(await show('MainPID'), pid)
+    assert.match(await on('viaduct status'), /^Mode: +nftables$/mu)
+  })
+
+  it('is stopped and disabled by a removal, and the rules stay in force', async () => {
+    const link = '/etc/systemd/system/multi-user.target.wants/viaduct.service'
+    await on(`systemctl --quiet enable viaduct && test -L ${link}`)
+    const pid = await show('MainPID')
+    await on('dpkg --remove viaduct > /dev/null 2>&1')
+    assert.equal(await on(`test -L ${link} || test -d /proc/${pid} || echo gone`), 'gone')
+    assert.match(await on('nft list table ip kube-proxy'), /10\.96\.0\.20/u)
+  })
+
+  it('leaves no state of its links after a purge', async () => {
+    const states = 'find /var/lib/systemd/deb-systemd-helper-enabled -name "viaduct*"'
+    assert.notEqual(await on(states), '')
+    await on('dpkg --purge viaduct > /dev/null 2>&1')
+    assert.equal(await on(`${states} 2> /dev/null || true`), '')
   })
 })
