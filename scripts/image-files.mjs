@@ -1,7 +1,7 @@
-// Lays out the files that the image adds to its base: Node, dist/ and their licences.
+// Lays out the files that the image adds to its base: dist/, its launchers and its licences. The Dockerfile adds Node.
 // Usage: node scripts/image-files.mjs FOLDER
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
 /** Development dependencies whose code is in the addon. */
@@ -20,23 +20,19 @@ const launcher = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
 function resolvePackage(packages, from, name) {
   const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`
   if (path in packages) return path
-  return from === ''
-    ? undefined
-    : resolvePackage(
-        packages,
-        from
-          .split(/\/?node_modules\//)
-          .slice(0, -1)
-          .join('/node_modules/'),
-        name,
-      )
+  if (from === '') return undefined
+  // A package in node_modules itself has no folder of another package above it.
+  return resolvePackage(packages, from.slice(0, Math.max(0, from.lastIndexOf('/node_modules/'))), name)
 }
 
-/** Paths of the packages in node_modules whose code is shipped: those that package.json names as bundled, and those that they import. */
-function shippedPackages() {
-  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
-  const { bundled } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const paths = new Set(bundled.map((name) => `node_modules/${name}`))
+/**
+ * Paths of some packages in node_modules, and of those that they import.
+ * @param {Record<string, { dependencies?: object, optionalDependencies?: object }>} packages of package-lock.json
+ * @param {readonly string[]} names
+ * @returns {ReadonlySet<string>}
+ */
+export function withImported(packages, names) {
+  const paths = new Set(names.map((name) => `node_modules/${name}`))
   // A set also visits the members that are added meanwhile.
   for (const path of paths) {
     const { dependencies = {}, optionalDependencies = {} } = packages[path]
@@ -45,7 +41,14 @@ function shippedPackages() {
       if (found !== undefined) paths.add(found)
     }
   }
-  const shipped = new Set([...paths, ...inAddon])
+  return paths
+}
+
+/** Paths of the packages in node_modules whose code is shipped: those that package.json names as bundled, and those that they import. */
+function shippedPackages() {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const { bundled } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const shipped = new Set([...withImported(packages, bundled), ...inAddon])
   return Object.keys(packages).filter((path) => shipped.has(path) && existsSync(join(root, path)))
 }
 
@@ -69,23 +72,14 @@ export function npmLicences() {
   return `${shippedPackages().map(licenceOf).join('\n\n')}\n`
 }
 
-/** The licence of the running Node. */
-function nodeLicence() {
-  const path = join(dirname(dirname(process.execPath)), 'LICENSE')
-  if (!existsSync(path)) throw new StepError(`no licence of Node at ${path}: an image may not ship without`)
-  return path
-}
-
 async function main() {
   const folder = process.argv[2]
   if (folder === undefined) throw new StepError('usage: node scripts/image-files.mjs FOLDER')
   const [programs, licences] = [join(folder, 'usr/local/bin'), join(folder, 'usr/share/doc/viaduct')]
   for (const path of [programs, licences]) mkdirSync(path, { recursive: true })
   cpSync(join(root, 'dist'), join(folder, 'opt/viaduct'), { recursive: true })
-  cpSync(process.execPath, join(programs, 'node'))
   for (const name of ['kube-proxy', 'viaduct']) writeFileSync(join(programs, name), launcher, { mode: 0o755 })
   cpSync(join(root, 'LICENSE'), join(licences, 'LICENSE'))
-  cpSync(nodeLicence(), join(licences, 'LICENSE-node'))
   writeFileSync(join(licences, 'LICENSES-npm'), npmLicences())
 }
 

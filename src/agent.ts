@@ -13,7 +13,7 @@ import {
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
-import { endWithReader } from './commands/index.js'
+import { endWithReaders } from './commands/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } from './process/index.js'
@@ -21,8 +21,8 @@ import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } fro
 async function main(): Promise<number> {
   prepareV8(systemClock)
   const [word, ...words] = process.argv.slice(2)
-  if (['bundle', 'diff', 'doctor', 'plan'].includes(word ?? ''))
-    endWithReader(process.stdout, (code) => process.exit(code))
+  if (['bundle', 'diff', 'doctor', 'hand-over', 'plan'].includes(word ?? ''))
+    endWithReaders([process.stdout, process.stderr], (code) => process.exit(code))
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor') return await runDoctor(words, process.env)
   if (word === 'bundle')
@@ -93,5 +93,5 @@ async function writeOutput(text: string): Promise<void> {
   })
 }
 
-// NB: exit, not exitCode: an open handle must not delay the end.
-void main().then((exitCode) => process.exit(exitCode))
+// NB: exit, not exitCode: an open handle must not delay the end. The error of a closed pipe comes first.
+void main().then((exitCode) => setImmediate(() => process.exit(exitCode)))

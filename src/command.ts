@@ -1,12 +1,12 @@
 // The program of `viaduct COMMAND`. dist/agent.js loads it when the first argument is a word.
-import { endWithReader, runCommand } from './commands/index.js'
+import { endWithReaders, runCommand } from './commands/index.js'
 
 const io = {
   out: (text: string) => void process.stdout.write(text),
   err: (text: string) => void process.stderr.write(text),
 }
 
-endWithReader(process.stdout, (code) => process.exit(code))
+endWithReaders([process.stdout, process.stderr], (code) => process.exit(code))
 
 // NB: exitCode, not exit: a pipe may not have taken all output yet.
 void runCommand(process.argv.slice(2), io).then((exitCode) => {

@@ -1,5 +1,7 @@
 // XtablesTable::OpenPlanned(): the kernel's table never changes, and the object shows its own changes.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -77,6 +79,15 @@ TEST_F(XtablesPlannedTest, AsksOnlyForExtensionsThatAreLoaded) {
   Open();
   Apply(Small());
   EXPECT_EQ(kernel.revision_questions(), 0);
+}
+
+// Each plan locked /dev/null. A second plan on the machine failed with EAGAIN meanwhile.
+TEST_F(XtablesPlannedTest, TakesNoLockThatAnotherPlanCouldHold) {
+  WriteList("names", "nat\n");
+  Open();
+  const Fd shared(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(shared.get(), LOCK_EX), 0);
+  EXPECT_TRUE(Apply(Small()).is_written);
 }
 
 TEST(PlannedSetIndex, IsInTheUpperHalfAndDependsOnTheName) {

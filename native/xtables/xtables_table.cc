@@ -36,7 +36,7 @@ Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table
                                         SocketCalls& calls) {
   auto socket = TableSocket::Open(ShapeOf(family), table, calls);
   if (!socket.ok()) return socket.error();
-  return XtablesTable(std::move(socket.value()), calls, std::move(lock_path), nullptr);
+  return XtablesTable(std::move(socket.value()), calls, XtablesLock(std::move(lock_path)), nullptr);
 }
 
 Result<XtablesTable> XtablesTable::OpenPlanned(uint8_t family, const std::string& table, std::string proc,
@@ -46,16 +46,15 @@ Result<XtablesTable> XtablesTable::OpenPlanned(uint8_t family, const std::string
   auto socket = TableSocket::Open(shape, table, *planned);
   if (!socket.ok()) return socket.error();
   SocketCalls& used = *planned;
-  // A plan writes nothing, so it needs no lock: no other program locks this file.
-  return XtablesTable(std::move(socket.value()), used, "/dev/null", std::move(planned));
+  return XtablesTable(std::move(socket.value()), used, std::nullopt, std::move(planned));
 }
 
-XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path,
+XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::optional<XtablesLock> lock,
                            std::unique_ptr<SocketCalls> planned_calls)
     : planned_calls_(std::move(planned_calls)),
       socket_(std::move(socket)),
       encoder_(socket_.shape(), calls, socket_.fd()),
-      lock_(std::move(lock_path)) {}
+      lock_(std::move(lock)) {}
 
 void XtablesTable::Load(const Batch& batch) {
   encoder_.AskAgain();
@@ -77,7 +76,8 @@ Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::s
   status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
   socket_.Trim();
-  const auto hold = lock_.Take(lock_timeout, *is_hurried_);
+  if (!lock_) return Write({});
+  const auto hold = lock_->Take(lock_timeout, *is_hurried_);
   if (!hold.ok()) return hold.error();
   Outcome outcome;
   outcome.lock_wait = hold.value().waited();

@@ -64,7 +64,7 @@ class XtablesTable {
   static Result<XtablesTable> Open(uint8_t family, const std::string& table,
                                    std::string lock_path = XtablesLock::DefaultPath(),
                                    SocketCalls& calls = SocketCalls::Kernel());
-  /// A table for a plan (PlannedCalls): no call changes the kernel, and none waits for the lock.
+  /// A table for a plan (PlannedCalls): no call changes the kernel, and none takes the lock.
   static Result<XtablesTable> OpenPlanned(uint8_t family, const std::string& table,
                                           std::string proc = "/proc/net",
                                           SocketCalls& calls = SocketCalls::Kernel());
@@ -99,7 +99,7 @@ class XtablesTable {
   Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);
 
  private:
-  XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path,
+  XtablesTable(TableSocket socket, SocketCalls& calls, std::optional<XtablesLock> lock,
                std::unique_ptr<SocketCalls> planned_calls);
   /// The kernel's table, split into chains.
   struct Snapshot {
@@ -123,9 +123,9 @@ class XtablesTable {
   TableSocket socket_;
   RuleEncoder encoder_;
   WantedTable wanted_;
-  std::vector<std::string> prune_;  ///< patterns of this and of failed earlier applies, and kept chains
-  std::optional<TableInfo> left_;   ///< the table after the last successful apply
-  XtablesLock lock_;
+  std::vector<std::string> prune_;   ///< patterns of this and of failed earlier applies, and kept chains
+  std::optional<TableInfo> left_;    ///< the table after the last successful apply
+  std::optional<XtablesLock> lock_;  ///< none for a plan, which writes nothing
   std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);
 };
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
-import { node } from '../image/bases.mjs'
+import { node } from '../image/node-version.mjs'
 import { must } from '../steps.mjs'
 
 /** Fetches Node once per machine. @returns {Promise<string>} the path of the program */

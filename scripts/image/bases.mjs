@@ -1,16 +1,16 @@
-// Makes the two base images of the Dockerfile without an image registry: Debian from its archive, Node and npm from npm's registry. They
-// are kept in the user's cache folder. Making them takes one to two minutes.
+// Makes the base images of the Dockerfile for x64 and arm64 without an image registry: Debian from its archive, Node and npm from npm's
+// registry. They are kept in the user's cache folder. Making them takes one to two minutes.
 import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { prepareNode } from '../cross/node.mjs'
 import { must, read, run } from '../steps.mjs'
+import { node } from './node-version.mjs'
 import { buildah, keep, withStorage } from './storage.mjs'
 
-/** The line of Node that the Dockerfile names. */
-export const node = { version: '24.21.0', npm: '11.19.1' }
 /** Version of the images' content. */
-const layout = 1
+const layout = 2
 const suite = 'bookworm'
 
 /** As in the official slim images: no manuals and no translations. */
@@ -19,7 +19,7 @@ const dpkgOptions = [...withoutDocuments, 'path-include=/usr/share/doc/*/copyrig
 
 const inBuild = {
   // The packages that the Dockerfile installs, so that it finds them present, and ccache.
-  packages: ['g++', 'make', 'cmake', 'ninja-build', 'ccache', 'ca-certificates'],
+  packages: ['g++', 'g++-aarch64-linux-gnu', 'make', 'cmake', 'ninja-build', 'ccache', 'ca-certificates'],
   environment: {
     npm_config_cache: '/npm',
     npm_config_prefer_offline: 'true',
@@ -33,16 +33,38 @@ const inBuild = {
 /** Commands of an image build run in a chroot, because a sandbox may not allow containers. */
 export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
 
-/** Makes missing base images. @returns {Promise<{ readonly build: string, readonly runtime: string }>} the names of both */
+/** What an image has. @typedef {{ architecture: 'amd64' | 'arm64', environment?: Record<string, string>, fill: (folder: string) => Promise<unknown> }} Content */
+
+/** @type {Record<'build' | 'runtime' | 'nodeArm64' | 'runtimeArm64', Content>} */
+const contents = {
+  build: {
+    architecture: 'amd64',
+    environment: inBuild.environment,
+    fill: async (folder) => {
+      await addDebian(folder, ['--variant=minbase', `--include=${inBuild.packages.join(',')}`])
+      await addNode(folder)
+    },
+  },
+  runtime: { architecture: 'amd64', fill: (folder) => addDebian(folder, ['--variant=minbase']) },
+  nodeArm64: { architecture: 'arm64', fill: addNodeArm64 },
+  // Unpacked only: the scripts of the packages would need an arm64 processor.
+  runtimeArm64: {
+    architecture: 'arm64',
+    fill: (folder) =>
+      addDebian(folder, ['--variant=extract', '--architectures=arm64', '--include=libstdc++6']),
+  },
+}
+
+/** Makes missing base images. @returns {Promise<Record<keyof typeof contents, string>>} their names */
 export async function prepareBases() {
-  const [build, runtime] = ['build', 'runtime'].map(
-    (purpose) => `localhost/viaduct-test-${purpose}:${layout}-${suite}-${node.version}`,
-  )
+  const names = Object.keys(contents).map((purpose) => [
+    purpose,
+    `localhost/viaduct-test-${purpose.toLowerCase()}:${layout}-${suite}-${node.version}`,
+  ])
   await withStorage(async () => {
-    if (!(await isThere(runtime))) await makeImage(runtime, { packages: [] })
-    if (!(await isThere(build))) await makeImage(build, { ...inBuild, fill: addNode })
+    for (const [purpose, name] of names) if (!(await isThere(name))) await makeImage(name, contents[purpose])
   })
-  return { build, runtime }
+  return Object.fromEntries(names)
 }
 
 /** @param {string} name */
@@ -50,28 +72,26 @@ async function isThere(name) {
   return (await run(buildah('images', '--quiet', name))).status === 0
 }
 
-/**
- * @param {string} name
- * @param {{ packages: readonly string[], environment?: Record<string, string>, fill?: (folder: string) => Promise<void> }} what
- */
-async function makeImage(name, { packages, environment = {}, fill }) {
+/** @param {string} name @param {Content} content */
+async function makeImage(name, { architecture, environment = {}, fill }) {
   const container = await read(buildah('from', 'scratch'))
   const folder = await read(buildah('mount', container))
-  await must(['mmdebstrap', ...debianArguments(packages), suite, folder])
-  await fill?.(folder)
+  await fill(folder)
   const variables = Object.entries(environment).flatMap(([key, value]) => ['--env', `${key}=${value}`])
-  await must(buildah('config', ...variables, container))
+  await must(buildah('config', '--arch', architecture, ...variables, container))
   await must(buildah('commit', container, name))
   await keep(name)
 }
 
-/** @param {readonly string[]} packages besides those of a minimal Debian */
-function debianArguments(packages) {
-  return [
-    '--variant=minbase',
-    ...(packages.length === 0 ? [] : [`--include=${packages.join(',')}`]),
-    ...dpkgOptions.map((option) => `--dpkgopt=${option}`),
-  ]
+/** @param {string} folder @param {readonly string[]} choice which packages, for which processor */
+async function addDebian(folder, choice) {
+  await must(['mmdebstrap', ...choice, ...dpkgOptions.map((option) => `--dpkgopt=${option}`), suite, folder])
+}
+
+/** Adds the arm64 Node alone, at the paths of the official image. @param {string} folder */
+async function addNodeArm64(folder) {
+  const from = dirname(dirname(await prepareNode()))
+  for (const path of ['bin/node', 'LICENSE']) cpSync(join(from, path), join(folder, 'usr/local', path))
 }
 
 /** Adds Node and npm at the paths of the official image. @param {string} folder */

@@ -19,8 +19,13 @@ import { commandPages, manualPage } from './man.mjs'
 const launcher = '#!/bin/sh\nexec /usr/bin/node /usr/lib/viaduct/agent.js "$@"\n'
 const maintainer = 'The authors of Viaduct <viaduct@localhost.localdomain>'
 
-/** The package is built on the user's machine, so its maintainer has no public address. */
-const overrides = 'viaduct: bogus-mail-host *\nviaduct: bogus-mail-host-in-debian-changelog *\n'
+/** What lintian does not need to report. */
+const overrides = `# The package is built on the user's machine, so its maintainer has no public address.
+viaduct: bogus-mail-host *
+viaduct: bogus-mail-host-in-debian-changelog *
+# An update restarts the agent and does not wait for it: deb-systemd-invoke has no --no-block.
+viaduct: maintainer-script-calls-systemctl [postinst:*]
+`
 
 /** Debian's names of architectures, by Node's. */
 const architectures = { x64: 'amd64', arm64: 'arm64' }

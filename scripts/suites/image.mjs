@@ -1,9 +1,10 @@
-// The image suite: builds the Dockerfile on its own base images, and tests the image like a container.
+// The image suite: builds the Dockerfile for x64 and arm64 on its own base images, and tests the x64 image like a container.
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
 import { inChroot, prepareBases } from '../image/bases.mjs'
 import { buildah, withStorage } from '../image/storage.mjs'
+import { emulated } from '../cross/architectures.mjs'
 import { read, run } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge, nodeTest } from './node-tests.mjs'
 
@@ -17,12 +18,19 @@ const limitSeconds = 900
 export async function imageSuite(log) {
   const bases = await prepareBases()
   return withStorage(async () => {
-    const image = await buildImage(bases, log)
+    const image = await buildImage('amd64', { BUILD_IMAGE: bases.build, RUNTIME_IMAGE: bases.runtime }, log)
+    const named = { BUILD_IMAGE: bases.build, NODE_IMAGE: bases.nodeArm64, RUNTIME_IMAGE: bases.runtimeArm64 }
+    const arm64 = await buildImage('arm64', named, log)
     const { OCIv1 } = JSON.parse(await read(buildah('inspect', '--type', 'image', image)))
+    const armRoot = await mounted(arm64)
     const env = {
       VIADUCT_IMAGE: await mounted(image),
       VIADUCT_IMAGE_BASE: await mounted(bases.runtime),
       VIADUCT_IMAGE_CONFIG: JSON.stringify(OCIv1.config),
+      VIADUCT_IMAGE_ARM64: armRoot,
+      VIADUCT_IMAGE_ARM64_INSPECTED: await read(buildah('inspect', '--type', 'image', arm64)),
+      VIADUCT_IMAGE_ARM64_EMULATOR: JSON.stringify([emulated('arm64')[0], '-L', armRoot]),
+      VIADUCT_IMAGE_INDEX: await indexOf([image, arm64]),
     }
     const tests = compiledTests('test/image')
     const result = await run([...inNewNamespace, ...nodeTest, ...tests], {
@@ -36,11 +44,24 @@ export async function imageSuite(log) {
 }
 
 /**
- * @param {{ readonly build: string, readonly runtime: string }} bases
+ * Makes an image index, as a registry has it.
+ * @param {readonly string[]} images
+ * @returns {Promise<string>} its JSON
+ */
+async function indexOf(images) {
+  const name = 'localhost/viaduct-index'
+  await read(buildah('manifest', 'create', name))
+  for (const image of images) await read(buildah('manifest', 'add', name, image))
+  return read(buildah('manifest', 'inspect', name))
+}
+
+/**
+ * @param {'amd64' | 'arm64'} architecture
+ * @param {Record<string, string>} bases by their build arguments
  * @param {string} log
  * @returns {Promise<string>} the image's id
  */
-async function buildImage(bases, log) {
+async function buildImage(architecture, bases, log) {
   const compiled = join(cacheFolder(), 'ccache')
   mkdirSync(compiled, { recursive: true })
   const certificates = '/etc/ssl/certs/ca-certificates.crt'
@@ -51,11 +72,10 @@ async function buildImage(bases, log) {
     ...(existsSync(certificates) ? [`${certificates}:${certificates}:ro`] : []),
   ]
   const bound = volumes.flatMap((volume) => ['--volume', volume])
-  const named = [`BUILD_IMAGE=${bases.build}`, `RUNTIME_IMAGE=${bases.runtime}`].flatMap((argument) => [
-    '--build-arg',
-    argument,
-  ])
-  const printed = await read(buildah('build', '--no-cache', '--force-rm', ...bound, ...named, '.'), {
+  const built = { BUILDPLATFORM: 'linux/amd64', ...bases }
+  const named = Object.entries(built).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`])
+  const options = ['--platform', `linux/${architecture}`, '--no-cache', '--force-rm', ...bound, ...named]
+  const printed = await read(buildah('build', ...options, '.'), {
     log,
     env: inChroot,
     timeoutSeconds: limitSeconds,

@@ -164,11 +164,21 @@ describe('the commands', { timeout: 120_000 }, () => {
       assert.match(stdout, /^viaduct \d+\.\d+\.\d+\n$/)
     })
 
-  for (const words of [['services'], ['completion', 'bash'], ['doctor', '--version']])
-    it(`end ${words.join(' ')} silently with code 141 when the reader has closed the pipe`, async () => {
+  const closed: readonly (readonly [pipe: 'stdout' | 'stderr', words: readonly string[]])[] = [
+    ['stdout', ['services']],
+    ['stdout', ['completion', 'bash']],
+    ['stdout', ['doctor', '--version']],
+    ['stdout', ['hand-over']],
+    ['stderr', ['statsu']],
+    ['stderr', ['bundle', '--file=-']],
+    ['stderr', ['hand-over', 'more']],
+  ]
+  for (const [pipe, words] of closed)
+    it(`end ${words.join(' ')} silently with code 141 when the reader of ${pipe} has closed the pipe`, async () => {
       const option = words[0] === 'services' ? [`--socket=${socket}`] : []
       const child = spawn(process.execPath, [agentFile, ...words, ...option])
-      child.stdout.destroy()
+      child[pipe].destroy()
+      child.stdout.resume()
       const errors: Buffer[] = []
       child.stderr.on('data', (data: Buffer) => errors.push(data))
       const [code] = await once(child, 'close')

@@ -26,6 +26,14 @@ describe('the npm package', { timeout: 120_000 }, () => {
     assert.deepEqual(listed.toSorted(), [...shipped, ...others].map((name) => `package/${name}`).toSorted())
   })
 
+  it('names the platform of its addon, and the tree does not', async () => {
+    const extract = ['tar', '--extract', '--to-stdout', '--gzip', '--file', tarball, 'package/package.json']
+    const packed: object = JSON.parse(await mustRun(extract))
+    const platform = { os: ['linux'], cpu: [process.arch], libc: ['glibc'] }
+    assert.deepEqual(packed, { ...JSON.parse(treeText('package.json')), ...platform })
+    assert.doesNotMatch(treeText('package.json'), /"(?:cpu|libc)"/u)
+  })
+
   it('is at most 4 MB', () => {
     assert.ok(readFileSync(tarball).length < 4_000_000)
   })

@@ -3,16 +3,8 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -22,6 +14,10 @@ import { treeRoot } from '../support/tree.js'
 const made = process.env['VIADUCT_DEB_PACKAGE']
 assert.ok(made !== undefined, 'VIADUCT_DEB_PACKAGE is set by the packages suite')
 const file = made
+
+/** Without the triggers of other packages, such as the index of all manual pages. */
+const dpkg = 'dpkg --no-triggers --force-depends'
+const install = `${dpkg} --install /shared/viaduct.deb > /dev/null 2>&1`
 
 const configuration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -45,16 +41,15 @@ spec:
   ports: [{ name: http, port: 80, nodePort: 30080, protocol: TCP }]
 `
 
-/** Deletes a cgroup without processes, and those below it. */
-function removeCgroup(path: string): void {
-  for (const entry of readdirSync(path, { withFileTypes: true }))
-    if (entry.isDirectory()) removeCgroup(join(path, entry.name))
-  rmdirSync(path)
+/** The first process that a process has started. */
+function firstChild(pid: string): string {
+  const [child = ''] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
+  return child
 }
 
 describe('the unit of the Debian package', { timeout: 120_000 }, () => {
   let shared: string
-  let cgroup: string
+  /** Ends when its standard input is closed: also after the time of these tests, when no hook runs. */
   let machine: ChildProcess
   let ended: Promise<unknown>
   /** The process id of systemd, as this machine sees it. */
@@ -68,32 +63,26 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
     await mustRun(['mkfifo', join(shared, 'ready')])
     const [, unified] = / (\S+) cgroup2 /u.exec(readFileSync('/proc/mounts', 'utf8')) ?? []
     assert.ok(unified !== undefined, 'cgroup2 is mounted')
-    cgroup = join(unified, `viaduct-test-${process.pid}`)
-    mkdirSync(cgroup)
+    const cgroup = join(unified, `viaduct-test-${process.pid}`)
     const spaces = ['--cgroup', '--pid', '--fork', '--mount', '--net', '--uts', '--ipc', '--kill-child']
-    const script = join(treeRoot, 'test/support/systemd-machine.sh')
-    const enter = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
-    const unshare = ['unshare', ...spaces, script, shared, process.execPath]
-    machine = spawn('sh', ['-c', enter, cgroup, ...unshare], { stdio: 'inherit' })
+    const support = join(treeRoot, 'test/support')
+    const unshare = ['unshare', ...spaces, join(support, 'systemd-machine.sh'), shared, process.execPath]
+    machine = spawn(join(support, 'in-cgroup.sh'), [cgroup, ...unshare], {
+      stdio: ['pipe', 'inherit', 'inherit'],
+    })
+    // The machine does not keep this process running.
+    machine.unref()
+    assert.ok(machine.stdin instanceof Socket)
+    machine.stdin.unref()
     ended = once(machine, 'exit')
     assert.equal(await mustRun(['timeout', '60', 'cat', join(shared, 'ready')]), 'ready')
-    const { pid } = machine
-    systemd = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+    systemd = firstChild(firstChild(String(machine.pid)))
   })
 
   after(async () => {
-    machine.kill('SIGKILL')
+    machine.ref()
+    machine.stdin?.end()
     await ended
-    // cgroup.events says when the last process has ended.
-    await mustRun([
-      'timeout',
-      '20',
-      'sh',
-      '-c',
-      'until grep -q "populated 0" "$0"; do :; done',
-      join(cgroup, 'cgroup.events'),
-    ])
-    removeCgroup(cgroup)
     rmSync(shared, { recursive: true })
   })
 
@@ -132,7 +121,7 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
   }
 
   it('is installed, and not started', async () => {
-    await on('dpkg --force-depends --install /shared/viaduct.deb > /dev/null 2>&1')
+    await on(install)
     assert.equal(await show('ActiveState'), 'inactive')
     assert.equal(await on('systemd-analyze verify viaduct.service 2>&1'), '')
   })
@@ -176,5 +165,29 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
     await on('systemctl stop viaduct')
     assert.equal(await show('Result'), 'success')
     assert.match(await on('nft list table ip kube-proxy'), /10\.96\.0\.20/u)
+  })
+
+  it('starts again at an update', async () => {
+    await on('systemctl start viaduct')
+    const pid = await show('MainPID')
+    await on(`${install} && tail --pid=${pid} --follow /dev/null; systemctl start viaduct`)
+    assert.notEqual(await show('MainPID'), pid)
+    assert.match(await on('viaduct status'), /^Mode: +nftables$/mu)
+  })
+
+  it('is stopped and disabled by a removal, and the rules stay in force', async () => {
+    const link = '/etc/systemd/system/multi-user.target.wants/viaduct.service'
+    await on(`systemctl --quiet enable viaduct && test -L ${link}`)
+    const pid = await show('MainPID')
+    await on(`${dpkg} --remove viaduct > /dev/null 2>&1`)
+    assert.equal(await on(`test -L ${link} || test -d /proc/${pid} || echo gone`), 'gone')
+    assert.match(await on('nft list table ip kube-proxy'), /10\.96\.0\.20/u)
+  })
+
+  it('leaves no state of its links after a purge', async () => {
+    const states = 'find /var/lib/systemd/deb-systemd-helper-enabled -name "viaduct*"'
+    assert.notEqual(await on(states), '')
+    await on(`${dpkg} --purge viaduct > /dev/null 2>&1`)
+    assert.equal(await on(`${states} 2> /dev/null || true`), '')
   })
 })

@@ -17,6 +17,8 @@ mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir "$root/shared"
 mount --bind "$1" "$root/shared"
 ip link set lo up
+# Packages may start and stop units here; in a container they may not.
+rm -f "$root/usr/sbin/policy-rc.d"
 [ -x "$root/usr/bin/node" ] || ln -s "$2" "$root/usr/bin/node"
 
 # Units of this machine do not run.

@@ -13,8 +13,9 @@ describe('the shipped files', () => {
 
   it('are built from base images with a digest', () => {
     const text = treeText('Dockerfile')
-    const bases = [...text.matchAll(/^FROM (\S+)/gmu)].map(([, base = '']) => base)
-    assert.deepEqual(bases, ['${BUILD_IMAGE}', '${RUNTIME_IMAGE}'])
+    const bases = [...text.matchAll(/^FROM (?:--platform=\S+ )?(\S+)/gmu)].map(([, base = '']) => base)
+    assert.deepEqual(bases, ['${BUILD_IMAGE}', '${NODE_IMAGE}', '${RUNTIME_IMAGE}'])
+    assert.match(text, /^ARG NODE_IMAGE=\$\{BUILD_IMAGE\}$/mu)
     for (const name of ['BUILD_IMAGE', 'RUNTIME_IMAGE'])
       assert.match(text, new RegExp(`^ARG ${name}=\\S+@sha256:[0-9a-f]{64}$`, 'mu'))
   })
