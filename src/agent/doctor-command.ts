@@ -63,21 +63,18 @@ async function watch(
   own: DoctorArguments & { readonly watchMs: number },
   io: DoctorIo,
 ): Promise<readonly Finding[]> {
+  const end = stopSignal().then(() => 'ended' as const)
   let last = first
-  let isEnded = false
-  const end = stopSignal().then(() => {
-    isEnded = true
-  })
-  while (!isEnded) {
-    await Promise.race([end, pause(own.watchMs)])
+  for (;;) {
+    if ((await Promise.race([end, pause(own.watchMs)])) === 'ended') return last
     // NB: a run that the signal interrupts does not count.
     const next = await Promise.race([end, examineOnce(own, io)])
-    if (next === undefined || !('findings' in next)) continue
+    if (next === 'ended') return last
+    if (!('findings' in next)) continue
     const time = new Date(systemClock.unixMs()).toISOString()
     io.out(printChanges(changesBetween(last, next.findings), time))
     last = next.findings
   }
-  return last
 }
 
 async function pause(ms: number): Promise<void> {

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { changesBetween, type Finding, printChanges, printFindings } from '../../../src/doctor/index.js'
 
-const findings: readonly Finding[] = [
-  { check: 'a', status: 'ok', seen: 'fine' },
-  { check: 'b', status: 'warning', seen: 'odd', cause: 'Cause b.', remedy: 'Remedy b.' },
-  { check: 'c', status: 'broken', seen: 'bad', cause: 'Cause c.', remedy: 'Remedy c.' },
-]
+const fine: Finding = { check: 'a', status: 'ok', seen: 'fine' }
+const odd: Finding = { check: 'b', status: 'warning', seen: 'odd', cause: 'Cause b.', remedy: 'Remedy b.' }
+const bad: Finding = { check: 'c', status: 'broken', seen: 'bad', cause: 'Cause c.', remedy: 'Remedy c.' }
+const findings: readonly Finding[] = [fine, odd, bad]
 
 describe('the text of findings', () => {
   const problems =
@@ -23,7 +22,6 @@ describe('the text of findings', () => {
 })
 
 describe('the text of changes', () => {
-  const [fine, odd, bad] = findings as readonly [Finding, Finding, Finding]
   const worse: Finding = { ...odd, seen: 'odder' }
   const oddText = 'warning  b: odd\n         Cause b.\n         Remedy b.\n'
   const badText = 'broken   c: bad\n         Cause c.\n         Remedy c.\n'
