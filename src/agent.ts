@@ -24,7 +24,12 @@ async function main(): Promise<number> {
   if (['bundle', 'diff', 'doctor', 'hand-over', 'plan'].includes(word ?? ''))
     endWithReaders([process.stdout, process.stderr], (code) => process.exit(code))
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
-  if (word === 'doctor') return await runDoctor(words, process.env)
+  if (word === 'doctor')
+    return await runDoctor(words, {
+      out: (text) => void process.stdout.write(text),
+      err: (text) => void process.stderr.write(text),
+      environment: process.env,
+    })
   if (word === 'bundle')
     return await runBundle(words, {
       stdout: process.stdout,

@@ -1,6 +1,9 @@
 import { defaultControlSocket } from '../control-socket.js'
 import { type Command, CommandError } from './command.js'
 
+/** As its help has it, and by default. */
+export const doctorIntervalSeconds = '5'
+
 export const doctorCommand: Command = {
   name: 'doctor',
   help: 'problems of this node, each with its cause and its remedy',
@@ -10,6 +13,13 @@ export const doctorCommand: Command = {
   options: [
     { name: 'output', metavar: 'FORMAT', help: 'how to print the findings: table, json or yaml' },
     { name: 'all', help: 'print each check that found no problem too' },
+    { name: 'watch', help: 'check again and again, and print what changed, until SIGINT' },
+    {
+      name: 'interval',
+      metavar: 'SECONDS',
+      help: 'the time between two runs of --watch: 1 to 3600',
+      initial: doctorIntervalSeconds,
+    },
     {
       name: 'socket',
       metavar: 'FILE',
@@ -19,6 +29,7 @@ export const doctorCommand: Command = {
   ],
   examples: [
     { line: 'doctor', help: 'the problems of the running agent, or of one without flags' },
+    { line: 'doctor --watch', help: 'the problems now, then each that begins or ends' },
     { line: 'doctor --config FILE --all', help: 'every check, for the configuration of a file' },
   ],
   finds: 'something is broken',

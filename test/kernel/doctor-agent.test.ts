@@ -22,6 +22,10 @@ metadata: { name: web, namespace: default }
 spec: { clusterIP: 10.96.0.10, ports: [{ port: 80, protocol: TCP }] }
 `
 
+function find(found: readonly Found[], name: string): Found | undefined {
+  return found.find(({ check }) => check === name)
+}
+
 describe('viaduct doctor beside an agent', { timeout: 120_000 }, () => {
   let folder: string
   let socket: string
@@ -59,9 +63,6 @@ describe('viaduct doctor beside an agent', { timeout: 120_000 }, () => {
     const { stdout } = await doctor(at, '-o', 'json', ...words)
     return Value.Parse(Type.Array(Found), JSON.parse(stdout))
   }
-
-  const find = (found: readonly Found[], name: string): Found | undefined =>
-    found.find(({ check }) => check === name)
 
   it('checks the node for the configuration of the agent, and says so', async () => {
     const found = await findings(socket)

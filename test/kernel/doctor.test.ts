@@ -51,6 +51,14 @@ interface Options {
   readonly master?: string
 }
 
+const usualFlags = (master: string): readonly string[] => [
+  '--master',
+  master,
+  '--hostname-override=node-a',
+  '--proxy-mode=nftables',
+  ...conntrackOff,
+]
+
 async function doctor({ flags = [], wrapper = [], master = server.url.href }: Options): Promise<Finished> {
   const agent = [
     process.execPath,
@@ -61,8 +69,7 @@ async function doctor({ flags = [], wrapper = [], master = server.url.href }: Op
     '--socket',
     join(folder, 'none'),
   ]
-  const usual = ['--master', master, '--hostname-override=node-a', '--proxy-mode=nftables', ...conntrackOff]
-  return await runToEnd([...wrapper, ...agent, ...usual, ...flags])
+  return await runToEnd([...wrapper, ...agent, ...usualFlags(master), ...flags])
 }
 
 const Found = Type.Object({
@@ -457,6 +464,36 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
     assert.match((await doctor({ flags: ['-o', 'yaml'] })).stdout, /^- check: agent\n {2}status: ok\n/u)
     const { code, stderr } = await doctor({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
+  })
+
+  it('watches: prints each problem that begins or ends, and ends with the state of the last run', async () => {
+    const words = [
+      '--watch',
+      '--interval=1',
+      '--socket',
+      join(folder, 'none'),
+      ...usualFlags(server.url.href),
+    ]
+    const watch = new Program([process.execPath, join(treeRoot, 'dist/agent.js'), 'doctor', ...words])
+    await watch.line((line) => line.startsWith('ok '))
+    await sh('ip link add kube-dummy-if type bridge')
+    try {
+      await watch.line((line) => line.startsWith('broken   other-proxies: there is the link kube-dummy-if'))
+    } finally {
+      await sh('ip link delete kube-dummy-if')
+    }
+    await watch.line((line) => line.startsWith('ended    other-proxies: there is the link kube-dummy-if'))
+    watch.signal('SIGINT')
+    assert.equal((await watch.ended).code, 0)
+    assert.equal(watch.lines.filter((line) => line.startsWith('ok ')).length, 1)
+  })
+
+  it('watches: ends with 1 while something is broken', async () => {
+    const words = ['--watch', '--socket', join(folder, 'none'), ...usualFlags('http://127.0.0.1:9')]
+    const watch = new Program([process.execPath, join(treeRoot, 'dist/agent.js'), 'doctor', ...words])
+    await watch.line((line) => line.startsWith('ok '))
+    watch.signal('SIGINT')
+    assert.equal((await watch.ended).code, 1)
   })
 
   it('refuses a wrong flag', async () => {

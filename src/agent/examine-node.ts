@@ -1,0 +1,133 @@
+// The node that the doctor examines: this machine, its API server, its agent. Nothing is written.
+import { constants } from 'node:fs'
+import { access, readdir, readFile, readlink, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { askOnce, openClientOptions } from '../api/index.js'
+import { systemClock } from '../clock.js'
+import { type Config, inputWarnings, version } from '../config/index.js'
+import type { ApiAnswers, Examined } from '../doctor/index.js'
+import { isConfigError } from '../errors.js'
+import { KernelModules } from '../kernel/index.js'
+import { nodeName } from '../node/index.js'
+import { probeModes } from './probe-modes.js'
+import type { RunningAgent } from './running-agent.js'
+import { silentLog } from './silent-log.js'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export interface ExamineOptions {
+  readonly environment: Environment
+  readonly agent: RunningAgent
+  /** As `ExaminedAgent.origin`. */
+  readonly origin?: string | undefined
+}
+
+/** `kernel`: that of a plan, so that no read changes it or loads a module. Throws KernelError. */
+export async function examine(
+  config: Config,
+  kernel: Examined['kernel'],
+  { environment, agent, origin }: ExamineOptions,
+): Promise<Examined> {
+  const { socket, silence, answer } = agent
+  const modules = new KernelModules()
+  return {
+    config,
+    nodeName: nodeName(config, hostname()),
+    agent: { socket, silence, status: answer?.status, origin, ownVersion: version },
+    kernel,
+    modes: await probeModes({
+      config,
+      kernel,
+      addonPath: environment['VIADUCT_ADDON'],
+      modules,
+      running: isUnchanged(config, answer) ? answer?.mode : undefined,
+      canWrite,
+    }),
+    ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
+    read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
+    xtablesLock: await findLock(environment['XTABLES_LOCKFILE']),
+    wait: async (ms) =>
+      await new Promise<void>((resolve) => {
+        systemClock.schedule(ms, resolve)
+      }),
+    processes: await listProcesses(),
+    canAskSockets: modules.state('tcp_diag') === 'present',
+    inputWarnings: inputWarnings(config),
+  }
+}
+
+/** The agent has loaded the modules of its own mode and flavour, not of others. */
+function isUnchanged({ mode, iptablesFlavour }: Config, answer: RunningAgent['answer']): boolean {
+  return answer?.input.mode === mode && (answer.input.iptablesFlavour ?? 'auto') === iptablesFlavour
+}
+
+const noApi = { api: undefined, sourceProblem: undefined }
+
+async function openApi(
+  config: Config,
+  environment: Environment,
+): Promise<Pick<Examined, 'api' | 'sourceProblem'>> {
+  try {
+    return { api: await openAnswers(config, environment), sourceProblem: undefined }
+  } catch (error) {
+    if (!isConfigError(error)) throw error
+    return { api: undefined, sourceProblem: error.message }
+  }
+}
+
+/** Throws ConfigError. */
+async function openAnswers(config: Config, environment: Environment): Promise<ApiAnswers> {
+  const metrics = { apiRequest: () => {} }
+  const options = await openClientOptions(config.client, {
+    clock: systemClock,
+    log: silentLog,
+    metrics,
+    environment,
+  })
+  return {
+    server: options.server,
+    ask: async (method, path, body) => await askOnce(options, { method, path, body }, systemClock),
+  }
+}
+
+/** The file that iptables locks (xtables_lock.cc). */
+async function findLock(named: string | undefined): Promise<Examined['xtablesLock']> {
+  const path = named === undefined || named === '' ? '/run/xtables.lock' : named
+  const file = await stat(path, { bigint: true }).catch(() => undefined)
+  return { path, id: file && lockId(file) }
+}
+
+/** As fs/locks.c prints a file: major and minor number of the device in hexadecimal, inode. */
+function lockId({ dev, ino }: { readonly dev: bigint; readonly ino: bigint }): string {
+  // gnu_dev_major(), gnu_dev_minor() of sys/sysmacros.h
+  const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)
+  const minor = (dev & 0xffn) | ((dev >> 12n) & ~0xffn & 0xffffffffn)
+  return `${hex(major)}:${hex(minor)}:${ino}`
+}
+
+function hex(value: bigint): string {
+  return value.toString(16).padStart(2, '0')
+}
+
+/** Whether this process may write a setting below /proc/sys. */
+async function canWrite(path: string): Promise<boolean> {
+  return await access(`/proc/sys/${path}`, constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The processes of this network namespace. One that ends meanwhile, or that cannot be read, is left out. */
+async function listProcesses(): Promise<Examined['processes']> {
+  const own = await readlink('/proc/self/ns/net')
+  const found: { pid: number; name: string; command: string }[] = []
+  for (const entry of await readdir('/proc')) {
+    if (!/^\d+$/u.test(entry)) continue
+    const place = await readlink(`/proc/${entry}/ns/net`).catch(() => '')
+    if (place !== own) continue
+    const name = await readFile(`/proc/${entry}/comm`, 'utf8').catch(() => '')
+    const command = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => '')
+    found.push({ pid: Number(entry), name: name.trim(), command: command.replaceAll('\0', ' ') })
+  }
+  return found
+}
