@@ -99,4 +99,4 @@ async function writeOutput(text: string): Promise<void> {
 }
 
 // NB: exit, not exitCode: an open handle must not delay the end. The error of a closed pipe comes first.
-void main().then((exitCode) => setImmediate(() => process.exit(exitCode)))
+void main().then((exitCode) => systemClock.schedule(0, () => process.exit(exitCode)))

@@ -19,7 +19,7 @@ import { commandPages, manualPage } from './man.mjs'
 const launcher = '#!/bin/sh\nexec /usr/bin/node /usr/lib/viaduct/agent.js "$@"\n'
 const maintainer = 'The authors of Viaduct <viaduct@localhost.localdomain>'
 
-/** What lintian does not need to report. */
+/** Overrides of lintian, with their reasons. */
 const overrides = `# The package is built on the user's machine, so its maintainer has no public address.
 viaduct: bogus-mail-host *
 viaduct: bogus-mail-host-in-debian-changelog *
