@@ -4,7 +4,7 @@ import { askingAt, CommandError } from '../commands/index.js'
 import { type ConfigInput, type ProxyMode, readConfig } from '../config/index.js'
 import type { AgentStatus } from '../doctor/index.js'
 
-/** What answered on the control socket. */
+/** The agent of this node, as far as it answers on the control socket. */
 export interface RunningAgent {
   readonly socket: string
   /** One sentence: why nothing answered, although there is a socket. undefined: an answer, or no socket. */

@@ -8,7 +8,7 @@ export const doctorCommand: Command = {
   name: 'doctor',
   help: 'problems of this node, each with its cause and its remedy',
   description:
-    'Checks this node for the agent, whether it runs or not. If an agent answers on its control socket, its configuration is checked. Takes the flags of the agent, such as --config and --proxy-mode, which replace that configuration or a part of it, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node, and loads no module of the kernel.',
+    'Checks this node for the agent, whether it runs or not. If an agent answers on its control socket, its configuration is checked. Takes the flags of the agent, such as --config and --proxy-mode, which win over that configuration, and -o json. Prints problems first; with --all also each check that found none. It changes nothing on the node, and loads no module of the kernel.',
   arguments: [],
   options: [
     { name: 'output', metavar: 'FORMAT', help: 'how to print the findings: table, json or yaml' },
