@@ -1,4 +1,4 @@
-// What `viaduct status` says about the state of the sync.
+// The sentence of `viaduct status` about the sync.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { statusTable } from '../../../src/commands/status.js'
