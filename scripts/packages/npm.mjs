@@ -30,8 +30,13 @@ function changePackage(fields) {
 export async function packNpm() {
   const target = join(root, 'out/packages')
   mkdirSync(target, { recursive: true })
-  const printed = await read(['npm', 'pack', '--silent', '--pack-destination', target], { cwd: root })
-  return join(target, printed.split('\n').at(-1))
+  try {
+    const printed = await read(['npm', 'pack', '--silent', '--pack-destination', target], { cwd: root })
+    return join(target, printed.split('\n').at(-1))
+  } finally {
+    // npm does not run it after a failure.
+    postpack()
+  }
 }
 
 if (isMain(import.meta.url)) await runMain(process.argv[2] === 'postpack' ? postpack : prepack)

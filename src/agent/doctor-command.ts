@@ -4,6 +4,7 @@ import { systemClock } from '../clock.js'
 import { type Config, readConfigFile } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { changesBetween, diagnose, type Finding, printChanges, printFindings } from '../doctor/index.js'
+import { isConfigError, KernelError } from '../errors.js'
 import { openKernel } from '../kernel/index.js'
 import { stopSignal } from '../process/index.js'
 import { adviceOn } from './advice.js'
@@ -55,25 +56,57 @@ export async function runDoctor(words: readonly string[], io: DoctorIo): Promise
 }
 
 /**
- * Runs the checks again and again, and prints what changed, until a signal asks the process to end. Resolves with the last findings,
- * the only ones that are kept. Throws KernelError or ConfigError.
+ * Runs the checks again and again, and prints what changed, until a signal asks the process to end. A run that fails is reported, and
+ * the next one follows. Resolves with the last findings, the only ones that are kept.
  */
 async function watch(
   first: readonly Finding[],
   own: DoctorArguments & { readonly watchMs: number },
   io: DoctorIo,
 ): Promise<readonly Finding[]> {
-  const end = stopSignal().then(() => 'ended' as const)
+  const end = new End()
   let last = first
   for (;;) {
-    if ((await Promise.race([end, pause(own.watchMs)])) === 'ended') return last
+    await end.orUntil(pause(own.watchMs))
     // NB: a run that the signal interrupts does not count.
-    const next = await Promise.race([end, examineOnce(own, io)])
-    if (next === 'ended') return last
-    if (!('findings' in next)) continue
+    const next = end.isHere ? undefined : await end.orUntil(examineAgain(own, io))
+    if (end.isHere || next === undefined) return last
     const time = new Date(systemClock.unixMs()).toISOString()
-    io.out(printChanges(changesBetween(last, next.findings), time))
-    last = next.findings
+    if ('findings' in next) {
+      io.out(printChanges(changesBetween(last, next.findings), time))
+      last = next.findings
+    } else io.err(`${time} ${next.text}`)
+  }
+}
+
+/** A run after the first. Its failure is a text. */
+async function examineAgain(own: DoctorArguments, io: DoctorIo): Promise<Examination | NoExamination> {
+  try {
+    return await examineOnce(own, io)
+  } catch (error) {
+    if (!(error instanceof KernelError) && !isConfigError(error)) throw error
+    return { exitCode: 2, text: `viaduct: ${adviceOn(error)}\n` }
+  }
+}
+
+/** The signal that asks the process to end. NB: a race against one promise that lives long would keep the results of all others. */
+class End {
+  isHere = false
+  #wake: () => void = () => {}
+
+  constructor() {
+    void stopSignal().then(() => {
+      this.isHere = true
+      this.#wake()
+    })
+  }
+
+  /** The result of the work; undefined: the signal came first. */
+  async orUntil<Result>(work: Promise<Result>): Promise<Result | undefined> {
+    return await new Promise((resolve, reject) => {
+      this.#wake = () => resolve(undefined)
+      work.then(resolve, reject)
+    })
   }
 }
 

@@ -51,7 +51,7 @@ export async function examine(
         systemClock.schedule(ms, resolve)
       }),
     processes: await listProcesses(),
-    canAskSockets: modules.state('tcp_diag') === 'present',
+    canAskSockets: ['tcp_diag', 'udp_diag'].every((module) => modules.canAsk(module)),
     inputWarnings: inputWarnings(config),
   }
 }

@@ -8,4 +8,4 @@ export const countersOption: Option = {
 
 /** For descriptions. */
 export const countersText =
-  'With --counters it shows how many connections and how much traffic there were, instead of the other columns. A blank counter does not exist in this proxy mode (docs/operations.md, section Counters).'
+  'With --counters it shows how many connections and how much traffic there were, instead of the other columns. A counter shown as - does not exist in this proxy mode, or the kernel has no object for the row now (docs/operations.md, section Counters).'

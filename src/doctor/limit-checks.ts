@@ -168,11 +168,12 @@ async function listeners(node: Examined, ports: readonly number[]): Promise<read
 
 const unknownProgram = 'an unknown program'
 
-/** The same by /proc/net, which does not name the programs. */
+/** The same by /proc/net, which does not name the programs. While an agent runs, the ports may be its own. */
 async function listenersOfFiles(
-  { read }: Examined,
+  { read, processes }: Examined,
   ports: readonly number[],
 ): Promise<readonly ListeningProgram[]> {
+  if (processes.some(({ command }) => isViaduct(command))) return []
   const texts = [await read('/proc/net/tcp'), await read('/proc/net/tcp6')]
   const listening = new Set(
     texts.flatMap((text = '') =>

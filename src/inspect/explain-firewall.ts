@@ -28,13 +28,24 @@ export async function withFirewall(
   packet: Packet,
   view: PacketView,
   decision: PacketDecision,
-  read: (family: IpFamily) => Promise<readonly FirewallChain[]>,
+  {
+    read,
+    pause,
+  }: {
+    readonly read: (family: IpFamily) => Promise<readonly FirewallChain[]>
+    /** Lets other work of the agent have its turn. */
+    readonly pause: () => Promise<void>
+  },
 ): Promise<Firewalled> {
   const ways = waysOf(packet, view, decision)
   const { verdict, steps } = decision
   if (ways.length === 0) return { verdict, steps, firewall: { state: 'not-asked', rules: [] } }
   const chains = await read(familyOf(packet.destination))
-  const fates = await Promise.all(ways.map(async (way) => await fateOf(way, chains)))
+  const fates: FirewallFate[] = []
+  for (const way of ways) {
+    fates.push(await fateOf(way, chains))
+    await pause()
+  }
   const lines = new Set(fates.flatMap((fate) => (fate.state === 'passes' ? [] : [sentenceOf(fate)])))
   const rules = [...lines]
   const added = [...steps, ...rules.map((text): PacketStep => ({ text }))]
@@ -98,7 +109,7 @@ function waysOf(
         .filter(({ isCandidate }) => isCandidate)
         .map((endpoint) =>
           rules.firewallHook === 'forward'
-            ? translatedWay(passage, endpoint, view, client.isNode)
+            ? translatedWay(passage, endpoint, view, client.isNode ? packet : undefined)
             : [...toProxy(), proxiedPassage(passage, endpoint, view)],
         )
     case 'reset':
@@ -118,17 +129,17 @@ type MakePassage = (
   what?: Partial<Passage> & { readonly isAccepted?: boolean },
 ) => Passage
 
-/** The way to an endpoint after the translation of the destination. */
+/** The way to an endpoint after the translation of the destination. `original`: the destination of a client of this node. */
 function translatedWay(
   passage: MakePassage,
   { endpoint, isMasqueraded }: PacketEndpoint,
   { machine }: PacketView,
-  isNode: boolean,
+  original: Pick<Passage, 'destination' | 'port'> | undefined,
 ): readonly Passage[] {
   const target = { ...addressOf(endpoint), isTranslated: true }
   const isHere = machine.includes(target.destination)
   const arrival = isHere ? [passage('input', target)] : []
-  if (isNode) return [passage('output', target), ...arrival]
+  if (original !== undefined) return [passage('output', { ...target, original }), ...arrival]
   return isHere ? arrival : [passage('forward', { ...target, isAccepted: isMasqueraded })]
 }
 

@@ -99,7 +99,10 @@ async function firewalled(
   decision: PacketDecision,
 ): Promise<Firewalled> {
   try {
-    return await withFirewall(packet, view, decision, async (family) => await inspected.firewall(family))
+    return await withFirewall(packet, view, decision, {
+      read: async (family) => await inspected.firewall(family),
+      pause: async () => await inspected.clock.pause(),
+    })
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
     return { ...decision, firewall: { state: 'unknown', rules: [error.message] } }

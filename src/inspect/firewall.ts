@@ -15,6 +15,8 @@ export interface Passage {
   readonly inInterface: string | undefined
   /** Whether the connection has a translated destination; undefined: not known. */
   readonly isTranslated: boolean | undefined
+  /** At hook output: the destination before the translation. Absent: the same. */
+  readonly original?: Pick<Passage, 'destination' | 'port'>
   /** The source is an address of this node. */
   readonly isFromNode: boolean
   /** Viaduct's own chains. True: they accept the packet at this hook. False: they let it pass. */
@@ -34,7 +36,11 @@ const passes: FirewallFate = { state: 'passes', by: '' }
 export async function fateAt(passage: Passage, chains: readonly FirewallChain[]): Promise<FirewallFate> {
   const fates: FirewallFate[] = []
   for (const base of chains) {
-    if (base.hook === passage.hook) fates.push(await new Walk(passage, chains).through(base))
+    if (base.hook !== passage.hook) continue
+    const { original } = passage
+    const isBefore = base.isEarly === true && passage.hook === 'output' && original !== undefined
+    const seen = isBefore ? { ...passage, ...original, isTranslated: false } : passage
+    fates.push(await new Walk(seen, chains).through(base))
   }
   const worst = fates.find(({ state }) => state === 'drops' || state === 'rejects')
   return worst ?? fates.find(({ state }) => state === 'may-drop') ?? passes

@@ -97,7 +97,7 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
     })
 
     it('a flow ends after the idle time; the next datagram starts another one', async () => {
-      await lab.kernel.relay.configure({ ...plainSettings, udpIdleMs: 20 })
+      await lab.kernel.relay.configure({ ...plainSettings, udpIdleMs: 300 })
       await lab.listen({ clusterEndpoints: [(await lab.serveUdp()).endpoint] }, udp)
       const client = lab.openUdp()
       await lab.askUdp(client, 'x')

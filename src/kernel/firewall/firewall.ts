@@ -36,6 +36,8 @@ export interface FirewallChain {
   readonly chain: string
   /** Absent: packets come only from other chains. */
   readonly hook?: FirewallHook
+  /** At hook output: the chain sees packets before their destination is translated. */
+  readonly isEarly?: true
   /** False: packets that no rule accepts are dropped. */
   readonly accepts: boolean
   /** Throws KernelError. */

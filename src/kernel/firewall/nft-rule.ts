@@ -56,10 +56,14 @@ function verdictOf(expression: NfExpression): FirewallVerdict | undefined {
   }
 }
 
-/** Of a rule without an expression that decides: a map of verdicts may, and so may an expression of an unknown kind. */
+/** Expressions without a verdict of their own that end the way of a packet. */
+const deciding: ReadonlySet<string> = new Set(['queue', 'synproxy', 'tproxy', 'fwd'])
+
+/** Of a rule without an expression that decides: a map of verdicts may. */
 function verdictWithout(expressions: readonly NfExpression[]): FirewallVerdict {
   const mayDecide = expressions.some(
-    (each) => each.kind === 'other' || (each.kind === 'lookup' && each.to !== undefined),
+    (each) =>
+      (each.kind === 'other' && deciding.has(each.name)) || (each.kind === 'lookup' && each.to !== undefined),
   )
   return mayDecide ? 'unknown' : 'continue'
 }

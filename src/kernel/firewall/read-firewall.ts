@@ -32,6 +32,7 @@ async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promi
         table,
         chain,
         ...hookOf(chain.toLowerCase(), chain === chain.toUpperCase()),
+        ...(table === 'mangle' ? { isEarly: true } : {}),
         accepts: !closed.has(chain),
         rules: once(async () => await Promise.resolve(rules())),
       })
@@ -50,6 +51,9 @@ function hookOf(name: string, isBase: boolean): { readonly hook?: FirewallHook }
   const hook = firewallHooks.find((each) => each === name)
   return hook === undefined || !isBase ? {} : { hook }
 }
+
+/** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
+const natPriority = -100
 
 /** Errors of a kernel without nfnetlink or without nf_tables. */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
@@ -71,7 +75,9 @@ async function nftChains(
       found.push({
         flavour: 'nft',
         ...place,
-        ...(hook === undefined ? {} : hookOf(hook.hook, true)),
+        // A nat chain decides about addresses, not about the packet.
+        ...(hook === undefined || hook.type === 'nat' ? {} : hookOf(hook.hook, true)),
+        ...(hook !== undefined && hook.priority <= natPriority ? { isEarly: true } : {}),
         accepts: hook?.policy !== 'drop',
         rules: once(async () => (await nftables.rulesOf(place)).map((rule) => readNftRule(rule, family))),
       })

@@ -9,8 +9,9 @@ const file = '/proc/self/net/ip_vs_conn'
 
 /** The connections of a family. None if the kernel has no IPVS. Throws KernelError. */
 export async function* readConnections(family: IpFamily): AsyncGenerator<IpvsConnection> {
+  const stream = createReadStream(file)
   try {
-    for await (const line of createInterface(createReadStream(file))) {
+    for await (const line of createInterface(stream)) {
       const connection = parseConnection(line)
       if (connection !== undefined && familyOf(connection.virtual.address) === family) yield connection
     }
@@ -24,6 +25,8 @@ export async function* readConnections(family: IpFamily): AsyncGenerator<IpvsCon
       object: file,
     })
     if (refusal.code !== 'ENOENT') throw refusal
+  } finally {
+    stream.destroy()
   }
 }
 

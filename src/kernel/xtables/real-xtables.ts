@@ -22,7 +22,6 @@ import type {
 
 const defaultLockTimeoutMs = 5000
 
-/** A table of the running kernel. */
 /** A legacy table for readers that follow a packet. */
 export interface XtFirewall {
   readonly chains: ReturnType<typeof decodeFirewallRules>
@@ -30,6 +29,7 @@ export interface XtFirewall {
   readonly closed: ReadonlySet<string>
 }
 
+/** A table of the running kernel. */
 export class RealXtables implements Xtables {
   readonly family: IpFamily
   readonly table: XtTableName

@@ -205,14 +205,16 @@ export class IptablesLedger {
     return this.#chains.nat.names()
   }
 
-  /** The place of each frontend's first rule in nat, by `describeFrontend`. Walks all frontends. */
+  /** The place of each frontend's rule in nat, by `describeFrontend`. Walks all frontends. */
   natPlaces(): ReadonlyMap<string, RulePlace> {
     const places = new Map<string, RulePlace>()
     for (const { dispatch, table, tree } of this.#dispatches.values()) {
       if (table !== 'nat') continue
       for (const { chain, rules } of tree.chains()) {
         for (const [rule, desired] of rules.entries()) {
-          const frontend = frontendOf(dispatch, desired)
+          const [first, last] = desired.destinationPorts ?? []
+          // A rule of several ports leads to the rules of their frontends.
+          const frontend = first === last ? frontendOf(dispatch, desired) : undefined
           if (frontend !== undefined)
             places.set(describeFrontend(frontend), { chain, rule, size: rules.length })
         }

@@ -180,7 +180,8 @@ export class IptablesPipeline implements Pipeline {
   async readCounters(): Promise<CounterReading | undefined> {
     const settings = this.#settings
     const ledger = this.#state?.ledger
-    if (settings === undefined || ledger === undefined) return undefined
+    // Before the first complete write, the chains in these places may belong to another program.
+    if (settings === undefined || ledger === undefined || !this.#isInForce) return undefined
     const { nat } = this.#options.tables
     return await readCounters({ ledger, nat }, (decided) => compileRoute(decided, settings))
   }

@@ -200,7 +200,7 @@ export class StructureState {
     return isSame || known.rules === undefined
   }
 
-  /** The chains of the structure that the kernel lacks or has with other rules, by what was read of the table. */
+  /** The chains of the structure that the kernel lacks, or has with other rules than it had after the last write, by what was read. */
   compare(
     chains: readonly NfChainState[],
     rules: readonly NfRuleState[],
@@ -210,7 +210,8 @@ export class StructureState {
     const changed = this.chains.filter(({ chain, rules: wanted }) => {
       if (!hooks.has(chain.chain)) return false
       const found = rules.filter((rule) => rule.chain === chain.chain)
-      return !isSameHook(chain.hook, hooks.get(chain.chain)) || !areSameRules(wanted, found)
+      const expected = this.#chains.get(chain.chain)?.rules ?? wanted
+      return !isSameHook(chain.hook, hooks.get(chain.chain)) || !areSameRules(expected, found)
     })
     return { missingChains: namesOf(missing), changedChains: namesOf(changed) }
   }
