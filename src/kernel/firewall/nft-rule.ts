@@ -59,7 +59,7 @@ function verdictOf(expression: NfExpression): FirewallVerdict | undefined {
 /** Expressions without a verdict of their own that end the way of a packet. */
 const deciding: ReadonlySet<string> = new Set(['queue', 'synproxy', 'tproxy', 'fwd'])
 
-/** Of a rule without an expression that decides: a map of verdicts may. */
+/** The verdict of a rule without an expression that has one: only a map of verdicts may decide. */
 function verdictWithout(expressions: readonly NfExpression[]): FirewallVerdict {
   const mayDecide = expressions.some(
     (each) =>
