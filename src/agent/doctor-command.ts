@@ -44,11 +44,13 @@ export async function runDoctor(words: readonly string[], io: DoctorIo): Promise
       print(first.text)
       return first.exitCode
     }
+    const { watchMs } = own
+    // NB: before the first line, since a reader of that line may send the signal at once.
+    const end = watchMs === undefined ? undefined : new End()
     if (first.origin !== undefined && own.output === 'table') io.out(`${first.origin}\n`)
     io.out(await format(first.findings, own))
-    const { watchMs } = own
-    if (watchMs === undefined) return codeOf(first.findings)
-    return codeOf(await watch(first.findings, { ...own, watchMs }, io))
+    if (watchMs === undefined || end === undefined) return codeOf(first.findings)
+    return codeOf(await watch(first.findings, { own: { ...own, watchMs }, end, io }))
   } catch (error) {
     io.err(`viaduct: ${adviceOn(error)}\n`)
     return 1
@@ -61,22 +63,29 @@ export async function runDoctor(words: readonly string[], io: DoctorIo): Promise
  */
 async function watch(
   first: readonly Finding[],
-  own: DoctorArguments & { readonly watchMs: number },
-  io: DoctorIo,
+  {
+    own,
+    end,
+    io,
+  }: {
+    readonly own: DoctorArguments & { readonly watchMs: number }
+    readonly end: End
+    readonly io: DoctorIo
+  },
 ): Promise<readonly Finding[]> {
-  const end = new End()
   let last = first
-  for (;;) {
+  while (!end.isHere) {
     await end.orUntil(pause(own.watchMs))
     // NB: a run that the signal interrupts does not count.
     const next = end.isHere ? undefined : await end.orUntil(examineAgain(own, io))
-    if (end.isHere || next === undefined) return last
+    if (end.isHere || next === undefined) break
     const time = new Date(systemClock.unixMs()).toISOString()
     if ('findings' in next) {
       io.out(printChanges(changesBetween(last, next.findings), time))
       last = next.findings
     } else io.err(`${time} ${next.text}`)
   }
+  return last
 }
 
 /** A run after the first. Its failure is a text. */
