@@ -69,7 +69,7 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
   ])
   const tables = Object.entries(lists).map(([name, list]): readonly [string, Page] => [
     `/v1/tables/${name}`,
-    page(list, (value) => parts(tableTexts(value), 'text/tab-separated-values', clock)),
+    page(list, (value) => parts(tableTexts(value), 'text/plain; charset=utf-8', clock)),
   ])
   return new Map([...pages, ...tables])
 }
@@ -119,10 +119,10 @@ function* jsonTexts({ items }: Rows<unknown>): Generator<string> {
   yield '\n]}\n'
 }
 
-/** The blank line at the end shows that the reply is complete. */
-function* tableTexts({ lines }: TableRows<unknown>): Generator<string> {
-  for (const line of lines) yield `${line}\n`
-  yield '\n'
+/** The NUL character at the end shows that the reply is complete: no cell has one, and a table may have no line. */
+function* tableTexts({ texts }: TableRows<unknown>): Generator<string> {
+  yield* texts
+  yield '\0'
 }
 
 /** Milliseconds of work for one part of a reply. */
@@ -141,20 +141,25 @@ function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 
     let endMs = clock.now() + partMs
     let part = Buffer.allocUnsafe(partBytes)
     let length = 0
+    // One call writes several short texts.
+    let waiting = ''
     let count = 0
     for (const text of texts) {
+      waiting += text
+      if (++count % textsPerLook !== 0) continue
       // A character takes at most 3 bytes per unit of UTF-16.
-      const isFull = length + 3 * text.length > partBytes
-      if (isFull || (++count % textsPerLook === 0 && clock.now() >= endMs)) {
-        yield part.subarray(0, length)
+      const needed = 3 * waiting.length
+      if (length + needed > part.length || clock.now() >= endMs) {
+        if (length > 0) yield part.subarray(0, length)
         await clock.pause()
         endMs = clock.now() + partMs
-        part = Buffer.allocUnsafe(Math.max(partBytes, 3 * text.length))
+        part = Buffer.allocUnsafe(Math.max(partBytes, needed))
         length = 0
       }
-      length += part.write(text, length)
+      length += part.write(waiting, length)
+      waiting = ''
     }
-    yield part.subarray(0, length)
+    yield Buffer.concat([part.subarray(0, length), Buffer.from(waiting)])
   }
   return { status: 200, contentType, body: body() }
 }
