@@ -110,7 +110,8 @@ export function endpoints(
   counters?: Counters,
 ): TableRows<EndpointRow> | undefined {
   const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
-  return withTable(items, counters === undefined ? endpointTable : withCounters(endpointTable))
+  const table = endpointTable()
+  return withTable(items, counters === undefined ? table : withCounters(table))
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */

@@ -1,7 +1,7 @@
 // The long lists as tables for people. The agent makes them: a client would first have to read a long list of objects.
 import { type Cell, Columns } from '../columns.js'
 import { duration, portText } from '../words.js'
-import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from './services.js'
+import type { EndpointRow, EndpointUse, PortHead, RouteRow, ServiceRow } from './services.js'
 
 /** The form of a row in a table. */
 export interface Table<Row> {
@@ -38,16 +38,19 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
   }
 }
 
-export const endpointTable: Table<EndpointRow> = {
-  headings: ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
-  cells: (row) => [
-    portText(row),
-    row.endpoint,
-    row.node,
-    conditionsText(row.conditions),
-    useText(row.cluster),
-    useText(row.local),
-  ],
+export function endpointTable(): Table<EndpointRow> {
+  const nameOf = portTexts()
+  return {
+    headings: ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
+    cells: (row) => [
+      nameOf(row),
+      row.endpoint,
+      row.node,
+      conditionsText(row.conditions),
+      useText(row.cluster),
+      useText(row.local),
+    ],
+  }
 }
 
 export const routeTable: Table<RouteRow> = {
@@ -139,6 +142,18 @@ function conditionsText(conditions: EndpointRow['conditions']): string {
   return [ready ? 'ready' : '', serving ? 'serving' : '', terminating ? 'terminating' : '']
     .filter((name) => name !== '')
     .join(',')
+}
+
+/** `portText`, made once for rows of the same service port that come one after the other. */
+function portTexts(): (head: PortHead) => string {
+  let last: PortHead = { service: '', port: '', protocol: '', family: 'IPv4' }
+  let text = ''
+  return (head) => {
+    const { service, port, protocol } = head
+    if (service !== last.service || port !== last.port || protocol !== last.protocol) text = portText(head)
+    last = head
+    return text
+  }
 }
 
 /** The texts of uses: there are as many as rules. An equal text is the same object, so that comparing it costs nothing. */

@@ -1,7 +1,13 @@
 // The long lists as tables.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { endpointTable, routeTable, serviceTable, type Table, tableTexts } from '../../../src/inspect/tables.js'
+import {
+  endpointTable,
+  routeTable,
+  serviceTable,
+  type Table,
+  tableTexts,
+} from '../../../src/inspect/tables.js'
 import type { EndpointRow, RouteRow, ServiceRow } from '../../../src/inspect/index.js'
 
 const head = { service: 'default/web', port: 'http', protocol: 'TCP', family: 'IPv4' } as const
@@ -80,7 +86,7 @@ describe('a list as a table', () => {
   ]
   for (const { row, cells } of cases)
     it(`has the endpoint ${JSON.stringify(row)} as cells`, () => {
-      assert.deepEqual(cellsOf(endpointTable, { ...endpoint, ...row }).slice(0, cells.length), cells)
+      assert.deepEqual(cellsOf(endpointTable(), { ...endpoint, ...row }).slice(0, cells.length), cells)
     })
 
   it('has the counts and the age of a Service', () => {
@@ -130,6 +136,5 @@ describe('a list as a table', () => {
       lines: ['A   B', ...Array.from({ length: 2000 }, () => '1   2'), '333   4', '1     2'],
     },
   ]
-  for (const { name, rows, lines } of aligned)
-    it(name, () => assert.deepEqual(linesOf(letters, rows), lines))
+  for (const { name, rows, lines } of aligned) it(name, () => assert.deepEqual(linesOf(letters, rows), lines))
 })
