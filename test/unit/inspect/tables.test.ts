@@ -58,6 +58,9 @@ function cellsOf<Row>(table: Table<Row>, row: Row): readonly string[] {
 /** One letter per column; the widths of the columns are those of the cells. */
 const letters: Table<readonly string[]> = { headings: ['A', 'B'], cells: (row) => row }
 
+const many = (count: number, ...row: readonly string[]): readonly (readonly string[])[] =>
+  Array.from({ length: count }, () => row)
+
 describe('a list as a table', () => {
   const cases: readonly { readonly row: Partial<EndpointRow>; readonly cells: readonly string[] }[] = [
     {
@@ -113,8 +116,6 @@ describe('a list as a table', () => {
     ])
   })
 
-  const many = (count: number, ...row: readonly string[]): readonly (readonly string[])[] =>
-    Array.from({ length: count }, () => row)
   const aligned: readonly {
     readonly name: string
     readonly rows: readonly (readonly string[])[]
