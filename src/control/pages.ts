@@ -127,8 +127,9 @@ function* tableTexts({ texts }: TableRows<unknown>): Generator<string> {
 
 /** Milliseconds of work for one part of a reply. */
 const partMs = 0.5
-/** Texts between two looks at the clock. */
-const textsPerLook = 16
+/** Texts, and units of UTF-16, that are enough for one look at the clock and one writing. */
+const batchTexts = 16
+const batchLength = 1024
 /** Some 500 rows. */
 const partBytes = 64 * 1024
 
@@ -141,14 +142,9 @@ function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 
     let endMs = clock.now() + partMs
     let part = Buffer.allocUnsafe(partBytes)
     let length = 0
-    // One call writes several short texts.
-    let waiting = ''
-    let count = 0
-    for (const text of texts) {
-      waiting += text
-      if (++count % textsPerLook !== 0) continue
+    for (const batch of batches(texts)) {
       // A character takes at most 3 bytes per unit of UTF-16.
-      const needed = 3 * waiting.length
+      const needed = 3 * batch.length
       if (length + needed > part.length || clock.now() >= endMs) {
         if (length > 0) yield part.subarray(0, length)
         await clock.pause()
@@ -156,10 +152,22 @@ function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 
         part = Buffer.allocUnsafe(Math.max(partBytes, needed))
         length = 0
       }
-      length += part.write(waiting, length)
-      waiting = ''
+      length += part.write(batch, length)
     }
-    yield Buffer.concat([part.subarray(0, length), Buffer.from(waiting)])
+    yield part.subarray(0, length)
   }
   return { status: 200, contentType, body: body() }
+}
+
+/** The texts, some of them joined. */
+function* batches(texts: Iterable<string>): Generator<string, void, undefined> {
+  let batch = ''
+  let count = 0
+  for (const text of texts) {
+    batch += text
+    if (++count % batchTexts !== 0 && batch.length < batchLength) continue
+    yield batch
+    batch = ''
+  }
+  yield batch
 }

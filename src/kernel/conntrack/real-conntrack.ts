@@ -15,7 +15,7 @@ import { type CallCounts, RequestQueue } from '../request-queue.js'
 /** The connection table of the running kernel. */
 export class RealConntrack implements Conntrack {
   readonly #cleaning: RequestQueue<RawConntrackSocket>
-  /** Of its own: a command that lists a large table must not delay a clean-up. */
+  /** Another socket: a command that lists a large table must not delay a clean-up. */
   readonly #reading: RequestQueue<RawConntrackSocket>
 
   constructor(addon: () => Addon, calls: CallCounts) {
