@@ -4,6 +4,7 @@ import { readAddress } from '../../address.js'
 import type { RawXtListing } from '../addon.js'
 import { protocolOf } from '../ipvs/encode.js'
 import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from '../firewall/firewall.js'
+import { markChangeOfTarget } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
@@ -192,12 +193,14 @@ class EntryReader {
       isWhole &&= parts !== undefined && !isRepeated
       matches = { ...parts, ...matches }
     }
+    const mark = markChangeOfTarget(this.#target(at))
     return {
       text: this.#text(at),
       matches,
       ...(number === 0 ? {} : { protocol: { number, isInverted } }),
       isWhole,
       verdict: this.#verdict(at),
+      ...(mark === undefined ? {} : { mark }),
     }
   }
 
