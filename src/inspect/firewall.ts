@@ -144,9 +144,10 @@ export class Walk {
     for (const [index, rule] of (await chain.rules()).entries()) {
       const isMatched = matches(rule, this.#passage)
       if (isMatched === false || (rule.verdict === 'continue' && rule.mark === undefined)) continue
-      const by = `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
+      // The text of a rule takes longer than its match.
+      const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
       if (rule.mark !== undefined)
-        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by)
+        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by())
       if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
       if (typeof rule.verdict === 'object') {
@@ -157,8 +158,7 @@ export class Walk {
         if (isSure) return undefined
         doubt = true
       } else {
-        const end = endOf(rule.verdict, by)
-        if (isSure && !doubt) return end
+        if (isSure && !doubt) return endOf(rule.verdict, by)
         this.#doubt(rule.verdict, by)
         if (isSure) return undefined
       }
@@ -176,15 +176,15 @@ export class Walk {
     return chain && (await this.#follow(chain, isDoubtful))
   }
 
-  #doubt(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): void {
+  #doubt(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): void {
     if (verdict !== 'drop' && verdict !== 'reject') this.#mayAccept = true
-    if (verdict !== 'accept') this.#mayDrop ??= by
+    if (verdict !== 'accept') this.#mayDrop ??= by()
   }
 }
 
-function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): End {
-  if (verdict === 'drop') return { state: 'drops', by }
-  return verdict === 'reject' ? { state: 'rejects', by } : { state: 'passes', by: '' }
+function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): End {
+  if (verdict === 'drop') return { state: 'drops', by: by() }
+  return verdict === 'reject' ? { state: 'rejects', by: by() } : { state: 'passes', by: '' }
 }
 
 const familyNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const

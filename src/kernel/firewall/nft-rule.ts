@@ -19,10 +19,12 @@ export function readNftRule(expressions: readonly NfExpression[], family: IpFami
   )
   const { rest, state, protocol, isOtherFamily } = takeConditions(others, family)
   const { parts, isWhole } = decodeXtRuleParts(rest, { family, setOf: () => undefined })
-  const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
   const mark = markChangeOfRule(expressions)
   return {
-    text: decoded === undefined ? printExpressions(family, expressions) : describeXtRule(decoded, family),
+    get text() {
+      const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
+      return decoded === undefined ? printExpressions(family, expressions) : describeXtRule(decoded, family)
+    },
     matches: { ...parts, ...(state === undefined ? {} : { state }) },
     ...(protocol === undefined ? {} : { protocol }),
     isWhole,

@@ -194,8 +194,11 @@ class EntryReader {
       matches = { ...parts, ...matches }
     }
     const mark = markChangeOfTarget(this.#target(at))
+    const text = (): string => this.#text(at)
     return {
-      text: this.#text(at),
+      get text() {
+        return text()
+      },
       matches,
       ...(number === 0 ? {} : { protocol: { number, isInverted } }),
       isWhole,
