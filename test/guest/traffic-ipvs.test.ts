@@ -38,6 +38,7 @@ const chosen: ChosenCases = {
   ],
   'masquerade all, by another bit; no localhost node ports; liberal conntrack': [
     'policy Local: all clients to every frontend',
+    'internal policy Cluster with external policy Local',
   ],
   "others' rules at INPUT: a bit in every mark, node ports of TCP closed": 'all',
   'node ports on one network of IPv4; a firewall that lets nothing through': 'all',
