@@ -5,7 +5,7 @@ import { isLoopback } from '../node/index.js'
 import type { FirewallHook } from '../kernel/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
-import { type FirewallChains, type FirewallFate, fateAt, type Passage } from './firewall.js'
+import { type FirewallChains, type FirewallFate, fateAt, ipvsPriorities, type Passage } from './firewall.js'
 
 /** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
@@ -101,8 +101,12 @@ function waysOf(
     if (client.isNode) return [passage('output'), ...arrival]
     return isHere ? arrival : [passage('forward')]
   }
-  /** IPVS and the relay take the packet at input; IPVS takes the node's own before the firewall sees them. */
-  const toProxy = (): readonly Passage[] => (client.isNode && !rules.isRelayed ? [] : direct(true, false))
+  /** IPVS takes the packet at input, the node's own at output; the relay has sockets. */
+  const toProxy = (): readonly Passage[] => {
+    if (rules.isRelayed) return direct(true, false)
+    const hook = client.isNode ? 'output' : 'input'
+    return [passage(hook, { leavesAt: ipvsPriorities[hook] })]
+  }
   switch (verdict) {
     case 'serve':
       return endpoints

@@ -3,7 +3,7 @@ import type { ServiceMarks } from '../engine/index.js'
 import { isLoopback } from '../node/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { explainPacket, type PacketDecision } from './explain-packet.js'
-import { type FirewallChains, type MarkFollower, type Passage, Walk } from './firewall.js'
+import { type FirewallChains, ipvsPriorities, type MarkFollower, type Passage, Walk } from './firewall.js'
 import { type MarkComparison, PacketMark } from './packet-mark.js'
 
 /** The decision again, with the mark with which the packet reaches IPVS. Throws KernelError. */
@@ -42,17 +42,14 @@ export async function withMark(
     case 'other':
       return explainPacket(packet, { ...view, lostMark: `the packet loses the mark of the Service: ${by}` })
     case 'unknown': {
-      const text = `the packet may lose the mark of the Service, and then only endpoints of this node serve it: ${by}`
+      const text = `the packet may lose the mark of the Service, and then goes to endpoints of this node if there are any: ${by}`
       return { ...decision, steps: [...decision.steps, { rule: 'F-052', text }] }
     }
   }
 }
 
-/** Priorities at which IPVS takes packets, by hook (net/netfilter/ipvs/ip_vs_core.c). */
-const ipvsPriorities = { prerouting: Infinity, input: 99, output: -98 } as const
-
 /** A packet to a Service that has a mark. */
-export interface MarkedPacket extends Omit<Passage, 'hook' | 'isTranslated' | 'original'> {
+export interface MarkedPacket extends Omit<Passage, 'hook' | 'isTranslated' | 'leavesAt' | 'original'> {
   readonly mark: number
   readonly marks: Omit<ServiceMarks, 'of'>
 }

@@ -25,6 +25,8 @@ export interface Passage {
   readonly original?: Pick<Passage, 'destination' | 'port'>
   /** The source is an address of this node. */
   readonly isFromNode: boolean
+  /** The packet leaves the hook at this priority, and later chains do not see it. Absent: it passes all chains. */
+  readonly leavesAt?: number
   /** Viaduct's own chains. True: they accept the packet at this hook. False: they let it pass. */
   readonly ownChains: ReadonlyMap<string, boolean>
 }
@@ -69,6 +71,9 @@ function placeOf({ flavour, family, table }: FirewallChain, chain: string): stri
   return [flavour, family, table, chain].join('\0')
 }
 
+/** Priorities at which IPVS takes packets to virtual servers, by hook (net/netfilter/ipvs/ip_vs_core.c). */
+export const ipvsPriorities = { prerouting: Infinity, input: 99, output: -98 } as const
+
 /** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
 const natPriority = -100
 
@@ -76,8 +81,8 @@ const natPriority = -100
 export async function fateAt(passage: Passage, chains: FirewallChains): Promise<FirewallFate> {
   const fates: FirewallFate[] = []
   for (const base of chains.at(passage.hook)) {
-    if (isPassedOver(base, passage)) continue
-    const { original } = passage
+    const { original, leavesAt = Infinity } = passage
+    if (base.entrance.priority >= leavesAt || isPassedOver(base, passage)) continue
     const isBefore = isEarly(base) && original !== undefined
     const seen = isBefore ? { ...passage, ...original, isTranslated: false } : passage
     fates.push(await new Walk(seen, chains).through(base))

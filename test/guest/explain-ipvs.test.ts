@@ -1,4 +1,4 @@
-// `viaduct explain` in ipvs mode, and objects of the kernel that an operator removed. Runs in the guest: it needs IP_VS.
+// `viaduct explain` in ipvs mode: rules before IPVS and behind it, and objects of the kernel that an operator removed. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -72,8 +72,10 @@ describe('explain in ipvs mode', { timeout: 600_000 }, () => {
     rmSync(folder, { recursive: true })
   })
 
-  async function explain(): Promise<{ readonly code: number | undefined; readonly value: Explanation }> {
-    const words = ['explain', '10.244.1.11', `${vip}:80`, '-o', 'json', '--socket', socket]
+  async function explain(
+    client = '10.244.1.11',
+  ): Promise<{ readonly code: number | undefined; readonly value: Explanation }> {
+    const words = ['explain', client, `${vip}:80`, '-o', 'json', '--socket', socket]
     const { code, stdout, stderr } = await node.run(process.execPath, agentFile, ...words)
     assert.ok(stdout !== '', stderr)
     return { code, value: JSON.parse(stdout) }
@@ -85,6 +87,29 @@ describe('explain in ipvs mode', { timeout: 600_000 }, () => {
     for (const object of [`-a ${server} -r ${real} -m -w 1`, `add KUBE-CLUSTER-IP ${vip},tcp:80`])
       assert.ok(value.objects.includes(object), value.objects.join('\n'))
   })
+
+  /** Connections to the virtual server. */
+  async function connections(): Promise<number> {
+    const listed = await node.must('ipvsadm', '-Ln', '--stats', '-t', `${vip}:80`)
+    return Number(new RegExp(`^TCP +${vip}:80 +(\\d+)`, 'mu').exec(listed)?.[1])
+  }
+
+  for (const { table, isSeen } of [
+    { table: 'mangle', isSeen: true },
+    { table: 'filter', isSeen: false },
+  ]) {
+    it(`a rule of table ${table} at OUTPUT ${isSeen ? 'drops' : 'does not see'} a connection of the node`, async () => {
+      const rule = `OUTPUT -d ${vip} -j DROP`.split(' ')
+      await node.must('iptables-legacy', '-w', '-t', table, '-I', ...rule)
+      const { value } = await explain('node')
+      const before = await connections()
+      await node.run('timeout', '1', 'bash', '-c', `exec 3<>/dev/tcp/${vip}/80`)
+      const after = await connections()
+      await node.must('iptables-legacy', '-w', '-t', table, '-D', ...rule)
+      assert.equal(after > before, !isSeen)
+      assert.equal(value.verdict, isSeen ? 'drop' : 'serve', value.firewall.rules.join('; '))
+    })
+  }
 
   for (const { name, command, sentence } of removals) {
     it(`names ${name} that an operator removes`, async () => {

@@ -34,6 +34,18 @@ const ownRequest: Partial<Passage> = {
   original: { destination: ip('10.96.0.10'), port: 80 },
 }
 
+/** A connection of the node itself to a VIP that IPVS takes. */
+const ipvsRequest: Partial<Passage> = {
+  hook: 'output',
+  source: ip('192.168.60.11'),
+  destination: ip('10.96.0.10'),
+  port: 80,
+  inInterface: '',
+  isTranslated: false,
+  isFromNode: true,
+  leavesAt: -98,
+}
+
 interface Case {
   readonly name: string
   /** Arguments of iptables, or commands of nft. */
@@ -169,6 +181,18 @@ const iptablesCases: readonly Case[] = [
     lines: ['-t mangle -A OUTPUT -m conntrack ! --ctstate DNAT -j DROP'],
     packet: ownRequest,
     state: 'drops',
+  },
+  {
+    name: 'a connection to IPVS in table mangle, which comes before IPVS',
+    lines: ['-t mangle -A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ipvsRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a connection to IPVS in table filter, which comes behind IPVS',
+    lines: ['-A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ipvsRequest,
+    state: 'passes',
   },
   {
     name: 'the VIP of an own connection in table filter',
