@@ -7,7 +7,7 @@ export const explainCommand: Command = {
   name: 'explain',
   help: 'what happens to a connection to a Service, and why',
   description:
-    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks input, forward and output; a rule that cannot be evaluated may drop it. Then it asks the kernel whether it has these objects.",
+    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks input, forward and output; a rule that cannot be evaluated may drop it. In ipvs mode it also names rules that change the packet's mark, by which Services of policy Local are recognized. Then it asks the kernel whether it has these objects.",
   arguments: [
     { name: 'CLIENT', isRequired: true, help: 'an IP address, or node for a process of this node' },
     { name: 'VIP:PORT[/PROTOCOL]', isRequired: true, help: 'the destination; tcp if no protocol is written' },

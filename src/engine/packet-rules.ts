@@ -1,5 +1,18 @@
 import type { Cidr, IpAddress } from '../address.js'
+import type { ServicePortKey } from '../model/index.js'
 import type { LocalDetector } from '../node/index.js'
+
+/** Packet marks by which a mode leads pods and the node to the endpoints of the cluster under policy Local (F-015). */
+export interface ServiceMarks {
+  /** The bits that the mode sets. */
+  readonly mask: number
+  /** A bit that packets may have beside their mark. */
+  readonly masqueradeMark: number
+  /** The chains that set the mark. */
+  readonly chains: readonly string[]
+  /** undefined: the service port has none, as all are taken. */
+  readonly of: (key: ServicePortKey) => number | undefined
+}
 
 /**
  * How a mode treats new connections in one IP family: its settings, and the choices in which modes differ. Routes decide everything else.
@@ -36,6 +49,8 @@ export interface PacketRules {
   readonly isRelayed: boolean
   /** The hook at which the node's firewall sees a connection of another machine: with the endpoint as its destination, or the frontend. */
   readonly firewallHook: 'forward' | 'input'
+  /** Absent: the mode needs no marks for policy Local. */
+  readonly marks?: ServiceMarks
   /**
    * Viaduct's own chains in tables that it shares with firewalls. `accepting`: the chains that accept connections, at hook forward those
    * that are masqueraded, at hook input those to a health check port. All others let pass what this explains to be served.

@@ -22,6 +22,8 @@ export interface PacketView {
   readonly rules: PacketRules
   /** The addresses of this machine, loopback addresses included. */
   readonly machine: readonly IpAddress[]
+  /** The reason why the packet does not have the mark of its Service, a clause. Absent: it has it, if the mode has marks. */
+  readonly lostMark?: string
 }
 
 export interface PacketClient {

@@ -1,11 +1,11 @@
 // The node's own firewall on the way of a packet that explain has decided on.
-import { familyOf, type IpFamily, parseIpAddress } from '../address.js'
+import { parseIpAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import { isLoopback } from '../node/index.js'
-import type { FirewallChain, FirewallHook } from '../kernel/index.js'
+import type { FirewallHook } from '../kernel/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
-import { type FirewallFate, fateAt, type Passage } from './firewall.js'
+import { type FirewallChains, type FirewallFate, fateAt, ipvsPriorities, type Passage } from './firewall.js'
 
 /** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
@@ -19,7 +19,7 @@ export interface FirewallAnswer {
 }
 
 /** The answer, and the decision with it. */
-export interface Firewalled extends Pick<PacketDecision, 'verdict' | 'steps'> {
+export interface Firewalled extends Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps'> {
   readonly firewall: FirewallAnswer
 }
 
@@ -32,15 +32,15 @@ export async function withFirewall(
     read,
     pause,
   }: {
-    readonly read: (family: IpFamily) => Promise<readonly FirewallChain[]>
+    readonly read: () => Promise<FirewallChains>
     /** Lets other work of the agent have its turn. */
     readonly pause: () => Promise<void>
   },
 ): Promise<Firewalled> {
   const ways = waysOf(packet, view, decision)
-  const { verdict, steps } = decision
-  if (ways.length === 0) return { verdict, steps, firewall: { state: 'not-asked', rules: [] } }
-  const chains = await read(familyOf(packet.destination))
+  const { verdict, endpoints, steps } = decision
+  if (ways.length === 0) return { verdict, endpoints, steps, firewall: { state: 'not-asked', rules: [] } }
+  const chains = await read()
   const fates: FirewallFate[] = []
   for (const way of ways) {
     fates.push(await fateOf(way, chains))
@@ -49,10 +49,10 @@ export async function withFirewall(
   const lines = new Set(fates.flatMap((fate) => (fate.state === 'passes' ? [] : [sentenceOf(fate)])))
   const rules = [...lines]
   const added = [...steps, ...rules.map((text): PacketStep => ({ text }))]
-  if (rules.length === 0) return { verdict, steps, firewall: { state: 'passes', rules } }
+  if (rules.length === 0) return { verdict, endpoints, steps, firewall: { state: 'passes', rules } }
   const isCertain = fates.every(({ state }) => state === 'drops' || state === 'rejects')
-  if (!isCertain) return { verdict, steps: added, firewall: { state: 'may-drop', rules } }
-  return { verdict: verdictOf(fates), steps: added, firewall: { state: 'drops', rules } }
+  if (!isCertain) return { verdict, endpoints, steps: added, firewall: { state: 'may-drop', rules } }
+  return { verdict: verdictOf(fates), endpoints, steps: added, firewall: { state: 'drops', rules } }
 }
 
 function verdictOf(fates: readonly FirewallFate[]): PacketVerdict {
@@ -65,7 +65,7 @@ function sentenceOf({ state, by }: FirewallFate): string {
 }
 
 /** The first fate along the way that is not to pass. */
-async function fateOf(way: readonly Passage[], chains: readonly FirewallChain[]): Promise<FirewallFate> {
+async function fateOf(way: readonly Passage[], chains: FirewallChains): Promise<FirewallFate> {
   let doubtful: FirewallFate | undefined
   for (const passage of way) {
     const fate = await fateAt(passage, chains)
@@ -101,8 +101,12 @@ function waysOf(
     if (client.isNode) return [passage('output'), ...arrival]
     return isHere ? arrival : [passage('forward')]
   }
-  /** IPVS and the relay take the packet at input; IPVS takes the node's own before the firewall sees them. */
-  const toProxy = (): readonly Passage[] => (client.isNode && !rules.isRelayed ? [] : direct(true, false))
+  /** IPVS takes the packet at input, the node's own at output; the relay has sockets. */
+  const toProxy = (): readonly Passage[] => {
+    if (rules.isRelayed) return direct(true, false)
+    const hook = client.isNode ? 'output' : 'input'
+    return [passage(hook, { leavesAt: ipvsPriorities[hook] })]
+  }
   switch (verdict) {
     case 'serve':
       return endpoints

@@ -45,6 +45,8 @@ export interface PacketDecision {
   readonly client: PacketClient
   readonly endpoints: readonly PacketEndpoint[]
   readonly steps: readonly PacketStep[]
+  /** The mode recognizes the packet by a mark, if it has marks. */
+  readonly isByMark?: true
 }
 
 /** The choice of a list of endpoints. */
@@ -53,9 +55,11 @@ interface Choice {
   readonly step: PacketStep
   /** undefined: no masquerading, except of an endpoint that reaches itself. */
   readonly masquerade: PacketStep | undefined
+  /** As `PacketDecision.isByMark`. */
+  readonly isByMark?: true
 }
 
-type Decided = Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps'>
+type Decided = Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps' | 'isByMark'>
 
 /** Connections that exist already do not count, nor do other programs' rules: `withFirewall` follows the packet through these. */
 export function explainPacket(packet: Packet, view: PacketView): PacketDecision {
@@ -235,7 +239,10 @@ function choose(view: PacketView, { client, found, explained: { route } }: At): 
     const masquerade: PacketStep | undefined = client.isPod
       ? undefined
       : { rule: 'F-051', text: 'traffic of this node to an external frontend' }
-    return { list: 'cluster', step: { rule: 'F-015', text }, masquerade }
+    if (view.lostMark === undefined)
+      return { list: 'cluster', step: { rule: 'F-015', text }, masquerade, isByMark: true }
+    const list = route.localBackends.length > 0 ? 'local' : 'cluster'
+    return { list, step: { rule: 'F-052', text: view.lostMark }, masquerade }
   }
   const isElsewhere = route.localBackends.length === 0 && route.clusterBackends.length > 0
   if (rules.fallsBackToCluster && rules.localDetector === undefined && isElsewhere) {
@@ -280,13 +287,15 @@ function served(view: PacketView, at: At, choice: Choice): Decided {
   const isSelf = ({ endpoint }: PacketEndpoint): boolean =>
     own.some(({ address, port }) => formatEndpoint(address, port) === endpoint)
   const selves = candidates.filter(isSelf)
-  if (selves.length === 0) return { verdict: 'serve', endpoints, steps }
+  const isByMark = choice.isByMark === true ? ({ isByMark: true } as const) : {}
+  if (selves.length === 0) return { verdict: 'serve', endpoints, steps, ...isByMark }
   const isSeen = selves.every(({ isMasqueraded }) => isMasqueraded)
   const text = isSeen
     ? 'the client is an endpoint itself, and sees the address of this node'
     : 'the client is an endpoint itself on another node: its kernel drops a packet with its own source address'
   steps.push({ rule: 'F-050', text })
-  return { verdict: !isSeen && selves.length === candidates.length ? 'drop' : 'serve', endpoints, steps }
+  const verdict = !isSeen && selves.length === candidates.length ? 'drop' : 'serve'
+  return { verdict, endpoints, steps, ...isByMark }
 }
 
 function masqueradeStep({ rules }: PacketView, { masquerade }: Choice): PacketStep {

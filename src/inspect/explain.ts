@@ -14,6 +14,8 @@ import {
   type PacketStep,
   type PacketVerdict,
 } from './explain-packet.js'
+import { withMark } from './explain-mark.js'
+import { FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
 
 /** The question as it was written. */
@@ -71,8 +73,8 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     machine: await inspected.machineAddresses(family),
   }
   const decision = explainPacket(packet, view)
-  const { client, found, endpoints } = decision
-  const { verdict, steps, firewall } = await firewalled(inspected, packet, view, decision)
+  const { client, found } = decision
+  const { verdict, endpoints, steps, firewall } = await firewalled(inspected, packet, view, decision)
   const narrowed = found && routeTo(packet.destination, found, view)
   return {
     client: {
@@ -98,9 +100,16 @@ async function firewalled(
   view: PacketView,
   decision: PacketDecision,
 ): Promise<Firewalled> {
+  let chains: Promise<FirewallChains> | undefined
+  const family = familyOf(packet.destination)
+  const hasMarks = decision.isByMark === true && view.rules.marks !== undefined
+  const readOnce = async (): Promise<FirewallChains> =>
+    new FirewallChains(await inspected.firewall(family, { hasMarks }))
+  const read = (): Promise<FirewallChains> => (chains ??= readOnce())
   try {
-    return await withFirewall(packet, view, decision, {
-      read: async (family) => await inspected.firewall(family),
+    const marked = await withMark(packet, view, decision, read)
+    return await withFirewall(packet, view, marked, {
+      read,
       pause: async () => await inspected.clock.pause(),
     })
   } catch (error) {

@@ -1,6 +1,12 @@
 // The first packet of a connection at the rules of other programs, as far as they can be evaluated. Pure, apart from reads of chains.
 import { cidrContains, type IpAddress } from '../address.js'
-import type { FirewallChain, FirewallHook, FirewallRule } from '../kernel/index.js'
+import type {
+  FirewallChain,
+  FirewallEntrance,
+  FirewallHook,
+  FirewallRule,
+  MarkChange,
+} from '../kernel/index.js'
 import { XtState } from '../kernel/index.js'
 
 /** A packet at a hook. */
@@ -19,6 +25,8 @@ export interface Passage {
   readonly original?: Pick<Passage, 'destination' | 'port'>
   /** The source is an address of this node. */
   readonly isFromNode: boolean
+  /** The packet leaves the hook at this priority, and later chains do not see it. Absent: it passes all chains. */
+  readonly leavesAt?: number
   /** Viaduct's own chains. True: they accept the packet at this hook. False: they let it pass. */
   readonly ownChains: ReadonlyMap<string, boolean>
 }
@@ -32,18 +40,69 @@ export interface FirewallFate {
 
 const passes: FirewallFate = { state: 'passes', by: '' }
 
+/** A chain that packets enter at a hook. */
+type BaseChain = FirewallChain & { readonly entrance: FirewallEntrance }
+
+/** The chains of a node, by their places. */
+export class FirewallChains {
+  readonly #base: readonly BaseChain[]
+  readonly #byPlace: ReadonlyMap<string, FirewallChain>
+
+  constructor(chains: readonly FirewallChain[]) {
+    this.#base = chains
+      .filter((chain): chain is BaseChain => chain.entrance !== undefined)
+      .toSorted((a, b) => a.entrance.priority - b.entrance.priority)
+    this.#byPlace = new Map(chains.map((chain) => [placeOf(chain, chain.chain), chain]))
+  }
+
+  /** The base chains of a hook, in the order in which packets pass them. */
+  at(hook: FirewallHook): readonly BaseChain[] {
+    return this.#base.filter(({ entrance }) => entrance.hook === hook)
+  }
+
+  /** The chain of this name in the table of another one; undefined: there is none. */
+  beside(chain: FirewallChain, name: string): FirewallChain | undefined {
+    return this.#byPlace.get(placeOf(chain, name))
+  }
+}
+
+/** The kernel's names contain no NUL. */
+function placeOf({ flavour, family, table }: FirewallChain, chain: string): string {
+  return [flavour, family, table, chain].join('\0')
+}
+
+/** Priorities at which IPVS takes packets to virtual servers, by hook (net/netfilter/ipvs/ip_vs_core.c). */
+export const ipvsPriorities = { prerouting: Infinity, input: 99, output: -98 } as const
+
+/** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
+const natPriority = -100
+
 /** The worst fate of the packet in the base chains of its hook. Throws KernelError. */
-export async function fateAt(passage: Passage, chains: readonly FirewallChain[]): Promise<FirewallFate> {
+export async function fateAt(passage: Passage, chains: FirewallChains): Promise<FirewallFate> {
   const fates: FirewallFate[] = []
-  for (const base of chains) {
-    if (base.hook !== passage.hook) continue
-    const { original } = passage
-    const isBefore = base.isEarly === true && passage.hook === 'output' && original !== undefined
+  for (const base of chains.at(passage.hook)) {
+    const { original, leavesAt = Infinity } = passage
+    if (base.entrance.priority >= leavesAt || isPassedOver(base, passage)) continue
+    const isBefore = isEarly(base) && original !== undefined
     const seen = isBefore ? { ...passage, ...original, isTranslated: false } : passage
     fates.push(await new Walk(seen, chains).through(base))
   }
   const worst = fates.find(({ state }) => state === 'drops' || state === 'rejects')
   return worst ?? fates.find(({ state }) => state === 'may-drop') ?? passes
+}
+
+function isEarly({ entrance: { hook, priority } }: BaseChain): boolean {
+  return hook === 'output' && priority <= natPriority
+}
+
+/**
+ * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination. Legacy tables
+ * drop no packet in table nat.
+ */
+function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated }: Passage): boolean {
+  const { hook, priority, isNat } = entrance
+  if (!isNat || flavour === 'legacy') return isNat
+  return hook === 'output' && priority >= natPriority && isTranslated === true
 }
 
 /** A verdict that ends the way through a base chain. */
@@ -52,18 +111,27 @@ interface End {
   readonly by: string
 }
 
+/** Sees what rules and chains do to the packet mark. `isSure`: the packet certainly meets them. */
+export interface MarkFollower {
+  rule(change: MarkChange, isSure: boolean, by: string): void
+  /** One of Viaduct's own chains, which is not walked. */
+  ownChain(name: string, isSure: boolean): void
+}
+
 /** The way of a packet through one base chain, and the chains to which it jumps. */
-class Walk {
+export class Walk {
   readonly #passage: Passage
-  readonly #chains: readonly FirewallChain[]
+  readonly #chains: FirewallChains
+  readonly #mark: MarkFollower | undefined
   /** Whether a rule that cannot be evaluated may accept the packet. */
   #mayAccept = false
   /** The first rule that may drop the packet. */
   #mayDrop: string | undefined
 
-  constructor(passage: Passage, chains: readonly FirewallChain[]) {
+  constructor(passage: Passage, chains: FirewallChains, mark?: MarkFollower) {
     this.#passage = passage
     this.#chains = chains
+    this.#mark = mark
   }
 
   async through(base: FirewallChain): Promise<FirewallFate> {
@@ -80,9 +148,13 @@ class Walk {
     let doubt = isDoubtful
     for (const [index, rule] of (await chain.rules()).entries()) {
       const isMatched = matches(rule, this.#passage)
-      if (isMatched === false || rule.verdict === 'continue') continue
+      if (isMatched === false || (rule.verdict === 'continue' && rule.mark === undefined)) continue
+      // The text of a rule takes longer than its match.
+      const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
+      if (rule.mark !== undefined)
+        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by())
+      if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
-      const by = `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
       if (typeof rule.verdict === 'object') {
         const end = await this.#jump(chain, rule.verdict.chain, doubt || !isSure)
         if (end !== undefined) return end
@@ -91,8 +163,7 @@ class Walk {
         if (isSure) return undefined
         doubt = true
       } else {
-        const end = endOf(rule.verdict, by)
-        if (isSure && !doubt) return end
+        if (isSure && !doubt) return endOf(rule.verdict, by)
         this.#doubt(rule.verdict, by)
         if (isSure) return undefined
       }
@@ -102,26 +173,23 @@ class Walk {
 
   async #jump(from: FirewallChain, name: string, isDoubtful: boolean): Promise<End | undefined> {
     const accepts = this.#passage.ownChains.get(name)
+    if (accepts !== undefined) this.#mark?.ownChain(name, !isDoubtful && !this.#mayAccept)
     if (accepts === true && !isDoubtful) return { state: 'passes', by: '' }
     if (accepts === true) this.#mayAccept = true
     if (accepts !== undefined) return undefined
-    const { flavour, family, table } = from
-    const chain = this.#chains.find(
-      (each) =>
-        each.chain === name && each.flavour === flavour && each.family === family && each.table === table,
-    )
+    const chain = this.#chains.beside(from, name)
     return chain && (await this.#follow(chain, isDoubtful))
   }
 
-  #doubt(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): void {
+  #doubt(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): void {
     if (verdict !== 'drop' && verdict !== 'reject') this.#mayAccept = true
-    if (verdict !== 'accept') this.#mayDrop ??= by
+    if (verdict !== 'accept') this.#mayDrop ??= by()
   }
 }
 
-function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: string): End {
-  if (verdict === 'drop') return { state: 'drops', by }
-  return verdict === 'reject' ? { state: 'rejects', by } : { state: 'passes', by: '' }
+function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): End {
+  if (verdict === 'drop') return { state: 'drops', by: by() }
+  return verdict === 'reject' ? { state: 'rejects', by: by() } : { state: 'passes', by: '' }
 }
 
 const familyNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const

@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
-import type { Conntrack, FirewallChain } from '../kernel/index.js'
+import type { Conntrack, FirewallChain, FirewallScope } from '../kernel/index.js'
 import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
@@ -21,8 +21,11 @@ export interface Inspected {
   readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
   /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */
   readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
-  /** The rules at the hooks input, forward and output, those of Viaduct's own table left out (Kernel.firewall). Throws KernelError. */
-  readonly firewall: (family: IpFamily) => Promise<readonly FirewallChain[]>
+  /** The rules at the hooks of packets, those of Viaduct's own table left out (Kernel.firewall). Throws KernelError. */
+  readonly firewall: (
+    family: IpFamily,
+    scope: Pick<FirewallScope, 'hasMarks'>,
+  ) => Promise<readonly FirewallChain[]>
   /** The connections that the kernel tracks (Conntrack.listFlows). Throws KernelError. */
   readonly flows: Conntrack['listFlows']
   /** Their numbers (Conntrack.countFlows). Throws KernelError. */

@@ -49,6 +49,13 @@ export { isLasting, type KernelOperation, type OperationTool } from './recorded/
 export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
 export { recordKernel, type Recorder } from './recorded/recorder.js'
 export type { ChainPlace, MarkUse } from './marks/mark-uses.js'
-export type { FirewallChain, FirewallHook, FirewallRule } from './firewall/firewall.js'
+export type {
+  FirewallChain,
+  FirewallEntrance,
+  FirewallHook,
+  FirewallRule,
+  FirewallScope,
+  MarkChange,
+} from './firewall/firewall.js'
 export { openKernel, type ForeignRules, type Kernel, type KernelOptions } from './open-kernel.js'
 export type { PeerCredentials } from './addon.js'

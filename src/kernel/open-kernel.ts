@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { Addon, PeerCredentials } from './addon.js'
-import type { FirewallChain } from './firewall/firewall.js'
+import type { FirewallChain, FirewallScope } from './firewall/firewall.js'
 import { readFirewall } from './firewall/read-firewall.js'
 import { isolatedAddon } from './isolated-addon.js'
 import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
@@ -40,11 +40,10 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
   forwardBarriers(): Promise<readonly NfForwardBarrier[]>
   /**
-   * The chains that packets of a family meet at the hooks input, forward and output, and the chains to which these may lead, of any
-   * program: of nf_tables, and of the legacy tables filter and mangle if they exist. `isLeftOut`: tables of nf_tables that do not count.
-   * Throws KernelError.
+   * The chains that packets of a family meet at the hooks prerouting, input, forward and output, and the chains to which these may lead, of
+   * any program: of nf_tables, and of the legacy tables filter and mangle if they exist. Throws KernelError.
    */
-  firewall(family: IpFamily, isLeftOut: (table: string) => boolean): Promise<readonly FirewallChain[]>
+  firewall(family: IpFamily, scope: FirewallScope): Promise<readonly FirewallChain[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
@@ -176,7 +175,7 @@ function foreignRules(
     nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
   }
   return {
-    firewall: async (family, isLeftOut) => await readFirewall({ nftables, tables }, family, isLeftOut),
+    firewall: async (family, scope) => await readFirewall({ nftables, tables }, family, scope),
     activeChains,
     findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }

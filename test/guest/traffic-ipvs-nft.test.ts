@@ -29,5 +29,5 @@ runTable('the traffic table in ipvs mode, flavour nft', inIpvs(groups), {
   nodeFlavour: 'nft',
   protocols: ['TCP', 'UDP'],
   patience: guestPatience,
-  explains: { mode: 'ipvs', oneIn: 7 },
+  explains: true,
 })

@@ -40,14 +40,14 @@ runTable('the traffic table in iptables mode, by SCTP', groups, {
   subject: new AgentSubject('iptables', ['--iptables-flavour=legacy']),
   protocols,
   patience: guestPatience,
-  explains: { mode: 'iptables', oneIn: 7 },
+  explains: true,
 })
 
 runTable('the traffic table in nftables mode, by SCTP', inNftables(groups), {
   subject: new AgentSubject('nftables'),
   protocols,
   patience: guestPatience,
-  explains: { mode: 'nftables', oneIn: 7 },
+  explains: true,
 })
 
 describe('SCTP node ports', { timeout: 300_000 }, () => {

@@ -1,7 +1,7 @@
 // The node's own firewall in `viaduct explain`: rules that the tools have made, in both flavours of x_tables and in nf_tables.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { type FirewallFate, fateAt, type Passage } from '../../src/inspect/index.js'
+import { FirewallChains, type FirewallFate, fateAt, type Passage } from '../../src/inspect/index.js'
 import { openKernel, type XtFlavour } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { mustRun } from '../support/processes.js'
@@ -23,6 +23,27 @@ const request: Passage = {
     ['KUBE-FORWARD', true],
     ['KUBE-PROXY-FIREWALL', false],
   ]),
+}
+
+/** A connection of the node itself to an endpoint, after the translation of a VIP. */
+const ownRequest: Partial<Passage> = {
+  hook: 'output',
+  source: ip('192.168.60.11'),
+  inInterface: '',
+  isFromNode: true,
+  original: { destination: ip('10.96.0.10'), port: 80 },
+}
+
+/** A connection of the node itself to a VIP that IPVS takes. */
+const ipvsRequest: Partial<Passage> = {
+  hook: 'output',
+  source: ip('192.168.60.11'),
+  destination: ip('10.96.0.10'),
+  port: 80,
+  inInterface: '',
+  isTranslated: false,
+  isFromNode: true,
+  leavesAt: -98,
 }
 
 interface Case {
@@ -143,6 +164,50 @@ const iptablesCases: readonly Case[] = [
   },
   { name: 'table mangle', lines: ['-t mangle -A FORWARD -j DROP'], state: 'drops', by: / ip mangle /u },
   {
+    name: 'the VIP of an own connection in table mangle',
+    lines: ['-t mangle -A OUTPUT -d 10.96.0.10 -p tcp --dport 80 -j DROP'],
+    packet: ownRequest,
+    state: 'drops',
+    by: / ip mangle /u,
+  },
+  {
+    name: 'the endpoint of an own connection in table mangle',
+    lines: ['-t mangle -A OUTPUT -d 10.244.1.10 -j DROP'],
+    packet: ownRequest,
+    state: 'passes',
+  },
+  {
+    name: 'an own connection that table mangle sees before its translation',
+    lines: ['-t mangle -A OUTPUT -m conntrack ! --ctstate DNAT -j DROP'],
+    packet: ownRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a connection to IPVS in table mangle, which comes before IPVS',
+    lines: ['-t mangle -A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ipvsRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a connection to IPVS in table filter, which comes behind IPVS',
+    lines: ['-A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ipvsRequest,
+    state: 'passes',
+  },
+  {
+    name: 'the VIP of an own connection in table filter',
+    lines: ['-A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ownRequest,
+    state: 'passes',
+  },
+  {
+    name: 'the endpoint of an own connection in table filter',
+    lines: ['-A OUTPUT -d 10.244.1.10 -p tcp --dport 8080 -j DROP'],
+    packet: ownRequest,
+    state: 'drops',
+    by: / ip filter /u,
+  },
+  {
     name: "Viaduct's chain that accepts",
     lines: ['-N KUBE-FORWARD', '-A FORWARD -j KUBE-FORWARD', '-A FORWARD -j DROP'],
     state: 'passes',
@@ -161,6 +226,12 @@ const iptablesCases: readonly Case[] = [
 
 const base = 'add chain inet fw forward { type filter hook forward priority 0; }'
 const table = ['add table inet fw', base] as const
+
+/** A table with a base chain of hook output. */
+function ofOutput(type: 'filter' | 'nat', priority: number): readonly string[] {
+  return ['add table inet fw', `add chain inet fw output { type ${type} hook output priority ${priority}; }`]
+}
+
 const nftCases: readonly Case[] = [
   {
     name: 'a policy',
@@ -236,6 +307,53 @@ const nftCases: readonly Case[] = [
     by: /^rule 1 of chain zone /u,
   },
   {
+    name: 'the VIP of an own connection in a chain as early as the translation',
+    lines: [...ofOutput('filter', -100), 'add rule inet fw output ip daddr 10.96.0.10 drop'],
+    packet: ownRequest,
+    state: 'drops',
+    by: /^rule 1 of chain output of table inet fw in nf_tables /u,
+  },
+  {
+    name: 'the endpoint of an own connection in a chain as early as the translation',
+    lines: [...ofOutput('filter', -100), 'add rule inet fw output ip daddr 10.244.1.10 drop'],
+    packet: ownRequest,
+    state: 'passes',
+  },
+  {
+    name: 'the VIP of an own connection in a chain behind the translation',
+    lines: [...ofOutput('filter', -99), 'add rule inet fw output ip daddr 10.96.0.10 drop'],
+    packet: ownRequest,
+    state: 'passes',
+  },
+  {
+    name: 'the endpoint of an own connection in a chain behind the translation',
+    lines: [...ofOutput('filter', -99), 'add rule inet fw output ip daddr 10.244.1.10 drop'],
+    packet: ownRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a chain of type nat before the translation',
+    lines: [...ofOutput('nat', -110), 'add rule inet fw output ip daddr 10.96.0.10 drop'],
+    packet: ownRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a chain of type nat behind the translation, which the kernel leaves out',
+    lines: [...ofOutput('nat', -90), 'add rule inet fw output drop'],
+    packet: ownRequest,
+    state: 'passes',
+  },
+  {
+    name: 'a chain of type nat that translates the packet, and so ends',
+    lines: [
+      ...ofOutput('nat', -90),
+      'add rule inet fw output meta l4proto tcp redirect to :80',
+      'add rule inet fw output drop',
+    ],
+    packet: { ...ownRequest, isTranslated: false },
+    state: 'passes',
+  },
+  {
     name: 'a table that is left out',
     lines: [
       'add table ip kube-proxy',
@@ -249,7 +367,9 @@ const kernel = openKernel()
 after(async () => await kernel.close())
 
 async function check({ packet, state, by = /^/u }: Case): Promise<void> {
-  const chains = await kernel.firewall('ipv4', (name) => name === 'kube-proxy')
+  const chains = new FirewallChains(
+    await kernel.firewall('ipv4', { isLeftOut: (name) => name === 'kube-proxy', hasMarks: false }),
+  )
   const fate = await fateAt({ ...request, ...packet }, chains)
   assert.equal(fate.state, state, fate.by)
   assert.match(fate.by, by)

@@ -8,6 +8,6 @@ const protocols = ['TCP', 'UDP'] as const
 runTable('the traffic table in iptables mode of the flavour nft', inIptablesNft(trafficTable(protocols)), {
   subject: new AgentSubject('iptables', ['--iptables-flavour=nft']),
   protocols,
-  explains: { mode: 'iptables-nft', oneIn: 1 },
+  explains: true,
   nodeFlavour: 'nft',
 })

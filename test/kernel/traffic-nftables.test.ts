@@ -8,5 +8,5 @@ const protocols = ['TCP', 'UDP'] as const
 runTable('the traffic table in nftables mode', inNftables(trafficTable(protocols)), {
   subject: new AgentSubject('nftables'),
   protocols,
-  explains: { mode: 'nftables', oneIn: 1 },
+  explains: true,
 })

@@ -9,5 +9,5 @@ runTable('the traffic table in userspace mode', inUserspace(trafficTable(protoco
   // With the default of 250 ms a UDP flow could end between two requests of a case.
   subject: new AgentSubject('userspace', ['--udp-timeout=1m']),
   protocols,
-  explains: { mode: 'userspace', oneIn: 1 },
+  explains: true,
 })

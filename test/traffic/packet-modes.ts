@@ -65,6 +65,7 @@ export const rulesOfModes: Readonly<Record<string, PacketMode>> = {
         localDetector: localDetectorOf(config, family, node),
         masqueradeAll: config.iptables.masqueradeAll,
         relayedLoopback: undefined,
+        marks: { mask: config.ipvs.markMask, masqueradeMark: 0, of: () => 0x1000 },
       })
     },
   },

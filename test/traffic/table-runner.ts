@@ -14,7 +14,6 @@ import { setSysctls } from '../support/namespaces.js'
 import { Topology } from '../support/topology.js'
 import { AgentProcess } from './agent-process.js'
 import { type Answer, explainProblem, isExplained } from './explain-checks.js'
-import { exceptionKey, exceptionsOf } from './explain-exceptions.js'
 import { KubeProxyRules } from './reference/subject.js'
 import type { Subject } from './subject.js'
 import { failureOf, type Patience } from './table-checks.js'
@@ -101,17 +100,10 @@ export interface TableOptions {
   readonly patience?: TablePatience
   /** The flavour of the node's own firewall, and of a predecessor's rules; legacy by default. */
   readonly nodeFlavour?: XtFlavour
-  /** The rows for which the subject is also asked to explain what the packets did; absent: none. */
-  readonly explains?: ExplainOptions
+  /** Whether the subject is also asked to explain what the packets did. */
+  readonly explains?: boolean
   /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
   readonly followsChanges?: boolean
-}
-
-export interface ExplainOptions {
-  /** A name of `exceptionsOf`. */
-  readonly mode: string
-  /** One check of so many is explained; 1: every check. */
-  readonly oneIn: number
 }
 
 /** The settings of `Patience`, and the further settings of a run of the table. */
@@ -141,8 +133,7 @@ export function runTable(title: string, groups: readonly TrafficGroup[], options
   describe(title, { timeout: 1_200_000 }, () => {
     let topology: Topology
     let folder: string
-    const { explains } = options
-    const explained = explains && new ExplainedRows(explains)
+    const explained = options.explains === true ? new ExplainedRows() : undefined
     before(async () => {
       folder = await mkdtemp(join(tmpdir(), 'viaduct-table-'))
       topology = await Topology.build(options.protocols)
@@ -170,16 +161,9 @@ export function runTable(title: string, groups: readonly TrafficGroup[], options
 
 /** The rows whose packets were compared with the answers of explain. */
 class ExplainedRows {
-  readonly #options: ExplainOptions
   readonly #rows = new Set<string>()
   readonly #unlike = new Set<string>()
-  /** The answers that differ from the packets, of each exception. */
-  readonly #exceptions = new Map<string, readonly string[]>()
   #count = 0
-
-  constructor(options: ExplainOptions) {
-    this.#options = options
-  }
 
   /** The checks that explain answers otherwise, a line each. Their packets have shown what the checks expect. */
   async problems(
@@ -188,41 +172,25 @@ class ExplainedRows {
     subject: Subject,
   ): Promise<readonly string[]> {
     const { explain } = subject
-    if (explain === undefined) return []
-    const { mode, oneIn } = this.#options
+    const explained = checks.filter(isExplained)
+    if (explain === undefined || explained.length === 0) return []
     const key = `${group.name}: ${row.name}`
-    const exception = exceptionKey(group, row)
-    const isException = exception in exceptionsOf(mode, { hasKernel: true })
-    const chosen = checks.filter(
-      (check) => isExplained(check) && (isException || this.#count++ % oneIn === 0),
-    )
-    if (chosen.length === 0) return []
     this.#rows.add(key)
+    this.#count += explained.length
     const answers = await Promise.all(
-      chosen.map((check) => explainProblem(check, (packet) => explain.call(subject, packet))),
+      explained.map((check) => explainProblem(check, (packet) => explain.call(subject, packet))),
     )
     const problems = answers.filter((problem) => problem !== undefined)
-    if (isException) {
-      this.#noteException(exception, problems)
-      return []
-    }
     if (problems.length > 0) this.#unlike.add(key)
     return problems.map((problem) => `explain, ${problem}`)
   }
 
-  #noteException(key: string, problems: readonly string[]): void {
-    this.#exceptions.set(key, [...(this.#exceptions.get(key) ?? []), ...problems])
-  }
-
-  /** Throws if a row differs, none was compared, or an exception was asked and agrees. */
+  /** Throws if a row differs, or none was compared. */
   summary(): string {
-    const compared = this.#rows.size - this.#exceptions.size
+    const compared = this.#rows.size
     const agreed = compared - this.#unlike.size
-    const listed = [...this.#exceptions].map(([key, [problem = '']]) => `\n${key}: ${problem}`)
-    const text = `explain: ${agreed} of ${compared} rows, and ${this.#exceptions.size} listed exceptions${listed.join('')}`
+    const text = `explain: ${agreed} of ${compared} rows, ${this.#count} checks`
     assert.ok(agreed === compared && compared > 0, text)
-    const needless = [...this.#exceptions].filter(([, problems]) => problems.length === 0)
-    assert.equal(needless.length, 0, `no exceptions any more: ${needless.map(([key]) => key).join('; ')}`)
     return text
   }
 }

@@ -1,8 +1,8 @@
-// Rules of any program at the hooks at which firewalls drop packets.
+// Rules of any program at the hooks at which firewalls drop packets, and those that change the packet mark before.
 import type { IpFamily } from '../../address.js'
 import type { XtFlavour, XtRule } from '../xtables/xtables.js'
 
-export type FirewallHook = 'input' | 'forward' | 'output'
+export type FirewallHook = 'prerouting' | 'input' | 'forward' | 'output'
 
 /** The treatment of the packets that a rule matches. `unknown`: it may end their way, or not. */
 export type FirewallVerdict =
@@ -14,9 +14,16 @@ export type FirewallVerdict =
   | 'unknown'
   | { readonly chain: string; readonly isGoto: boolean }
 
+/** A change of the packet mark: the new one is (old & ~mask) ^ value. */
+export interface MarkChange {
+  readonly mask: number
+  /** undefined: not known. */
+  readonly value: number | undefined
+}
+
 /** A rule of any program, as far as it can be decoded. */
 export interface FirewallRule {
-  /** The rule as a tool lists it. A rule of a form that is not known has a description in brackets. */
+  /** The rule as a tool lists it, made when it is read. A rule of a form that is not known has a description in brackets. */
   readonly text: string
   /** The matches that are known. */
   readonly matches: Omit<XtRule, 'target'>
@@ -25,6 +32,25 @@ export interface FirewallRule {
   /** Whether the rule has no other matches. */
   readonly isWhole: boolean
   readonly verdict: FirewallVerdict
+  /** Absent: the rule leaves the packet mark. */
+  readonly mark?: MarkChange
+}
+
+/** The place at which packets enter a chain. */
+export interface FirewallEntrance {
+  readonly hook: FirewallHook
+  /** Packets pass the chains of a hook in the order of their priorities. */
+  readonly priority: number
+  /** The chain translates addresses. */
+  readonly isNat: boolean
+}
+
+/** The reading of `Kernel.firewall`. */
+export interface FirewallScope {
+  /** Tables of nf_tables that do not count. */
+  readonly isLeftOut: (table: string) => boolean
+  /** Whether the legacy tables raw and nat count too, which have no firewalls, but may change the packet mark. */
+  readonly hasMarks: boolean
 }
 
 /** A chain of a table that is in force. */
@@ -35,16 +61,14 @@ export interface FirewallChain {
   readonly table: string
   readonly chain: string
   /** Absent: packets come only from other chains. */
-  readonly hook?: FirewallHook
-  /** At hook output: the chain sees packets before their destination is translated. */
-  readonly isEarly?: true
+  readonly entrance?: FirewallEntrance
   /** False: packets that no rule accepts are dropped. */
   readonly accepts: boolean
   /** Throws KernelError. */
   readonly rules: () => Promise<readonly FirewallRule[]>
 }
 
-export const firewallHooks: readonly FirewallHook[] = ['input', 'forward', 'output']
+export const firewallHooks: readonly FirewallHook[] = ['prerouting', 'input', 'forward', 'output']
 
 /** Targets of x_tables after which the next rule follows. */
 const continuing: ReadonlySet<string> = new Set([
@@ -74,8 +98,12 @@ const continuing: ReadonlySet<string> = new Set([
   'ULOG',
 ])
 
+/** Targets of x_tables after which a chain of type nat ends. */
+const translating: ReadonlySet<string> = new Set(['DNAT', 'MASQUERADE', 'NETMAP', 'REDIRECT', 'SNAT'])
+
 /** The verdict of a target of x_tables that has a name. */
 export function verdictOfTarget(name: string): FirewallVerdict {
   if (name === 'REJECT') return 'reject'
+  if (translating.has(name)) return 'accept'
   return continuing.has(name) ? 'continue' : 'unknown'
 }

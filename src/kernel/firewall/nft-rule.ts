@@ -6,6 +6,7 @@ import { describeXtRule } from '../xtables/describe.js'
 import { decodeXtRule, decodeXtRuleParts } from '../xtables/nft/decode.js'
 import { XtState } from '../xtables/xtables.js'
 import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from './firewall.js'
+import { markChangeOfRule, withoutMarkSetting } from './mark-change.js'
 
 /** Expressions that neither match nor end the way of a packet. */
 const silent: ReadonlySet<string> = new Set(['counter', 'objref', 'log', 'notrack'])
@@ -13,16 +14,22 @@ const silent: ReadonlySet<string> = new Set(['counter', 'objref', 'log', 'notrac
 const destinationTranslated = 0x20
 
 export function readNftRule(expressions: readonly NfExpression[], family: IpFamily): FirewallRule {
-  const others = expressions.filter((each) => !isSilent(each) && verdictOf(each) === undefined)
+  const others = withoutMarkSetting(expressions).filter(
+    (each) => !isSilent(each) && verdictOf(each) === undefined,
+  )
   const { rest, state, protocol, isOtherFamily } = takeConditions(others, family)
   const { parts, isWhole } = decodeXtRuleParts(rest, { family, setOf: () => undefined })
-  const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
+  const mark = markChangeOfRule(expressions)
   return {
-    text: decoded === undefined ? printExpressions(family, expressions) : describeXtRule(decoded, family),
+    get text() {
+      const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
+      return decoded === undefined ? printExpressions(family, expressions) : describeXtRule(decoded, family)
+    },
     matches: { ...parts, ...(state === undefined ? {} : { state }) },
     ...(protocol === undefined ? {} : { protocol }),
     isWhole,
     verdict: isOtherFamily ? 'continue' : (firstVerdict(expressions) ?? verdictWithout(others)),
+    ...(mark === undefined || isOtherFamily ? {} : { mark }),
   }
 }
 
@@ -49,6 +56,11 @@ function verdictOf(expression: NfExpression): FirewallVerdict | undefined {
     }
     case 'reject':
       return 'reject'
+    case 'masq':
+    case 'nat':
+      return 'accept'
+    case 'other':
+      return expression.name === 'redir' ? 'accept' : undefined
     case 'target':
       return verdictOfTarget(expression.name)
     default:
@@ -59,7 +71,7 @@ function verdictOf(expression: NfExpression): FirewallVerdict | undefined {
 /** Expressions without a verdict of their own that end the way of a packet. */
 const deciding: ReadonlySet<string> = new Set(['queue', 'synproxy', 'tproxy', 'fwd'])
 
-/** The verdict of a rule without an expression that has one: only a map of verdicts may decide. */
+/** The verdict of a rule without an expression that has one. A map of verdicts and the expressions of `deciding` may end the way. */
 function verdictWithout(expressions: readonly NfExpression[]): FirewallVerdict {
   const mayDecide = expressions.some(
     (each) =>

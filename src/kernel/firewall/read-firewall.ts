@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { RealNftables } from '../nftables/real-nftables.js'
 import type { KernelTables } from '../xtables/kernel-tables.js'
-import { type FirewallChain, type FirewallHook, firewallHooks } from './firewall.js'
+import { type FirewallChain, type FirewallEntrance, firewallHooks, type FirewallScope } from './firewall.js'
 import { readNftRule } from './nft-rule.js'
 
 interface FirewallReader {
@@ -15,15 +15,23 @@ interface FirewallReader {
 export async function readFirewall(
   reader: FirewallReader,
   family: IpFamily,
-  isLeftOut: (table: string) => boolean,
+  { isLeftOut, hasMarks }: FirewallScope,
 ): Promise<readonly FirewallChain[]> {
-  return [...(await legacyChains(reader, family)), ...(await nftChains(reader, family, isLeftOut))]
+  return [...(await legacyChains(reader, family, hasMarks)), ...(await nftChains(reader, family, isLeftOut))]
 }
 
-async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promise<readonly FirewallChain[]> {
+/** NF_IP_PRI_* (linux/netfilter_ipv4.h). */
+const legacyPriorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const
+
+async function legacyChains(
+  { tables }: FirewallReader,
+  family: IpFamily,
+  hasMarks: boolean,
+): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
-    if (table !== 'filter' && table !== 'mangle') continue
+    if (!hasMarks && table !== 'filter' && table !== 'mangle') continue
+    const at = { priority: legacyPriorities[table], isNat: table === 'nat' }
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({
@@ -31,8 +39,7 @@ async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promi
         family,
         table,
         chain,
-        ...hookOf(chain.toLowerCase(), chain === chain.toUpperCase()),
-        ...(table === 'mangle' ? { isEarly: true } : {}),
+        ...(chain === chain.toUpperCase() ? entranceOf(chain.toLowerCase(), at) : {}),
         accepts: !closed.has(chain),
         rules: once(async () => await Promise.resolve(rules())),
       })
@@ -47,13 +54,13 @@ function once<Result>(read: () => Promise<Result>): () => Promise<Result> {
   return () => (result ??= read())
 }
 
-function hookOf(name: string, isBase: boolean): { readonly hook?: FirewallHook } {
+function entranceOf(
+  name: string,
+  at: Omit<FirewallEntrance, 'hook'>,
+): { readonly entrance?: FirewallEntrance } {
   const hook = firewallHooks.find((each) => each === name)
-  return hook === undefined || !isBase ? {} : { hook }
+  return hook === undefined ? {} : { entrance: { hook, ...at } }
 }
-
-/** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
-const natPriority = -100
 
 /** Errors of a kernel without nfnetlink or without nf_tables. */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
@@ -75,9 +82,9 @@ async function nftChains(
       found.push({
         flavour: 'nft',
         ...place,
-        // A nat chain decides about addresses, not about the packet.
-        ...(hook === undefined || hook.type === 'nat' ? {} : hookOf(hook.hook, true)),
-        ...(hook !== undefined && hook.priority <= natPriority ? { isEarly: true } : {}),
+        ...(hook === undefined
+          ? {}
+          : entranceOf(hook.hook, { priority: hook.priority, isNat: hook.type === 'nat' })),
         accepts: hook?.policy !== 'drop',
         rules: once(async () => (await nftables.rulesOf(place)).map((rule) => readNftRule(rule, family))),
       })

@@ -1,9 +1,12 @@
+import type { MarkChange } from '../firewall/firewall.js'
 import type { NfExpression, NfExpressionOf } from '../nftables/expressions.js'
 
 /** Bits of the packet mark that a rule of nf_tables expects to be 1, and that it sets to 1; 0: none. */
 export interface MarkBits {
   readonly expected: number
   readonly set: number
+  /** The change by `meta mark set`; undefined: the rule has none. */
+  readonly change: MarkChange | undefined
 }
 
 /** The content of a register: the mark, reduced to `mask`, with the bits `ones` set; or a value. */
@@ -25,6 +28,7 @@ export function nftMarkBits(expressions: readonly NfExpression[]): MarkBits {
   const registers = new Map<Register, Content>()
   let expected = 0
   let set = 0
+  let change: MarkChange | undefined
   for (const each of expressions) {
     if (each.kind === 'match' && each.name === 'mark' && each.revision === matchRevision)
       expected |= word(each.info, 0) & word(each.info, 4)
@@ -32,13 +36,23 @@ export function nftMarkBits(expressions: readonly NfExpression[]): MarkBits {
       set |= word(each.info, 0)
     else if (each.kind === 'meta' && each.key === 'mark') {
       if (each.to !== undefined) registers.set(each.to, { kind: 'mark', mask: everyBit, ones: 0 })
-      if (each.from !== undefined) set |= registers.get(each.from)?.ones ?? 0
+      if (each.from !== undefined) {
+        const content = registers.get(each.from)
+        set |= content?.ones ?? 0
+        change = changeTo(content)
+      }
     } else if (each.kind === 'cmp' && each.op === '==') {
       const content = registers.get(each.from)
       if (content?.kind === 'mark') expected |= word(each.value, 0) & content.mask
     } else write(each, registers)
   }
-  return { expected: expected >>> 0, set: set >>> 0 }
+  return { expected: expected >>> 0, set: set >>> 0, change }
+}
+
+/** `content` undefined: it is not known. */
+function changeTo(content: Content | undefined): MarkChange {
+  const kept = content?.kind === 'mark' ? content.mask : 0
+  return { mask: ~kept >>> 0, value: content?.ones }
 }
 
 /** Applies an expression that writes a register. */

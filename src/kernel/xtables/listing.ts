@@ -4,6 +4,7 @@ import { readAddress } from '../../address.js'
 import type { RawXtListing } from '../addon.js'
 import { protocolOf } from '../ipvs/encode.js'
 import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from '../firewall/firewall.js'
+import { markChangeOfTarget } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
@@ -192,12 +193,17 @@ class EntryReader {
       isWhole &&= parts !== undefined && !isRepeated
       matches = { ...parts, ...matches }
     }
+    const mark = markChangeOfTarget(this.#target(at))
+    const text = (): string => this.#text(at)
     return {
-      text: this.#text(at),
+      get text() {
+        return text()
+      },
       matches,
       ...(number === 0 ? {} : { protocol: { number, isInverted } }),
       isWhole,
       verdict: this.#verdict(at),
+      ...(mark === undefined ? {} : { mark }),
     }
   }
 

@@ -1,5 +1,5 @@
 import type { IpAddress } from '../../address.js'
-import type { PacketRules } from '../../engine/index.js'
+import type { PacketRules, ServiceMarks } from '../../engine/index.js'
 import { hostCidr } from '../relay/index.js'
 import { iptablesPacketRules } from '../shared/index.js'
 import type { IpvsChainSettings } from './compile/chains.js'
@@ -10,10 +10,11 @@ export type PacketSettings = Pick<IpvsModeSettings, 'nodePortAddresses' | 'nodeI
   Pick<IpvsChainSettings, 'localDetector' | 'masqueradeAll'> & {
     /** The loopback address on which the relay serves node ports; undefined: none. */
     readonly relayedLoopback: IpAddress | undefined
+    readonly marks: Omit<ServiceMarks, 'chains'>
   }
 
 /** How ipvs mode treats packets with these settings (docs/ipvs.md). */
-export function packetRules({ relayedLoopback, ...settings }: PacketSettings): PacketRules {
+export function packetRules({ relayedLoopback, marks, ...settings }: PacketSettings): PacketRules {
   return {
     ...iptablesPacketRules,
     ...settings,
@@ -24,6 +25,7 @@ export function packetRules({ relayedLoopback, ...settings }: PacketSettings): P
     guardsExternalIPs: true,
     fallsBackToCluster: true,
     firewallHook: 'input',
+    marks: { ...marks, chains: ['KUBE-IPVS-IN', 'KUBE-IPVS-OUT'] },
     sharedChains: {
       all: [
         'KUBE-FIREWALL',

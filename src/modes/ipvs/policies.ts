@@ -201,6 +201,11 @@ export class IpvsPolicies {
       localDetector: localDetectorOf(config, family, node.facts),
       masqueradeAll: config.iptables.masqueradeAll,
       relayedLoopback: also?.listensOn,
+      marks: {
+        mask: config.ipvs.markMask,
+        masqueradeMark: 2 ** config.iptables.masqueradeBit,
+        of: (key) => this.#marks.markOf(key),
+      },
     })
   }
 

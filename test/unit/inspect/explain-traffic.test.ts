@@ -10,7 +10,7 @@ import { trafficTable } from '../../traffic/table/index.js'
 for (const [name, mode] of Object.entries(rulesOfModes)) {
   const protocols = name === 'userspace' ? (['TCP', 'UDP'] as const) : (['TCP', 'UDP', 'SCTP'] as const)
   describe(`explain in mode ${name}`, () => {
-    const exceptions = exceptionsOf(name, { hasKernel: false })
+    const exceptions = exceptionsOf(name)
     const unused = new Set(Object.keys(exceptions))
     for (const group of mode.groups(trafficTable(protocols))) {
       for (const row of group.cases.filter(({ checks }) => checks.some(isExplained))) {
