@@ -1,31 +1,36 @@
 // Rules of other programs that meet Viaduct's.
 import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
-import type { ChainPlace } from '../kernel/index.js'
+import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
 import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
 const destinationNat = -100
+const otherBits =
+  'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.'
 
 export const ruleChecks: readonly Check[] = [
   {
     name: 'mark-bits',
     looksAt:
-      'rules of other programs, in the legacy tables and nf_tables, that match or set bits of the mark that Viaduct or kubelet uses',
+      'rules of other programs, in the legacy tables, nf_tables and policy routing, that match or set bits of the mark that Viaduct or kubelet uses',
     run: async (node) => {
       const own = ownBits(node)
+      const routing = await routingRules(node, own)
       const uses = await node.kernel.findMarkUses(isForeign)
       const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
       return problemsOr(
-        meeting.map((use) => ({
-          status: 'warning',
-          seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
-          cause: use.isSet
-            ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
-            : "The rule takes Viaduct's marked packets for packets of the other program.",
-          remedy:
-            'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.',
-        })),
+        [
+          ...meeting.map((use): Verdict => ({
+            status: 'warning',
+            seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
+            cause: use.isSet
+              ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
+              : "The rule takes Viaduct's marked packets for packets of the other program.",
+            remedy: otherBits,
+          })),
+          ...routing,
+        ],
         `no other program uses the mark bits 0x${own.toString(16)}`,
       )
     },
@@ -64,6 +69,19 @@ export const ruleChecks: readonly Check[] = [
       ),
   },
 ]
+
+/** Policy routing rules whose result depends on our bits. Viaduct has no such rules, and the kernel's own do not look at the mark. */
+async function routingRules({ kernel }: Examined, own: number): Promise<readonly Verdict[]> {
+  const rules = [...(await kernel.policyRules('ipv4')), ...(await kernel.policyRules('ipv6'))]
+  return rules
+    .filter(({ markMask }) => (markMask & own) !== 0)
+    .map((rule) => ({
+      status: 'warning',
+      seen: `ip ${rule.family === 'ipv4' ? '-4' : '-6'} rule "${describePolicyRule(rule)}" depends on the mark bits 0x${((rule.markMask & own) >>> 0).toString(16)}`,
+      cause: "Packets with Viaduct's marks may take another route than the same packets without them.",
+      remedy: otherBits,
+    }))
+}
 
 function ownBits({ config, modes: { chosen = '' } }: Examined): number {
   const bit = chosen === 'nftables' ? config.nftables.masqueradeBit : config.iptables.masqueradeBit

@@ -65,6 +65,8 @@ export interface RawRouteSocket {
   dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>
   /** LinkRecords. */
   dumpLinks(): Promise<Uint8Array>
+  /** RuleRecords. */
+  dumpRules(family: RawFamily): Promise<Uint8Array>
   /** Index of the new device. At most 15 bytes. */
   addDummy(name: string): Promise<number>
   setUp(interfaceIndex: number): Promise<void>

@@ -14,6 +14,7 @@ import { countReferences } from './planned/count-references.js'
 import { PlannedLook } from './planned/planned-parts.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
+import type { PolicyRule } from './route/policy-rules.js'
 import { isWithoutLegacy, KernelModules } from './system/modules.js'
 import type { XtPlace } from './xtables/encode.js'
 import { KernelTables } from './xtables/kernel-tables.js'
@@ -65,6 +66,8 @@ export interface ForeignRules {
   activeChains(): Promise<readonly NfActiveChain[]>
   /** Rules of any program that use the packet mark (`findMarkUses`). Throws KernelError. */
   findMarkUses(isWanted: (place: ChainPlace) => boolean): Promise<readonly MarkUse[]>
+  /** The policy routing rules of a family, of any program, in the order of their priorities. Throws KernelError. */
+  policyRules(family: IpFamily): Promise<readonly PolicyRule[]>
 }
 
 export interface KernelOptions {
@@ -128,6 +131,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
     ...foreignRules(real.nftables, tables, !isPlanned || modules.canAsk('nf_tables')),
+    policyRules: async (family) => await real.routes.policyRules(family),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -166,7 +170,7 @@ function foreignRules(
   nftables: RealNftables,
   tables: KernelTables,
   canAsk: boolean,
-): ForeignRules & Pick<Kernel, 'firewall'> {
+): Omit<ForeignRules, 'policyRules'> & Pick<Kernel, 'firewall'> {
   const activeChains = async (): Promise<readonly NfActiveChain[]> =>
     canAsk ? await nftables.activeChains() : []
   const reader = {

@@ -1,8 +1,9 @@
 // viaduct doctor: rules, sets, interfaces and processes of other programs, made for real in this network namespace. Each is named with its
 // cause and remedy. out/transcripts/doctor-rules.txt has the findings as the command prints them.
+import assert from 'node:assert/strict'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe } from 'node:test'
+import { describe, it } from 'node:test'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { DoctorLab, sh } from '../support/doctor-lab.js'
 import { Program } from '../support/processes.js'
@@ -75,6 +76,22 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       seen: /table ip6 mine in nf_tables sets the mark bits 0x8000/,
     },
     {
+      what: 'a policy routing rule that matches our mark bit',
+      make: () => sh('ip -4 rule add fwmark 0x4000/0x4000 priority 100 table 100'),
+      undo: () => sh('ip -4 rule delete priority 100'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^ip -4 rule "100: fwmark 0x4000\/0x4000 lookup 100" depends on the mark bits 0x4000$/,
+    },
+    {
+      what: 'a policy routing rule that compares the whole mark',
+      make: () => sh('ip -6 rule add not fwmark 0x1 priority 101 unreachable'),
+      undo: () => sh('ip -6 rule delete priority 101'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^ip -6 rule "101: not fwmark 0x1 unreachable" depends on the mark bits 0xc000$/,
+    },
+    {
       what: 'a nat chain before ours',
       make: () =>
         sh("nft 'add table ip early; add chain ip early pre { type nat hook prerouting priority -110; }'"),
@@ -135,4 +152,15 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       seen: /the link cilium_host: Cilium runs/,
     },
   ])
+
+  it('accepts policy routing rules that look at other bits of the mark', async () => {
+    await sh(
+      'ip rule add fwmark 0x80/0x80 priority 100 table 100; ip rule add to 192.0.2.0/24 priority 101 table 100',
+    )
+    try {
+      assert.deepEqual((await lab.problems()).found, [])
+    } finally {
+      await sh('ip rule delete priority 100; ip rule delete priority 101')
+    }
+  })
 })

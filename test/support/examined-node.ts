@@ -29,6 +29,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       activeChains: refuse,
       firewall: refuse,
       findMarkUses: refuse,
+      policyRules: refuse,
     },
     modes: {
       chosen: 'nftables',

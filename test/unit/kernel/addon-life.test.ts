@@ -98,6 +98,7 @@ describe('the addon', () => {
       'dumpAddresses',
       'dumpLinks',
       'dumpLocalRoutes',
+      'dumpRules',
       'removeLink',
       'setUp',
     ])
