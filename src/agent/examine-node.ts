@@ -43,6 +43,7 @@ export async function examine(
       running: isUnchanged(config, answer) ? answer?.mode : undefined,
       canWrite,
     }),
+    unknownParts: (['nf_tables', 'ip_set'] as const).filter((part) => modules.state(part) === 'unknown'),
     ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
     xtablesLock: await findLock(environment['XTABLES_LOCKFILE']),

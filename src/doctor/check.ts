@@ -37,6 +37,9 @@ export interface ModeProbe {
   readonly settings: readonly { readonly path: string; readonly value: string; readonly canWrite: boolean }[]
 }
 
+/** A part of the kernel by its module. */
+export type KernelPart = 'nf_tables' | 'ip_set'
+
 /** The node that is examined. Every member only reads. */
 export interface Examined {
   readonly config: Config
@@ -44,6 +47,8 @@ export interface Examined {
   readonly agent: ExaminedAgent
   readonly kernel: Kernel & ForeignRules
   readonly modes: ModeProbe
+  /** Parts that count as empty: it is not known whether the kernel has them, and a request could load their modules. */
+  readonly unknownParts: readonly KernelPart[]
   /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
   readonly sourceProblem: string | undefined
   /** undefined: manifests are the source, or there is none. */
@@ -74,4 +79,28 @@ export const ok = (seen: string): readonly Verdict[] => [{ status: 'ok', seen }]
 /** The problems, or `ok` if there are none. */
 export function problemsOr(problems: readonly Verdict[], seen: string): readonly Verdict[] {
   return problems.length === 0 ? ok(seen) : problems
+}
+
+/** The same for a check that reads a part of the kernel. If the part was not asked, the check is also `unknown`. */
+export function partProblemsOr(
+  { unknownParts }: Pick<Examined, 'unknownParts'>,
+  part: KernelPart,
+  problems: readonly Verdict[],
+  seen: string,
+): readonly Verdict[] {
+  if (!unknownParts.includes(part)) return problemsOr(problems, seen)
+  const notAsked = `it is not known whether this kernel has ${part}, which was not asked`
+  return [...problems, { status: 'unknown', seen: notAsked, ...unknownModules([part]) }]
+}
+
+/** Cause and remedy where it is not known whether the kernel has modules. */
+export function unknownModules(modules: readonly string[]): {
+  readonly cause: string
+  readonly remedy: string
+} {
+  return {
+    cause:
+      'The doctor loads no module, and the lists of /lib/modules, which tell what is built in, are not on this file system.',
+    remedy: `Mount /lib/modules of the node read-only into the pod, or look on the node: modprobe -n -v -a ${modules.join(' ')}.`,
+  }
 }

@@ -1,6 +1,6 @@
 // Proxies other than kube-proxy, by the links and sets that they make.
 import type { Link } from '../kernel/index.js'
-import { type Check, problemsOr, type Verdict } from './check.js'
+import { type Check, partProblemsOr, type Verdict } from './check.js'
 
 interface Sign {
   readonly kind: 'link' | 'set'
@@ -47,12 +47,15 @@ const signs: readonly Sign[] = [
 export const otherProxyCheck: Check = {
   name: 'other-proxies',
   looksAt: 'links and sets that kube-router, the eBPF data plane of Calico, Antrea and Cilium make',
-  run: async ({ kernel }) => {
+  run: async (node) => {
+    const { kernel } = node
     const names = {
       link: new Set((await kernel.links.list()).map(({ name }: Link) => name)),
       set: new Set((await kernel.ipset.sets()).map(({ name }) => name)),
     }
-    return problemsOr(
+    return partProblemsOr(
+      node,
+      'ip_set',
       signs
         .filter(({ kind, name }) => names[kind].has(name))
         .map(({ kind, name, seen, status, remedy }): Verdict => ({

@@ -1,6 +1,6 @@
 // Other proxies on the node: processes, and the objects that they left.
 import type { XtFlavour } from '../kernel/index.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, partProblemsOr, problemsOr, type Verdict } from './check.js'
 
 /** Chains that kube-proxy, and Viaduct in the same mode, have. */
 const serviceChain = /^KUBE-(?:SERVICES|NODEPORTS|NODE-PORT|LOAD-BALANCER|SVC-.*|SEP-.*)$/u
@@ -28,7 +28,9 @@ export const proxyChecks: readonly Check[] = [
     looksAt:
       'chains in both flavours, tables named kube-proxy and virtual servers that the chosen mode does not use',
     run: async (node) =>
-      problemsOr(
+      partProblemsOr(
+        node,
+        'nf_tables',
         [...(await leftChains(node)), ...(await leftTables(node)), ...(await leftServers(node))],
         'no objects of another mode',
       ),

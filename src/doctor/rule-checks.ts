@@ -1,7 +1,7 @@
 // Rules of other programs that meet Viaduct's.
 import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
 import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
@@ -19,7 +19,9 @@ export const ruleChecks: readonly Check[] = [
       const routing = await routingRules(node, own)
       const uses = await node.kernel.findMarkUses(isForeign)
       const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
-      return problemsOr(
+      return partProblemsOr(
+        node,
+        'nf_tables',
         [
           ...meeting.map((use): Verdict => ({
             status: 'warning',
@@ -38,15 +40,17 @@ export const ruleChecks: readonly Check[] = [
   {
     name: 'nat-order',
     looksAt: 'base chains of type nat of other programs, with their priorities',
-    run: async ({ kernel }) => {
-      const earlier = (await kernel.activeChains()).filter(
+    run: async (node) => {
+      const earlier = (await node.kernel.activeChains()).filter(
         ({ table, hook }) =>
           table !== 'kube-proxy' &&
           hook?.type === 'nat' &&
           (hook.hook === 'prerouting' || hook.hook === 'output') &&
           hook.priority < destinationNat,
       )
-      return problemsOr(
+      return partProblemsOr(
+        node,
+        'nf_tables',
         earlier.map((chain) => ({
           status: 'warning',
           seen: `${describe({ ...chain, flavour: 'nft' })} has priority ${chain.hook?.priority}, before ${destinationNat}`,
@@ -63,7 +67,9 @@ export const ruleChecks: readonly Check[] = [
     name: 'forward',
     looksAt: 'chains of nf_tables and of the legacy tables at hook forward that drop what no rule accepts',
     run: async (node) =>
-      problemsOr(
+      partProblemsOr(
+        node,
+        'nf_tables',
         [...(await nftBarriers(node)), ...(await legacyBarriers(node))],
         'no chain at hook forward drops connections to Services',
       ),

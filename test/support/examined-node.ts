@@ -41,6 +41,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       others: [],
       settings: [],
     },
+    unknownParts: [],
     api: undefined,
     sourceProblem: undefined,
     read: async (path) => await Promise.resolve(files[path]),
