@@ -309,6 +309,8 @@ export interface Addon {
   readonly notifyServiceManager: (socket: string, state: string) => void
   /** The process that connected to a Unix socket of ours, by the descriptor of the accepted connection. Throws RawError. */
   readonly peerCredentials: (fd: number) => PeerCredentials
+  /** The status bits of adjtimex(2). Throws RawError. */
+  readonly clockStatus: () => number
   /** Sizes, offsets and numbers of the records. */
   readonly layout: Layouts
   /** The attributes of nf_tables objects, in order (nftables/schema.ts). */

@@ -51,5 +51,11 @@ export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } fr
 export { recordKernel, type Recorder } from './recorded/recorder.js'
 export type { ChainPlace, MarkUse } from './marks/mark-uses.js'
 export type { FirewallChain, FirewallHook, FirewallRule } from './firewall/firewall.js'
-export { openKernel, type ForeignRules, type Kernel, type KernelOptions } from './open-kernel.js'
+export {
+  openKernel,
+  type ForeignRules,
+  type Kernel,
+  type KernelClock,
+  type KernelOptions,
+} from './open-kernel.js'
 export type { PeerCredentials } from './addon.js'

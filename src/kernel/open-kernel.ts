@@ -70,6 +70,12 @@ export interface ForeignRules {
   policyRules(family: IpFamily): Promise<readonly PolicyRule[]>
 }
 
+/** The clock of the machine, as the kernel keeps it. */
+export interface KernelClock {
+  /** The status bits of adjtimex(2) (STA_* of linux/timex.h). Throws KernelError. */
+  clockStatus(): number
+}
+
 export interface KernelOptions {
   /** The addon's file (VIADUCT_ADDON). Default: beside the program, or in its build folder. */
   readonly addonPath?: string | undefined
@@ -102,7 +108,7 @@ export interface KernelOptions {
  * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
  * 0.2 s for 100,000 flows.
  */
-export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
+export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules & KernelClock {
   let loaded: Addon | undefined
   const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
@@ -140,6 +146,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
       return look
     },
     notifyServiceManager: (socket, state) => atOnce(() => addon().notifyServiceManager(socket, state)),
+    clockStatus: () => atOnce(() => addon().clockStatus()),
     peerCredentials: (fd) => atOnce(() => addon().peerCredentials(fd)),
     hurry: () => tables.hurry(),
     close: async () => {

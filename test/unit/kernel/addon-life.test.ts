@@ -76,6 +76,7 @@ describe('the addon', () => {
       'RouteEvents',
       'RouteSocket',
       'XtablesTable',
+      'clockStatus',
       'layout',
       'nftGrammar',
       'notifyServiceManager',
