@@ -13,6 +13,9 @@ import { probeModes } from './probe-modes.js'
 import type { RunningAgent } from './running-agent.js'
 import { silentLog } from './silent-log.js'
 
+/** PROC_PID_INIT_INO of linux/proc_ns.h: the PID namespace that contains all others. */
+const firstPidNamespace = 'pid:[4026531836]'
+
 type Environment = Readonly<Record<string, string | undefined>>
 
 export interface ExamineOptions {
@@ -51,6 +54,7 @@ export async function examine(
       await new Promise<void>((resolve) => {
         systemClock.schedule(ms, resolve)
       }),
+    seesAllProcesses: (await readlink('/proc/self/ns/pid')) === firstPidNamespace,
     processes: await listProcesses(),
     canAskSockets: ['tcp_diag', 'udp_diag'].every((module) => modules.canAsk(module)),
     inputWarnings: inputWarnings(config),

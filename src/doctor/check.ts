@@ -1,5 +1,5 @@
 import type { Config } from '../config/index.js'
-import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
+import type { ForeignRules, Kernel, KernelClock, XtFlavour } from '../kernel/index.js'
 import type { ExaminedAgent } from './agent-checks.js'
 import type { ApiAnswers } from './ask-api.js'
 
@@ -45,7 +45,7 @@ export interface Examined {
   readonly config: Config
   readonly nodeName: string
   readonly agent: ExaminedAgent
-  readonly kernel: Kernel & ForeignRules
+  readonly kernel: Kernel & ForeignRules & KernelClock
   readonly modes: ModeProbe
   /** Parts that count as empty: it is not known whether the kernel has them, and a request could load their modules. */
   readonly unknownParts: readonly KernelPart[]
@@ -58,7 +58,9 @@ export interface Examined {
   /** The lock file of x_tables. `id`: as /proc/locks names it; undefined: there is no such file. */
   readonly xtablesLock: { readonly path: string; readonly id: string | undefined }
   readonly wait: (ms: number) => Promise<void>
-  /** Processes of this network namespace. */
+  /** Whether /proc shows the processes and the file locks of all PID namespaces. */
+  readonly seesAllProcesses: boolean
+  /** Processes of this network namespace, as far as /proc shows them. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
   /** Whether the kernel can be asked for listening sockets without loading a module. */
   readonly canAskSockets: boolean
@@ -81,16 +83,21 @@ export function problemsOr(problems: readonly Verdict[], seen: string): readonly
   return problems.length === 0 ? ok(seen) : problems
 }
 
-/** The same for a check that reads a part of the kernel. If the part was not asked, the check is also `unknown`. */
+/** The same for a check that reads parts of the kernel. It is also `unknown` for each part that was not asked. */
 export function partProblemsOr(
   { unknownParts }: Pick<Examined, 'unknownParts'>,
-  part: KernelPart,
+  parts: readonly KernelPart[],
   problems: readonly Verdict[],
   seen: string,
 ): readonly Verdict[] {
-  if (!unknownParts.includes(part)) return problemsOr(problems, seen)
-  const notAsked = `it is not known whether this kernel has ${part}, which was not asked`
-  return [...problems, { status: 'unknown', seen: notAsked, ...unknownModules([part]) }]
+  const notAsked = parts
+    .filter((part) => unknownParts.includes(part))
+    .map((part): Verdict => ({
+      status: 'unknown',
+      seen: `it is not known whether this kernel has ${part}, which was not asked`,
+      ...unknownModules([part]),
+    }))
+  return problemsOr([...problems, ...notAsked], seen)
 }
 
 /** Cause and remedy where it is not known whether the kernel has modules. */

@@ -50,7 +50,7 @@ export const modeChecks: readonly Check[] = [
       const nft = await countRules(kernel, 'nft')
       const legacy = nft === 0 ? 0 : await countRules(kernel, 'legacy')
       const fine = `flavour ${flavour}: ${flavourReason}`
-      if (legacy === 0) return partProblemsOr(node, 'nf_tables', [], fine)
+      if (legacy === 0) return partProblemsOr(node, ['nf_tables'], [], fine)
       return [
         {
           status: 'warning',

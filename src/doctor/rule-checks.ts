@@ -21,7 +21,7 @@ export const ruleChecks: readonly Check[] = [
       const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
       return partProblemsOr(
         node,
-        'nf_tables',
+        ['nf_tables'],
         [
           ...meeting.map((use): Verdict => ({
             status: 'warning',
@@ -50,7 +50,7 @@ export const ruleChecks: readonly Check[] = [
       )
       return partProblemsOr(
         node,
-        'nf_tables',
+        ['nf_tables'],
         earlier.map((chain) => ({
           status: 'warning',
           seen: `${describe({ ...chain, flavour: 'nft' })} has priority ${chain.hook?.priority}, before ${destinationNat}`,
@@ -69,7 +69,7 @@ export const ruleChecks: readonly Check[] = [
     run: async (node) =>
       partProblemsOr(
         node,
-        'nf_tables',
+        ['nf_tables'],
         [...(await nftBarriers(node)), ...(await legacyBarriers(node))],
         'no chain at hook forward drops connections to Services',
       ),

@@ -155,6 +155,32 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       seen: /flock \(pid \d+\) holds .*xtables\.lock: in 5 looks over 0\.8 s/,
     },
     {
+      what: 'a lock of x_tables whose taker has ended',
+      make: async () => {
+        lockHolder = new Program(['sh', '-c', `exec 9>${lockFile}; flock 9; echo ready; cat`])
+        await lockHolder.line((line) => line === 'ready')
+      },
+      undo: async () => await lockHolder?.kill(),
+      options: { wrapper: ['env', `XTABLES_LOCKFILE=${lockFile}`] },
+      check: 'xtables-lock',
+      status: 'warning',
+      seen: /^a child of pid \d+, which has ended, holds .*xtables\.lock/,
+    },
+    {
+      what: 'a lock of x_tables whose holder it cannot see',
+      make: async () => {
+        lockHolder = new Program(['flock', lockFile, 'sh', '-c', 'echo ready; cat'])
+        await lockHolder.line((line) => line === 'ready')
+      },
+      undo: async () => await lockHolder?.kill(),
+      options: {
+        wrapper: ['env', `XTABLES_LOCKFILE=${lockFile}`, 'unshare', '--pid', '--fork', '--mount-proc'],
+      },
+      check: 'xtables-lock',
+      status: 'unknown',
+      seen: /^no process of this PID namespace holds .*xtables\.lock, and \/proc\/locks hides/,
+    },
+    {
       what: 'little memory',
       make: async () => {
         const text = readFileSync('/proc/meminfo', 'utf8').replace(
@@ -227,10 +253,18 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
   ])
 
   it('prints text and YAML, and refuses another format', async () => {
-    assert.match((await lab.run({ flags: ['--output=table'] })).stdout, /^ok {7}26 of 26: agent, mode, /u)
+    assert.match((await lab.run({ flags: ['--output=table'] })).stdout, /^ok {7}2[67] of 27: agent, mode, /mu)
     assert.match((await lab.run({ flags: ['-o', 'yaml'] })).stdout, /^- check: agent\n {2}status: ok\n/u)
     const { code, stderr } = await lab.run({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
+  })
+
+  it('asks the kernel whether the clock of this machine is synchronized', async () => {
+    const { stdout } = await lab.run({ flags: ['--all'] })
+    assert.match(
+      stdout,
+      /^(?:ok|warning) +clock-sync: the kernel counts the clock as (?:not )?synchronized$/mu,
+    )
   })
 
   it('refuses a wrong flag', async () => {

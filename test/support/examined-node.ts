@@ -30,6 +30,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       firewall: refuse,
       findMarkUses: refuse,
       policyRules: refuse,
+      clockStatus: () => 0,
     },
     modes: {
       chosen: 'nftables',
@@ -47,6 +48,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
     read: async (path) => await Promise.resolve(files[path]),
     xtablesLock: { path: '/run/xtables.lock', id: undefined },
     wait: async () => {},
+    seesAllProcesses: true,
     processes: [],
     canAskSockets: true,
     inputWarnings: [],
