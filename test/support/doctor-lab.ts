@@ -47,7 +47,7 @@ export interface Breakage {
   readonly seen: RegExp
 }
 
-/** Runs a script in the namespace; throws if a line of it fails. */
+/** Runs a script in the namespace. Throws if one of its lines fails. */
 export async function sh(script: string): Promise<unknown> {
   return await mustRun(['sh', '-ec', script])
 }

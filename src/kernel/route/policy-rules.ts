@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../address.js'
 
-/** What a policy routing rule does with a packet; `table`: it looks into a routing table. */
+/** The actions of policy routing rules. `table`: look into a routing table. */
 export const ruleActions = ['table', 'goto', 'nop', 'blackhole', 'unreachable', 'prohibit'] as const
 
 /** A policy routing rule of any program, as far as it concerns the packet mark. Its other conditions are left out. */

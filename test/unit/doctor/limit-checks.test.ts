@@ -145,7 +145,7 @@ describe('the check of the lock of x_tables', () => {
       seen: /^a child of pid 43, which has ended, holds .* in 5 looks/,
     },
     {
-      what: 'that nobody here holds',
+      what: 'without a holder here',
       looks: [''],
       seesAll: false,
       status: 'unknown',
