@@ -22,6 +22,7 @@
 #include "binding/values.h"
 #include "binding/xtables_wrap.h"
 #include "nftables/object_codec.h"
+#include "system/kernel_clock.h"
 #include "system/peer_credentials.h"
 #include "system/service_manager.h"
 
@@ -66,6 +67,7 @@ class Addon : public Napi::Addon<Addon> {
          InstanceValue("NetworkNamespace", NetworkNamespaceWrap::Define(env), napi_enumerable),
          InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
          InstanceMethod<&Addon::PeerCredentials>("peerCredentials", napi_enumerable),
+         InstanceMethod<&Addon::ClockStatus>("clockStatus", napi_enumerable),
          InstanceValue("layout", MakeLayout(env), napi_enumerable),
          InstanceValue("nftGrammar", Napi::String::New(env, nftables::DescribeGrammar()), napi_enumerable)});
   }
@@ -77,6 +79,12 @@ class Addon : public Napi::Addon<Addon> {
                               {Parameter::Text("socket", kLongest), Parameter::Text("state", kLongest)});
     const Status status = system::NotifyServiceManager(arguments.Text(0), arguments.Text(1));
     if (!status.ok()) throw MakeError(info.Env(), status.error());
+  }
+
+  Napi::Value ClockStatus(const Napi::CallbackInfo& info) {
+    const auto status = system::ReadClockStatus();
+    if (!status.ok()) throw MakeError(info.Env(), status.error());
+    return Napi::Number::New(info.Env(), status.value());
   }
 
   Napi::Value PeerCredentials(const Napi::CallbackInfo& info) {

@@ -18,6 +18,7 @@ using route::LinkRecord;
 using route::Op;
 using route::RouteRecord;
 using route::RouteSocket;
+using route::RuleRecord;
 
 // The kernel's index is an int.
 constexpr uint32_t kLargestIndex = std::numeric_limits<int32_t>::max();
@@ -45,6 +46,7 @@ Napi::Function RouteSocketWrap::Define(Napi::Env env) {
                       InstanceMethod<&RouteSocketWrap::DumpLocalRoutes>("dumpLocalRoutes"),
                       InstanceMethod<&RouteSocketWrap::DumpAddresses>("dumpAddresses"),
                       InstanceMethod<&RouteSocketWrap::DumpLinks>("dumpLinks"),
+                      InstanceMethod<&RouteSocketWrap::DumpRules>("dumpRules"),
                       InstanceMethod<&RouteSocketWrap::AddDummy>("addDummy"),
                       InstanceMethod<&RouteSocketWrap::SetUp>("setUp"),
                       InstanceMethod<&RouteSocketWrap::RemoveLink>("removeLink"),
@@ -94,6 +96,14 @@ Napi::Value RouteSocketWrap::DumpAddresses(const Napi::CallbackInfo& info) {
 Napi::Value RouteSocketWrap::DumpLinks(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<std::vector<LinkRecord>>(
       info, {[](RouteSocket& socket) { return socket.DumpLinks(); }, RecordsToValue<LinkRecord>});
+}
+
+Napi::Value RouteSocketWrap::DumpRules(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  return slot.Fly<std::vector<RuleRecord>>(
+      info, {[family](RouteSocket& socket) { return socket.DumpRules(family); }, RecordsToValue<RuleRecord>});
 }
 
 Napi::Value RouteSocketWrap::AddDummy(const Napi::CallbackInfo& info) {

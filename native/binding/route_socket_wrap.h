@@ -20,6 +20,7 @@ class RouteSocketWrap : public SocketWrap<RouteSocketWrap, route::RouteSocket> {
   Napi::Value DumpLocalRoutes(const Napi::CallbackInfo& info);
   Napi::Value DumpAddresses(const Napi::CallbackInfo& info);
   Napi::Value DumpLinks(const Napi::CallbackInfo& info);
+  Napi::Value DumpRules(const Napi::CallbackInfo& info);
   Napi::Value AddDummy(const Napi::CallbackInfo& info);
   Napi::Value SetUp(const Napi::CallbackInfo& info);
   Napi::Value RemoveLink(const Napi::CallbackInfo& info);

@@ -84,6 +84,22 @@ std::optional<LinkRecord> DecodeLink(std::span<const uint8_t> payload) {
   return link;
 }
 
+// fib_nl_fill_rule() leaves out what is zero.
+std::optional<RuleRecord> DecodeRule(std::span<const uint8_t> payload) {
+  AttributeTable<FRA_FWMASK> attributes;
+  const auto header = ParseMessage<fib_rule_hdr>(payload, kRulePolicy, attributes);
+  if (!header) return std::nullopt;
+  RuleRecord rule{};
+  rule.priority = attributes.Number<uint32_t>(FRA_PRIORITY);
+  rule.mark = attributes.Number<uint32_t>(FRA_FWMARK);
+  rule.mark_mask = attributes.Number<uint32_t>(FRA_FWMASK);
+  rule.table = attributes.Number<uint32_t>(FRA_TABLE, header->table);
+  rule.action = static_cast<RuleAction>(header->action);
+  rule.family = header->family;
+  rule.is_inverted = (header->flags & FIB_RULE_INVERT) != 0 ? 1 : 0;
+  return rule;
+}
+
 std::optional<EventRecord> DecodeEvent(uint16_t type, std::span<const uint8_t> payload) {
   EventRecord event{};
   if (type == RTM_NEWLINK || type == RTM_DELLINK) {

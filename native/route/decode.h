@@ -14,6 +14,7 @@ namespace viaduct::route {
 std::optional<RouteRecord> DecodeRoute(std::span<const uint8_t> payload);
 std::optional<AddressRecord> DecodeAddress(std::span<const uint8_t> payload);
 std::optional<LinkRecord> DecodeLink(std::span<const uint8_t> payload);
+std::optional<RuleRecord> DecodeRule(std::span<const uint8_t> payload);
 /// RTM_NEWLINK, RTM_DELLINK, RTM_NEWADDR, RTM_DELADDR; nothing for other types, and for a family's message
 /// about its part of an interface (AF_BRIDGE: its port).
 std::optional<EventRecord> DecodeEvent(uint16_t type, std::span<const uint8_t> payload);

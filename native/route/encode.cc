@@ -116,6 +116,13 @@ bool EncodeDumpLinks(MessageBuilder& builder) {
   return Finish<ifinfomsg>(builder, kLinkPolicy);
 }
 
+// linux/fib_rules.h. Checked by fib_valid_dumprule_req(): all but the family is zero.
+bool EncodeDumpRules(MessageBuilder& builder, uint8_t family) {
+  auto* header = builder.BeginMessage<fib_rule_hdr>(RTM_GETRULE, NLM_F_REQUEST, 0);
+  header->family = family;
+  return Finish<fib_rule_hdr>(builder, kRulePolicy);
+}
+
 // linux/if_link.h RTM_NEWLINK; handled by rtnl_newlink(), which loads the module "rtnl-link-dummy".
 bool EncodeAddDummy(MessageBuilder& builder, std::string_view name) {
   constexpr std::string_view kKind = "dummy";

@@ -23,6 +23,8 @@ bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family);
 /// `interface_index` 0: all interfaces.
 bool EncodeDumpAddresses(MessageBuilder& builder, uint8_t family, uint32_t interface_index);
 bool EncodeDumpLinks(MessageBuilder& builder);
+/// Policy routing rules.
+bool EncodeDumpRules(MessageBuilder& builder, uint8_t family);
 
 /// NB: the kernel refuses a name of 16 characters or more (ERANGE).
 bool EncodeAddDummy(MessageBuilder& builder, std::string_view name);

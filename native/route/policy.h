@@ -1,5 +1,6 @@
 #pragma once
 
+#include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -8,7 +9,8 @@
 #include "core/policy.h"
 
 // Attribute grammar of the rtnetlink messages that Viaduct uses: linux/rtnetlink.h, linux/if_addr.h,
-// linux/if_link.h. Only attributes that Viaduct sends or reads; the kernel sends many more.
+// linux/if_link.h, linux/fib_rules.h. Only attributes that Viaduct sends or reads; the kernel sends many
+// more.
 
 namespace viaduct::route {
 
@@ -36,5 +38,13 @@ inline constexpr AttributePolicy kLinkRows[] = {
     {IFLA_LINKINFO, "LINKINFO", AttributeKind::kNested, 0, 0, &kLinkInfoPolicy},
 };
 inline constexpr Policy kLinkPolicy{"IFLA", kLinkRows};
+
+inline constexpr AttributePolicy kRuleRows[] = {
+    {FRA_PRIORITY, "PRIORITY", AttributeKind::kU32},
+    {FRA_FWMARK, "FWMARK", AttributeKind::kU32},
+    {FRA_TABLE, "TABLE", AttributeKind::kU32},
+    {FRA_FWMASK, "FWMASK", AttributeKind::kU32},
+};
+inline constexpr Policy kRulePolicy{"FRA", kRuleRows};
 
 }  // namespace viaduct::route

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Packed records of links, addresses and routes. Conventions: ipvs/record.h.
+// Packed records of links, addresses, routes and policy routing rules. Conventions: ipvs/record.h.
 
 namespace viaduct::route {
 
@@ -54,6 +54,28 @@ struct LinkRecord {
   uint32_t flags;  ///< IFF_*
   Op op;
   uint8_t reserved[7];
+};
+
+/// The action of a policy routing rule: FR_ACT_* of linux/fib_rules.h.
+enum class RuleAction : uint8_t {
+  kTable = 1,
+  kGoto = 2,
+  kNop = 3,
+  kBlackhole = 6,
+  kUnreachable = 7,
+  kProhibit = 8,
+};
+
+/// A policy routing rule, as far as it concerns the packet mark. Its other conditions are left out.
+struct RuleRecord {
+  uint32_t priority;
+  uint32_t mark;
+  uint32_t mark_mask;  ///< 0: the rule does not look at the mark
+  uint32_t table;      ///< only with kTable
+  RuleAction action;
+  uint8_t family;
+  uint8_t is_inverted;  ///< 1: the rule takes the packets that do not meet its conditions
+  uint8_t reserved;
 };
 
 /// One message of the event subscription.

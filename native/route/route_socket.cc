@@ -111,6 +111,18 @@ Result<std::vector<LinkRecord>> RouteSocket::DumpLinks() {
   return Named(std::move(links), "dump links");
 }
 
+Result<std::vector<RuleRecord>> RouteSocket::DumpRules(uint8_t family) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDumpRules(builder, family);
+  auto rules = DumpRecords<RuleRecord>(socket_, builder.sealed(), DecodeRule,
+                                       [&](const RuleRecord& rule) { return rule.family == family; });
+  // EAFNOSUPPORT: no policy routing for this family; EOPNOTSUPP: none at all.
+  if (!rules.ok() && (rules.error().code == EAFNOSUPPORT || rules.error().code == EOPNOTSUPP))
+    return std::vector<RuleRecord>{};
+  return Named(std::move(rules), "dump policy routing rules");
+}
+
 Result<uint32_t> RouteSocket::AddDummy(std::string_view name) {
   constexpr const char* kOperation = "add dummy device";
   Request request;

@@ -12,8 +12,8 @@
 
 namespace viaduct::route {
 
-/// Links, addresses and routes of the network namespace in which it was opened. Not thread-safe: one call at
-/// a time.
+/// Links, addresses, routes and policy routing rules of the network namespace in which it was opened. Not
+/// thread-safe: one call at a time.
 class RouteSocket {
  public:
   static Result<RouteSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
@@ -29,6 +29,8 @@ class RouteSocket {
   /// `interface_index` 0: all interfaces. ENODEV: no such interface.
   Result<std::vector<AddressRecord>> DumpAddresses(uint8_t family, uint32_t interface_index);
   Result<std::vector<LinkRecord>> DumpLinks();
+  /// In the order of their priorities; empty if the kernel has no policy routing for the family.
+  Result<std::vector<RuleRecord>> DumpRules(uint8_t family);
 
   /// Index of the new device, which is down. EEXIST: the name is in use; EOPNOTSUPP: no dummy module. NB:
   /// after an error with the operation "find new dummy device" the device may exist.

@@ -89,6 +89,40 @@ TEST(DecodeLink, RefusesIncompleteMessages) {
       << "no index";
 }
 
+TEST(DecodeRule, ReadsMarkTableAndAction) {
+  const auto rule = DecodeRule(FromHex(R"(
+    02 00 00 00  fc 00 00 01  02 00 00 00   # fib_rule_hdr: table compat, FR_ACT_TO_TBL, FIB_RULE_INVERT
+    08 00 06 00  64 00 00 00                # PRIORITY 100
+    08 00 0a 00  00 40 00 00                # FWMARK
+    08 00 10 00  00 40 00 00                # FWMASK
+    08 00 0f 00  e9 03 00 00                # TABLE 1001: more than fits the header
+  )"));
+  ASSERT_TRUE(rule);
+  EXPECT_EQ(rule->priority, 100U);
+  EXPECT_EQ(rule->mark, 0x4000U);
+  EXPECT_EQ(rule->mark_mask, 0x4000U);
+  EXPECT_EQ(rule->table, 1001U);
+  EXPECT_EQ(rule->action, RuleAction::kTable);
+  EXPECT_EQ(rule->family, AF_INET);
+  EXPECT_EQ(rule->is_inverted, 1);
+}
+
+TEST(DecodeRule, TakesWhatIsLeftOutAsZero) {
+  const auto rule = DecodeRule(FromHex("0a 00 00 00 ff 00 00 06 00 00 00 00"));
+  ASSERT_TRUE(rule);
+  EXPECT_EQ(rule->priority, 0U);
+  EXPECT_EQ(rule->mark_mask, 0U);
+  EXPECT_EQ(rule->table, 255U);
+  EXPECT_EQ(rule->action, RuleAction::kBlackhole);
+  EXPECT_EQ(rule->is_inverted, 0);
+}
+
+TEST(DecodeRule, RefusesMalformedMessages) {
+  EXPECT_FALSE(DecodeRule(FromHex("02 00 00 00 fe 00 00 01 00 00 00"))) << "short header";
+  EXPECT_FALSE(DecodeRule(FromHex("02 00 00 00 fe 00 00 01 00 00 00 00 06 00 0a 00 01 00 00 00")))
+      << "short mark";
+}
+
 TEST(DecodeEvent, DistinguishesLinksAndAddresses) {
   const auto link = DecodeEvent(RTM_DELLINK, FromHex(kLink));
   ASSERT_TRUE(link);

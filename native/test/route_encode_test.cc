@@ -166,6 +166,7 @@ TEST(EncodeDumps, AreStrict) {
   ASSERT_TRUE(EncodeDumpLocalRoutes(builder, AF_INET6));
   ASSERT_TRUE(EncodeDumpAddresses(builder, AF_INET, 3));
   ASSERT_TRUE(EncodeDumpLinks(builder));
+  ASSERT_TRUE(EncodeDumpRules(builder, AF_INET));
   EXPECT_TRUE(HasBytes(builder.sealed(), R"(
     24 00 00 00  1a 00  01 00  00 00 00 00  00 00 00 00   # RTM_GETROUTE
     0a 00 00 00  ff 00 00 02  00 00 00 00                 # table local, type local, all else zero
@@ -174,6 +175,8 @@ TEST(EncodeDumps, AreStrict) {
     02 00 00 00  03 00 00 00                              # index 3
     20 00 00 00  12 00  01 00  00 00 00 00  00 00 00 00   # RTM_GETLINK
     00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00
+    1c 00 00 00  22 00  01 00  00 00 00 00  00 00 00 00   # RTM_GETRULE
+    02 00 00 00  00 00 00 00  00 00 00 00                 # all but the family is zero
   )"));
 }
 

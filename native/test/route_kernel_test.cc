@@ -193,6 +193,23 @@ TEST_P(RouteKernel, AddressesOfAnUnknownInterface) {
   EXPECT_EQ(addresses.error().code, ENODEV);
 }
 
+TEST_P(RouteKernel, RulesOfANewNamespace) {
+  const uint8_t family = GetParam();
+  auto rules = socket->DumpRules(family);
+  ASSERT_TRUE(rules.ok());
+  // fib_default_rules_init(), fib6_rules_net_init()
+  std::vector<uint32_t> tables;
+  for (const RuleRecord& rule : rules.value()) {
+    EXPECT_EQ(rule.family, family);
+    EXPECT_EQ(rule.action, RuleAction::kTable);
+    EXPECT_EQ(rule.mark_mask, 0U);
+    tables.push_back(rule.table);
+  }
+  std::vector<uint32_t> expected{RT_TABLE_LOCAL, RT_TABLE_MAIN};
+  if (family == AF_INET) expected.push_back(RT_TABLE_DEFAULT);
+  EXPECT_EQ(tables, expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, RouteKernel, testing::Values(AF_INET, AF_INET6),
                          [](const auto& info) { return info.param == AF_INET ? "Ipv4" : "Ipv6"; });
 

@@ -54,5 +54,28 @@ TEST_F(RouteSocketTest, DistinguishesAFailedCreationFromAFailedLookup) {
   }
 }
 
+TEST_F(RouteSocketTest, AKernelWithoutPolicyRoutingHasNoRules) {
+  for (const int refusal : {EAFNOSUPPORT, EOPNOTSUPP}) {
+    kernel.on_send = [&](int fd, const Bytes& sent) {
+      kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, refusal)});
+      return 0;
+    };
+    auto rules = socket->DumpRules(AF_INET6);
+    ASSERT_TRUE(rules.ok());
+    EXPECT_TRUE(rules.value().empty());
+  }
+}
+
+TEST_F(RouteSocketTest, AnyOtherRefusalOfARuleDumpIsAnError) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, EPERM)});
+    return 0;
+  };
+  auto rules = socket->DumpRules(AF_INET);
+  ASSERT_FALSE(rules.ok());
+  EXPECT_EQ(rules.error().code, EPERM);
+  EXPECT_EQ(rules.error().operation, std::string("dump policy routing rules"));
+}
+
 }  // namespace
 }  // namespace viaduct::route

@@ -8,7 +8,11 @@ import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 const limitSeconds = 2400
 
 /** The tests that need a kernel without netfilter, or without IP_VS, in this order: modules that are loaded stay. */
-const early = ['test/guest/without-netfilter.test.ts', 'test/guest/refusals.test.ts']
+const early = [
+  'test/guest/doctor.test.ts',
+  'test/guest/without-netfilter.test.ts',
+  'test/guest/refusals.test.ts',
+]
 
 /** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'

@@ -13,6 +13,9 @@ import { probeModes } from './probe-modes.js'
 import type { RunningAgent } from './running-agent.js'
 import { silentLog } from './silent-log.js'
 
+/** PROC_PID_INIT_INO of linux/proc_ns.h: the PID namespace that contains all others. */
+const firstPidNamespace = 'pid:[4026531836]'
+
 type Environment = Readonly<Record<string, string | undefined>>
 
 export interface ExamineOptions {
@@ -43,6 +46,7 @@ export async function examine(
       running: isUnchanged(config, answer) ? answer?.mode : undefined,
       canWrite,
     }),
+    unknownParts: (['nf_tables', 'ip_set'] as const).filter((part) => modules.state(part) === 'unknown'),
     ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
     read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
     xtablesLock: await findLock(environment['XTABLES_LOCKFILE']),
@@ -50,6 +54,7 @@ export async function examine(
       await new Promise<void>((resolve) => {
         systemClock.schedule(ms, resolve)
       }),
+    seesAllProcesses: (await readlink('/proc/self/ns/pid')) === firstPidNamespace,
     processes: await listProcesses(),
     canAskSockets: ['tcp_diag', 'udp_diag'].every((module) => modules.canAsk(module)),
     inputWarnings: inputWarnings(config),

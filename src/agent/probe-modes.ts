@@ -45,11 +45,14 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     const probe = new Probe({ ...options, config: { ...config, iptablesFlavour: flavour } }, isolated)
     const settings = new Map<string, ModeProbe['settings'][number]>()
     const sysctl = recordingSysctl(kernel.sysctl, async (path, value) => {
+      // A module that is not loaded will bring it.
+      if ((await kernel.sysctl.read(path)) === undefined) return true
       const isAllowed = await canWrite(path)
       settings.set(path, { path, value, canWrite: isAllowed })
       return isAllowed
     })
-    await recordConntrack(config, { ...isolated, sysctl })
+    // NB: not on the isolated kernel, where a question would load the modules of connection tracking.
+    await recordConntrack(config, { ...kernel, sysctl })
     const chosen = await orSentence(async () => await probe.open({}, sysctl))
     const others: string[] = []
     const unrecorded = recordingSysctl(kernel.sysctl, () => Promise.resolve(true))

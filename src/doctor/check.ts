@@ -1,5 +1,5 @@
 import type { Config } from '../config/index.js'
-import type { ForeignRules, Kernel, XtFlavour } from '../kernel/index.js'
+import type { ForeignRules, Kernel, KernelClock, XtFlavour } from '../kernel/index.js'
 import type { ExaminedAgent } from './agent-checks.js'
 import type { ApiAnswers } from './ask-api.js'
 
@@ -37,13 +37,18 @@ export interface ModeProbe {
   readonly settings: readonly { readonly path: string; readonly value: string; readonly canWrite: boolean }[]
 }
 
+/** A part of the kernel by its module. */
+export type KernelPart = 'nf_tables' | 'ip_set'
+
 /** The node that is examined. Every member only reads. */
 export interface Examined {
   readonly config: Config
   readonly nodeName: string
   readonly agent: ExaminedAgent
-  readonly kernel: Kernel & ForeignRules
+  readonly kernel: Kernel & ForeignRules & KernelClock
   readonly modes: ModeProbe
+  /** Parts that count as empty: it is not known whether the kernel has them, and a request could load their modules. */
+  readonly unknownParts: readonly KernelPart[]
   /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
   readonly sourceProblem: string | undefined
   /** undefined: manifests are the source, or there is none. */
@@ -53,7 +58,9 @@ export interface Examined {
   /** The lock file of x_tables. `id`: as /proc/locks names it; undefined: there is no such file. */
   readonly xtablesLock: { readonly path: string; readonly id: string | undefined }
   readonly wait: (ms: number) => Promise<void>
-  /** Processes of this network namespace. */
+  /** Whether /proc shows the processes and the file locks of all PID namespaces. */
+  readonly seesAllProcesses: boolean
+  /** Processes of this network namespace, as far as /proc shows them. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
   /** Whether the kernel can be asked for listening sockets without loading a module. */
   readonly canAskSockets: boolean
@@ -74,4 +81,33 @@ export const ok = (seen: string): readonly Verdict[] => [{ status: 'ok', seen }]
 /** The problems, or `ok` if there are none. */
 export function problemsOr(problems: readonly Verdict[], seen: string): readonly Verdict[] {
   return problems.length === 0 ? ok(seen) : problems
+}
+
+/** The same for a check that reads parts of the kernel. It is also `unknown` for each part that was not asked. */
+export function partProblemsOr(
+  { unknownParts }: Pick<Examined, 'unknownParts'>,
+  parts: readonly KernelPart[],
+  problems: readonly Verdict[],
+  seen: string,
+): readonly Verdict[] {
+  const notAsked = parts
+    .filter((part) => unknownParts.includes(part))
+    .map((part): Verdict => ({
+      status: 'unknown',
+      seen: `it is not known whether this kernel has ${part}, which was not asked`,
+      ...unknownModules([part]),
+    }))
+  return problemsOr([...problems, ...notAsked], seen)
+}
+
+/** Cause and remedy where it is not known whether the kernel has modules. */
+export function unknownModules(modules: readonly string[]): {
+  readonly cause: string
+  readonly remedy: string
+} {
+  return {
+    cause:
+      'The doctor loads no module, and the lists of /lib/modules, which tell what is built in, are not on this file system.',
+    remedy: `Mount /lib/modules of the node read-only into the pod, or look on the node: modprobe -n -v -a ${modules.join(' ')}.`,
+  }
 }

@@ -1,5 +1,5 @@
 // The lock that iptables-legacy and the agent take for each change of a legacy table.
-import { type Check, type Examined, ok } from './check.js'
+import { type Check, type Examined, ok, type Verdict } from './check.js'
 
 const [looks, pauseMs] = [5, 200]
 
@@ -10,23 +10,40 @@ export const lockCheck: Check = {
     const { path, id } = node.xtablesLock
     if (id === undefined) return ok(`there is no ${path}`)
     const holder = await holderOf(node, id)
-    if (holder === undefined) return ok('nothing holds it')
+    if (holder === undefined) return node.seesAllProcesses ? ok('nothing holds it') : hidden(path)
     for (let look = 1; look < looks; look++) {
       await node.wait(pauseMs)
       const now = await holderOf(node, id)
       if (now !== holder) return ok('a program held it for a moment')
     }
-    const name = (await node.read(`/proc/${holder}/comm`))?.trim() ?? 'a process of another PID namespace'
+    const name = (await node.read(`/proc/${holder}/comm`))?.trim()
+    // The lock belongs to an open file, which the children of a process keep.
+    const who = name === undefined ? `a child of pid ${holder}, which has ended,` : `${name} (pid ${holder})`
     return [
       {
         status: 'warning',
-        seen: `${name} (pid ${holder}) holds ${path}: in ${looks} looks over ${((looks - 1) * pauseMs) / 1000} s`,
+        seen: `${who} holds ${path}: in ${looks} looks over ${((looks - 1) * pauseMs) / 1000} s`,
         cause:
           'No program can change the legacy tables meanwhile: in iptables and ipvs mode, changes of Services wait.',
-        remedy: `Find out what the process waits for: cat /proc/${holder}/stack, or end it.`,
+        remedy:
+          name === undefined
+            ? `Find the process that has the file open: fuser -v ${path}.`
+            : `Find out what the process waits for: cat /proc/${holder}/stack, or end it.`,
       },
     ]
   },
+}
+
+/** fs/locks.c leaves out the locks of processes that the reader's PID namespace does not contain. */
+function hidden(path: string): readonly Verdict[] {
+  return [
+    {
+      status: 'unknown',
+      seen: `no process of this PID namespace holds ${path}, and /proc/locks hides the holders of others`,
+      cause: 'While a program of the node holds the lock, nothing can change the legacy tables.',
+      remedy: "Run the doctor with the host's processes (hostPID), or look on the node: lslocks.",
+    },
+  ]
 }
 
 /** The process that has locked the file. undefined: none. */

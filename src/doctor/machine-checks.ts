@@ -1,10 +1,12 @@
-// Memory of the machine and of the agent.
+// Memory of the machine and of the agent, and the clock.
 import { agentProcesses } from './agent-process.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
 
 /** An agent at 10,000 Services needs some 160 MiB (docs/benchmarks.md). */
 const littleKib = 160 * 1024
 const fullPercent = 90
+/** STA_UNSYNC of linux/timex.h. */
+const isUnsynchronized = 0x40
 
 export const machineChecks: readonly Check[] = [
   {
@@ -17,6 +19,23 @@ export const machineChecks: readonly Check[] = [
       if (available === undefined) throw new Error('/proc/meminfo shows no MemAvailable')
       const found = [...littleMemory(Number(available)), ...(await fullGroups(node))]
       return problemsOr(found, `${mebibytes(Number(available) * 1024)} available`)
+    },
+  },
+  {
+    name: 'clock-sync',
+    looksAt: 'whether a program keeps the clock right, by the kernel (STA_UNSYNC of adjtimex)',
+    run: async ({ kernel }) => {
+      if ((kernel.clockStatus() & isUnsynchronized) === 0)
+        return ok('the kernel counts the clock as synchronized')
+      return [
+        {
+          status: 'warning',
+          seen: 'the kernel counts the clock as not synchronized',
+          cause: 'A clock that drifts makes certificates and tokens count as expired or not yet valid.',
+          remedy:
+            'Run systemd-timesyncd, or chrony with rtcsync in chrony.conf; timedatectl shows the result.',
+        },
+      ]
     },
   },
 ]

@@ -1,27 +1,27 @@
 // Which proxy modes this kernel can run, and the settings that they need.
 import type { XtFlavour } from '../kernel/index.js'
-import { type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
+import {
+  type Check,
+  type Examined,
+  ok,
+  partProblemsOr,
+  problemsOr,
+  unknownModules,
+  type Verdict,
+} from './check.js'
 
 export const modeChecks: readonly Check[] = [
   {
     name: 'mode',
     looksAt:
       'the configured mode and its fallbacks: opened in an empty network namespace, or their modules where one is not loaded',
-    run: async ({ config, modes: { chosen, problem, others, notLoaded, unknown } }) => {
+    run: async ({ config, modes: { chosen, problem, others, notLoaded, unknown: modules } }) => {
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
-      if (chosen !== undefined && unknown.length > 0)
-        return [
-          {
-            status: 'unknown',
-            seen: `${chosen} mode needs modules that are not loaded: ${unknown.join(', ')}`,
-            cause: 'The doctor loads no modules, and the lists of /lib/modules are not on this file system.',
-            remedy:
-              'Run the doctor where /lib/modules of the node is visible, or load the modules with modprobe.',
-          },
-        ]
+      const unknown = unknownNeeds(chosen, modules)
       const later =
         notLoaded.length === 0 ? '' : `, not asked: not loaded, but installed are ${notLoaded.join(', ')}`
-      if (problem === undefined) return ok(`${chosen} mode can run${later}${also}`)
+      if (problem === undefined)
+        return unknown.length > 0 ? unknown : ok(`${chosen} mode can run${later}${also}`)
       if (chosen === undefined)
         return [
           {
@@ -31,24 +31,26 @@ export const modeChecks: readonly Check[] = [
             remedy: `Run the doctor as root on the node, load the missing module, or choose another mode${also}.`,
           },
         ]
-      return [
-        {
-          status: 'warning',
-          seen: problem,
-          cause: `The agent runs ${chosen} mode instead of ${config.mode} mode.`,
-          remedy: `Load the missing module, or set --proxy-mode to a mode that can run${also}.`,
-        },
-      ]
+      const fallback: Verdict = {
+        status: 'warning',
+        seen: problem,
+        cause: `The agent runs ${chosen} mode instead of ${config.mode} mode.`,
+        remedy: `Load the missing module, or set --proxy-mode to a mode that can run${also}.`,
+      }
+      return [fallback, ...unknown]
     },
   },
   {
     name: 'iptables-flavour',
     looksAt:
       'the chains of kubelet and kube-proxy in the legacy tables and in nf_tables, and the number of rules in each',
-    run: async ({ kernel, modes: { flavour, flavourReason } }) => {
+    run: async (node) => {
+      const { kernel, modes } = node
+      const { flavour, flavourReason } = modes
       const nft = await countRules(kernel, 'nft')
       const legacy = nft === 0 ? 0 : await countRules(kernel, 'legacy')
-      if (legacy === 0) return ok(`flavour ${flavour}: ${flavourReason}`)
+      const fine = `flavour ${flavour}: ${flavourReason}`
+      if (legacy === 0) return partProblemsOr(node, ['nf_tables'], [], fine)
       return [
         {
           status: 'warning',
@@ -70,6 +72,13 @@ export const modeChecks: readonly Check[] = [
       ),
   },
 ]
+
+/** `modules`: modules of the mode that are not loaded, and perhaps not there. */
+function unknownNeeds(mode: string | undefined, modules: readonly string[]): readonly Verdict[] {
+  if (mode === undefined || modules.length === 0) return []
+  const seen = `it is not known whether this kernel has the modules of ${mode} mode: ${modules.join(', ')}`
+  return [{ status: 'unknown', seen, ...unknownModules(modules) }]
+}
 
 /** The rules in the tables of x_tables, in built-in chains too. */
 async function countRules(kernel: Examined['kernel'], flavour: XtFlavour): Promise<number> {

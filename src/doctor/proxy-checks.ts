@@ -1,6 +1,13 @@
 // Other proxies on the node: processes, and the objects that they left.
 import type { XtFlavour } from '../kernel/index.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, partProblemsOr, problemsOr, type Verdict } from './check.js'
+
+const unseenProcesses: Verdict = {
+  status: 'unknown',
+  seen: 'no kube-proxy runs in this PID namespace, and /proc hides the processes of others',
+  cause: 'A kube-proxy and Viaduct change the same rules, and each undoes the work of the other.',
+  remedy: "Run the doctor with the host's processes (hostPID), or look on the node: pgrep kube-proxy.",
+}
 
 /** Chains that kube-proxy, and Viaduct in the same mode, have. */
 const serviceChain = /^KUBE-(?:SERVICES|NODEPORTS|NODE-PORT|LOAD-BALANCER|SVC-.*|SEP-.*)$/u
@@ -10,25 +17,28 @@ export const proxyChecks: readonly Check[] = [
   {
     name: 'kube-proxy-process',
     looksAt: 'processes named kube-proxy in this network namespace',
-    run: async ({ processes }) =>
-      problemsOr(
-        processes
-          .filter(({ name }) => name === 'kube-proxy')
-          .map(({ pid }) => ({
-            status: 'broken',
-            seen: `kube-proxy runs (pid ${pid})`,
-            cause: 'It and Viaduct change the same rules, and each undoes the work of the other.',
-            remedy: 'Stop kube-proxy on this node before the agent starts (docs/installing.md).',
-          })),
-        'no kube-proxy runs',
-      ),
+    run: async ({ processes, seesAllProcesses }) => {
+      const found = processes
+        .filter(({ name }) => name === 'kube-proxy')
+        .map(({ pid }): Verdict => ({
+          status: 'broken',
+          seen: `kube-proxy runs (pid ${pid})`,
+          cause: 'It and Viaduct change the same rules, and each undoes the work of the other.',
+          remedy: 'Stop kube-proxy on this node before the agent starts (docs/installing.md).',
+        }))
+      return found.length > 0 || seesAllProcesses
+        ? problemsOr(found, 'no kube-proxy runs')
+        : [unseenProcesses]
+    },
   },
   {
     name: 'leftovers',
     looksAt:
       'chains in both flavours, tables named kube-proxy and virtual servers that the chosen mode does not use',
     run: async (node) =>
-      problemsOr(
+      partProblemsOr(
+        node,
+        ['nf_tables'],
         [...(await leftChains(node)), ...(await leftTables(node)), ...(await leftServers(node))],
         'no objects of another mode',
       ),

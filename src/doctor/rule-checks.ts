@@ -1,31 +1,38 @@
 // Rules of other programs that meet Viaduct's.
 import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
-import type { ChainPlace } from '../kernel/index.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
+import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
 const destinationNat = -100
+const otherBits =
+  'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.'
 
 export const ruleChecks: readonly Check[] = [
   {
     name: 'mark-bits',
     looksAt:
-      'rules of other programs, in the legacy tables and nf_tables, that match or set bits of the mark that Viaduct or kubelet uses',
+      'rules of other programs, in the legacy tables, nf_tables and policy routing, that match or set bits of the mark that Viaduct or kubelet uses',
     run: async (node) => {
       const own = ownBits(node)
+      const routing = await routingRules(node, own)
       const uses = await node.kernel.findMarkUses(isForeign)
       const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
-      return problemsOr(
-        meeting.map((use) => ({
-          status: 'warning',
-          seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
-          cause: use.isSet
-            ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
-            : "The rule takes Viaduct's marked packets for packets of the other program.",
-          remedy:
-            'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.',
-        })),
+      return partProblemsOr(
+        node,
+        ['nf_tables'],
+        [
+          ...meeting.map((use): Verdict => ({
+            status: 'warning',
+            seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
+            cause: use.isSet
+              ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
+              : "The rule takes Viaduct's marked packets for packets of the other program.",
+            remedy: otherBits,
+          })),
+          ...routing,
+        ],
         `no other program uses the mark bits 0x${own.toString(16)}`,
       )
     },
@@ -33,15 +40,17 @@ export const ruleChecks: readonly Check[] = [
   {
     name: 'nat-order',
     looksAt: 'base chains of type nat of other programs, with their priorities',
-    run: async ({ kernel }) => {
-      const earlier = (await kernel.activeChains()).filter(
+    run: async (node) => {
+      const earlier = (await node.kernel.activeChains()).filter(
         ({ table, hook }) =>
           table !== 'kube-proxy' &&
           hook?.type === 'nat' &&
           (hook.hook === 'prerouting' || hook.hook === 'output') &&
           hook.priority < destinationNat,
       )
-      return problemsOr(
+      return partProblemsOr(
+        node,
+        ['nf_tables'],
         earlier.map((chain) => ({
           status: 'warning',
           seen: `${describe({ ...chain, flavour: 'nft' })} has priority ${chain.hook?.priority}, before ${destinationNat}`,
@@ -58,12 +67,27 @@ export const ruleChecks: readonly Check[] = [
     name: 'forward',
     looksAt: 'chains of nf_tables and of the legacy tables at hook forward that drop what no rule accepts',
     run: async (node) =>
-      problemsOr(
+      partProblemsOr(
+        node,
+        ['nf_tables'],
         [...(await nftBarriers(node)), ...(await legacyBarriers(node))],
         'no chain at hook forward drops connections to Services',
       ),
   },
 ]
+
+/** Policy routing rules whose result depends on our bits. Viaduct has no such rules, and the kernel's own do not look at the mark. */
+async function routingRules({ kernel }: Examined, own: number): Promise<readonly Verdict[]> {
+  const rules = [...(await kernel.policyRules('ipv4')), ...(await kernel.policyRules('ipv6'))]
+  return rules
+    .filter(({ markMask }) => (markMask & own) !== 0)
+    .map((rule) => ({
+      status: 'warning',
+      seen: `ip ${rule.family === 'ipv4' ? '-4' : '-6'} rule "${describePolicyRule(rule)}" depends on the mark bits 0x${((rule.markMask & own) >>> 0).toString(16)}`,
+      cause: "Packets with Viaduct's marks may take another route than the same packets without them.",
+      remedy: otherBits,
+    }))
+}
 
 function ownBits({ config, modes: { chosen = '' } }: Examined): number {
   const bit = chosen === 'nftables' ? config.nftables.masqueradeBit : config.iptables.masqueradeBit

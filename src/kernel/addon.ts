@@ -65,6 +65,8 @@ export interface RawRouteSocket {
   dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>
   /** LinkRecords. */
   dumpLinks(): Promise<Uint8Array>
+  /** RuleRecords. */
+  dumpRules(family: RawFamily): Promise<Uint8Array>
   /** Index of the new device. At most 15 bytes. */
   addDummy(name: string): Promise<number>
   setUp(interfaceIndex: number): Promise<void>
@@ -307,6 +309,8 @@ export interface Addon {
   readonly notifyServiceManager: (socket: string, state: string) => void
   /** The process that connected to a Unix socket of ours, by the descriptor of the accepted connection. Throws RawError. */
   readonly peerCredentials: (fd: number) => PeerCredentials
+  /** The status bits of adjtimex(2). Throws RawError. */
+  readonly clockStatus: () => number
   /** Sizes, offsets and numbers of the records. */
   readonly layout: Layouts
   /** The attributes of nf_tables objects, in order (nftables/schema.ts). */

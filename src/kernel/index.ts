@@ -7,6 +7,7 @@ export { VirtualServerFlag } from './ipvs/ipvs.js'
 export type * from './route/routes.js'
 export { formerRouteProtocol, viaductRouteProtocol } from './route/routes.js'
 export type * from './route/links.js'
+export { describePolicyRule, type PolicyRule } from './route/policy-rules.js'
 export type * from './system/sysctl.js'
 export type * from './outcome.js'
 export type * from './conntrack/conntrack.js'
@@ -57,5 +58,11 @@ export type {
   FirewallScope,
   MarkChange,
 } from './firewall/firewall.js'
-export { openKernel, type ForeignRules, type Kernel, type KernelOptions } from './open-kernel.js'
+export {
+  openKernel,
+  type ForeignRules,
+  type Kernel,
+  type KernelClock,
+  type KernelOptions,
+} from './open-kernel.js'
 export type { PeerCredentials } from './addon.js'

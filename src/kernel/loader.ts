@@ -104,6 +104,7 @@ const exportNames = {
   ListenerSocket: true,
   notifyServiceManager: true,
   peerCredentials: true,
+  clockStatus: true,
   layout: true,
   nftGrammar: true,
 } as const satisfies Record<keyof Addon, true>

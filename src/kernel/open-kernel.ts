@@ -14,6 +14,7 @@ import { countReferences } from './planned/count-references.js'
 import { PlannedLook } from './planned/planned-parts.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
+import type { PolicyRule } from './route/policy-rules.js'
 import { isWithoutLegacy, KernelModules } from './system/modules.js'
 import type { XtPlace } from './xtables/encode.js'
 import { KernelTables } from './xtables/kernel-tables.js'
@@ -64,6 +65,14 @@ export interface ForeignRules {
   activeChains(): Promise<readonly NfActiveChain[]>
   /** Rules of any program that use the packet mark (`findMarkUses`). Throws KernelError. */
   findMarkUses(isWanted: (place: ChainPlace) => boolean): Promise<readonly MarkUse[]>
+  /** The policy routing rules of a family, of any program, in the order of their priorities. Throws KernelError. */
+  policyRules(family: IpFamily): Promise<readonly PolicyRule[]>
+}
+
+/** The clock of the machine, as the kernel keeps it. */
+export interface KernelClock {
+  /** The status bits of adjtimex(2) (STA_* of linux/timex.h). Throws KernelError. */
+  clockStatus(): number
 }
 
 export interface KernelOptions {
@@ -98,7 +107,7 @@ export interface KernelOptions {
  * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
  * 0.2 s for 100,000 flows. So does a list of flows for a command; it may run beside a clean-up.
  */
-export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
+export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules & KernelClock {
   let loaded: Addon | undefined
   const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
@@ -127,6 +136,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
     ...foreignRules(real.nftables, tables, !isPlanned || modules.canAsk('nf_tables')),
+    policyRules: async (family) => await real.routes.policyRules(family),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {
       const key = families.join()
@@ -135,6 +145,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
       return look
     },
     notifyServiceManager: (socket, state) => atOnce(() => addon().notifyServiceManager(socket, state)),
+    clockStatus: () => atOnce(() => addon().clockStatus()),
     peerCredentials: (fd) => atOnce(() => addon().peerCredentials(fd)),
     hurry: () => tables.hurry(),
     close: async () => {
@@ -165,7 +176,7 @@ function foreignRules(
   nftables: RealNftables,
   tables: KernelTables,
   canAsk: boolean,
-): ForeignRules & Pick<Kernel, 'firewall'> {
+): Omit<ForeignRules, 'policyRules'> & Pick<Kernel, 'firewall'> {
   const activeChains = async (): Promise<readonly NfActiveChain[]> =>
     canAsk ? await nftables.activeChains() : []
   const reader = {

@@ -59,7 +59,7 @@ export function openParts({
   calls,
   portStore,
   sysctlRoot,
-}: PartsOptions): KernelParts & { readonly nftables: RealNftables } {
+}: PartsOptions): KernelParts & { readonly nftables: RealNftables; readonly routes: RealRoutes } {
   const ipset = new RealIpset(addon, calls)
   return {
     ipvs: new RealIpvs(addon, calls),

@@ -1,10 +1,14 @@
 // The plan of a takeover in ipvs mode is what the takeover does. Runs in the guest: it needs IP_VS and the dummy device.
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
+import { withLockedModules } from '../support/kernel-modules.js'
 import { KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Namespace } from '../support/namespaces.js'
+import type { Finished } from '../support/processes.js'
 import { addNodeAddresses, linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
+import { treeRoot } from '../support/tree.js'
 import { families } from '../traffic/table/world.js'
 import { kubeProxyNode } from '../traffic/takeover-services.js'
 
@@ -29,6 +33,27 @@ describe('a plan with IP_VS', { timeout: 900_000 }, () => {
     const started = await operationsOf('start', node, 'ipvs legacy')
     assert.ok(started.some(({ tool }) => tool === 'ipvsadm'))
     assert.deepEqual(linesOf(planned), linesOf(started))
+  })
+
+  it('refuses a scheduler that is not loaded, where no module may be loaded', async () => {
+    await node.must('modprobe', '-a', 'ip_vs', 'ip_vs_rr')
+    const loaded = (await loadedModules(node)).split('\n')
+    const scheduler = ['fo', 'ovf', 'nq', 'sed', 'dh'].find((name) => !loaded.includes(`ip_vs_${name}`))
+    assert.ok(scheduler !== undefined)
+    const planIn = [...withLockedModules, process.execPath, join(treeRoot, 'dist/agent.js'), 'plan']
+    const shop = ['--manifests', join(treeRoot, 'examples/shop'), '--hostname-override=node-a']
+    const plan = async (name: string): Promise<Finished> =>
+      await node.run(
+        ...planIn,
+        ...shop,
+        '--proxy-mode=ipvs',
+        '--mode-fallback=false',
+        `--ipvs-scheduler=${name}`,
+      )
+    assert.equal((await plan('rr')).code, 0)
+    const refused = await plan(scheduler)
+    assert.match(refused.stderr, new RegExp(`this kernel has no scheduler "${scheduler}"`, 'u'))
+    assert.notEqual(refused.code, 0)
   })
 
   it('from kube-proxy in ipvs mode changes nothing, and is what the start does', async () => {

@@ -22,3 +22,27 @@ export async function withoutModules(patterns: string, work: () => Promise<void>
     await rm(folder, { recursive: true })
   }
 }
+
+const show =
+  'mkdir -p /run/lists; ln -sfn /run/guest/kernel/lib/modules /run/lists/modules; ' +
+  'mount -t overlay none -o lowerdir=/run/lists:/usr/lib /usr/lib; '
+
+/** For the guest, whose modules are in a folder that only modprobe knows: a wrapper that shows a program the folder as /lib/modules. */
+export const withModuleLists: readonly string[] = [
+  'unshare',
+  '--mount',
+  'sh',
+  '-ec',
+  `${show}exec "$@"`,
+  'sh',
+]
+
+/** The same, where it looks as if no module may be loaded any more: the real switch cannot be turned back. */
+export const withLockedModules: readonly string[] = [
+  'unshare',
+  '--mount',
+  'sh',
+  '-ec',
+  `${show}echo 1 > /run/locked; mount --bind /run/locked /proc/sys/kernel/modules_disabled; exec "$@"`,
+  'sh',
+]

@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(IsInside(message->payload, datagram));
     Require(++count <= size / NLMSG_HDRLEN);
     WalkAttributes(message->payload);
-    for (const Policy& policy :
-         {ipvs::kCommandPolicy, route::kRoutePolicy, route::kAddressPolicy, route::kLinkPolicy})
+    for (const Policy& policy : {ipvs::kCommandPolicy, route::kRoutePolicy, route::kAddressPolicy,
+                                 route::kLinkPolicy, route::kRulePolicy})
       (void)Conforms(policy, message->payload);
   }
   Require(!FormatMessages(datagram).empty());

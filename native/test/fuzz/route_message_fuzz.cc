@@ -1,4 +1,5 @@
-// rtnetlink messages: routes, addresses, links.
+// rtnetlink messages: routes, addresses, links, policy routing rules.
+#include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 
@@ -13,13 +14,18 @@ using namespace viaduct::route;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  switch (input.ConsumeIntegralInRange<int>(0, 2)) {
+  switch (input.ConsumeIntegralInRange<int>(0, 3)) {
     case 0:
       (void)DecodeRoute(MakePayload(input, sizeof(rtmsg), kRoutePolicy));
       break;
     case 1: {
       const auto address = DecodeAddress(MakePayload(input, sizeof(ifaddrmsg), kAddressPolicy));
       if (address && address->family != AF_INET && address->family != AF_INET6) abort();
+      break;
+    }
+    case 3: {
+      const auto rule = DecodeRule(MakePayload(input, sizeof(fib_rule_hdr), kRulePolicy));
+      if (rule && rule->is_inverted > 1) abort();
       break;
     }
     default: {

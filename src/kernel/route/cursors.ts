@@ -1,9 +1,19 @@
-// Cursors over packed routes and addresses. Links and events become objects.
+// Cursors over packed routes and addresses. Links, policy routing rules and events become objects.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Link, LinkEvent } from './links.js'
 import { familyFromByte, RecordTable } from '../records.js'
 import { dumpedShapes } from './encode.js'
-import { addressLayout, eventKindNumber, eventLayout, linkLayout, opNumber, routeLayout } from './layout.js'
+import {
+  addressLayout,
+  eventKindNumber,
+  eventLayout,
+  linkLayout,
+  opNumber,
+  routeLayout,
+  ruleActionNumber,
+  ruleLayout,
+} from './layout.js'
+import { type PolicyRule, ruleActions } from './policy-rules.js'
 import type { InterfaceAddress, LocalRoute } from './routes.js'
 
 /** IFF_UP of linux/if.h */
@@ -112,6 +122,32 @@ class LinkCursor extends RecordTable {
 export function decodeLinks(bytes: Uint8Array): readonly Link[] {
   const cursor = new LinkCursor(bytes)
   return Array.from({ length: cursor.length }, (_, index) => cursor.link(index))
+}
+
+class RuleCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, ruleLayout)
+  }
+
+  rule(index: number): PolicyRule {
+    const action = this.u8(index, ruleLayout.action)
+    const name = ruleActions.find((each) => ruleActionNumber[each] === action)
+    return {
+      family: familyFromByte(this.u8(index, ruleLayout.family)),
+      priority: this.u32(index, ruleLayout.priority),
+      mark: this.u32(index, ruleLayout.mark),
+      markMask: this.u32(index, ruleLayout.markMask),
+      isInverted: this.u8(index, ruleLayout.isInverted) === 1,
+      action: name ?? 'other',
+      table: this.u32(index, ruleLayout.table),
+    }
+  }
+}
+
+/** As objects: a node has few rules. */
+export function decodeRules(bytes: Uint8Array): readonly PolicyRule[] {
+  const cursor = new RuleCursor(bytes)
+  return Array.from({ length: cursor.length }, (_, index) => cursor.rule(index))
 }
 
 class EventCursor extends RecordTable {

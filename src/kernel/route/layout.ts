@@ -50,6 +50,26 @@ export const linkLayout = {
   op: 40,
 } as const satisfies RecordLayout
 
+export const ruleActionNumber = {
+  table: 1,
+  goto: 2,
+  nop: 3,
+  blackhole: 6,
+  unreachable: 7,
+  prohibit: 8,
+} as const
+
+export const ruleLayout = {
+  size: 20,
+  priority: 0,
+  mark: 4,
+  markMask: 8,
+  table: 12,
+  action: 16,
+  family: 17,
+  isInverted: 18,
+} as const satisfies RecordLayout
+
 export const eventLayout = {
   size: 40,
   interfaceIndex: 0,

@@ -6,7 +6,9 @@ import { decodeFailures } from '../decode-failures.js'
 import type { BatchOutcome } from '../outcome.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
+import { decodeRules } from './cursors.js'
 import { encodeRouteRun, type RouteRun } from './encode.js'
+import type { PolicyRule } from './policy-rules.js'
 import type { RouteOp, Routes } from './routes.js'
 
 /** The runs of a batch, in order: consecutive operations on one kind of object go to the kernel in one call. */
@@ -23,7 +25,7 @@ function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
   return runs
 }
 
-/** The local table and the interface addresses of the running kernel. */
+/** The local table, the interface addresses and the policy routing rules of the running kernel. */
 export class RealRoutes implements Routes {
   readonly #queue: RequestQueue<RawRouteSocket>
 
@@ -50,6 +52,12 @@ export class RealRoutes implements Routes {
       family,
       ...(interfaceIndex === 0 ? {} : { object: `interface ${interfaceIndex}` }),
     })
+  }
+
+  /** The policy routing rules of a family, of any program, in the order of their priorities. Throws KernelError. */
+  async policyRules(family: IpFamily): Promise<readonly PolicyRule[]> {
+    const records = await this.#queue.run((socket) => socket.dumpRules(addressFamily[family]), { family })
+    return decodeRules(records)
   }
 
   close(): Promise<void> {

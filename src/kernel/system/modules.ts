@@ -8,8 +8,9 @@ import type { IpFamily } from '../../address.js'
 export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_diag'
 
 /**
- * `present`: it is loaded or built in, or this kernel can load none. `loadable`: it is installed and not loaded. `absent`: it is not
- * installed. `unknown`: it is not loaded, and the lists of this kernel's modules are not on this file system.
+ * `present`: it is loaded or built in; also if this kernel can load no module, and its list of built-in ones is not on this file system.
+ * `loadable`: it is installed and not loaded. `absent`: it is not loaded, and no request can load it. `unknown`: it is not loaded, and the
+ * lists of this kernel's modules are not on this file system.
  */
 export type ModuleState = 'present' | 'loadable' | 'absent' | 'unknown'
 
@@ -33,10 +34,11 @@ export class KernelModules {
   }
 
   state(module: string): ModuleState {
-    if (!this.canLoad || this.hasFile(`sys/module/${module}`)) return 'present'
+    if (this.hasFile(`sys/module/${module}`)) return 'present'
     this.#lists ??= { builtIn: this.#names('modules.builtin'), installed: this.#names('modules.dep') }
     const { builtIn, installed } = this.#lists
     if (builtIn?.has(module) === true) return 'present'
+    if (!this.canLoad) return builtIn === undefined ? 'present' : 'absent'
     if (builtIn === undefined || installed === undefined) return 'unknown'
     return installed.has(module) ? 'loadable' : 'absent'
   }

@@ -90,6 +90,36 @@ describe('the check of memory', () => {
   }
 })
 
+/** The kernel's answer; undefined: it refuses. */
+function answering(bits: number | undefined): () => number {
+  return () => {
+    if (bits === undefined) throw new Error('EPERM')
+    return bits
+  }
+}
+
+describe('the check of the clock, by its status bits', () => {
+  const cases = [
+    { bits: 0x0000, status: 'ok', seen: /as synchronized$/ },
+    // STA_PLL and STA_NANO
+    { bits: 0x2001, status: 'ok', seen: /as synchronized$/ },
+    // STA_UNSYNC
+    { bits: 0x0040, status: 'warning', seen: /as not synchronized$/ },
+    { bits: 0x2041, status: 'warning', seen: /as not synchronized$/ },
+    { bits: undefined, status: 'unknown', seen: /^EPERM/ },
+  ]
+  for (const { bits, status, seen } of cases) {
+    it(`is ${status} for ${bits === undefined ? 'a refusal' : `0x${bits.toString(16)}`}`, async () => {
+      const node = examinedNode({})
+      const clockStatus = answering(bits)
+      const findings = await diagnose({ ...node, kernel: { ...node.kernel, clockStatus } })
+      const [found] = findings.filter(({ check }) => check === 'clock-sync')
+      assert.equal(found?.status, status)
+      assert.match(found.seen, seen)
+    })
+  }
+})
+
 describe('the check of the lock of x_tables', () => {
   const held = '1: FLOCK  ADVISORY  WRITE 42 00:19:77 0 EOF\n'
   const cases = [
@@ -102,15 +132,41 @@ describe('the check of the lock of x_tables', () => {
     },
     { what: 'of a moment', looks: [held, held, ''], status: 'ok', seen: /for a moment$/ },
     { what: 'of two holders', looks: [held, held.replace('42', '43')], status: 'ok', seen: /for a moment$/ },
-    { what: 'of one holder', looks: [held], status: 'warning', seen: /\(pid 42\) holds .* in 5 looks/ },
+    {
+      what: 'of one holder',
+      looks: [held],
+      status: 'warning',
+      seen: /^iptables \(pid 42\) holds .* in 5 looks/,
+    },
+    {
+      what: 'of a process that has ended',
+      looks: [held.replace('42', '43')],
+      status: 'warning',
+      seen: /^a child of pid 43, which has ended, holds .* in 5 looks/,
+    },
+    {
+      what: 'without a holder here',
+      looks: [''],
+      seesAll: false,
+      status: 'unknown',
+      seen: /hides the holders/,
+    },
+    {
+      what: 'of one holder here',
+      looks: [held],
+      seesAll: false,
+      status: 'warning',
+      seen: /^iptables \(pid 42\)/,
+    },
   ]
-  for (const { what, looks, status, seen } of cases) {
+  for (const { what, looks, seesAll = true, status, seen } of cases) {
     it(`is ${status} for a lock ${what}`, async () => {
       let look = 0
-      const node = examinedNode({})
+      const node = examinedNode({ '/proc/42/comm': 'iptables\n' })
       const [found] = (
         await diagnose({
           ...node,
+          seesAllProcesses: seesAll,
           xtablesLock: { path: '/run/xtables.lock', id: '00:19:77' },
           read: async (path) =>
             path === '/proc/locks' ? looks[Math.min(look++, looks.length - 1)] : await node.read(path),

@@ -76,6 +76,7 @@ describe('the addon', () => {
       'RouteEvents',
       'RouteSocket',
       'XtablesTable',
+      'clockStatus',
       'layout',
       'nftGrammar',
       'notifyServiceManager',
@@ -98,6 +99,7 @@ describe('the addon', () => {
       'dumpAddresses',
       'dumpLinks',
       'dumpLocalRoutes',
+      'dumpRules',
       'removeLink',
       'setUp',
     ])

@@ -37,7 +37,7 @@ const rows = [
   {
     node: 'a module that may not be loaded any more',
     files: { ...withModules, [`${lists}/modules.dep`]: file, 'proc/sys/kernel/modules_disabled': '1\n' },
-    expected: { canLoad: false, canAsk: true, isAbsent: false },
+    expected: { canLoad: false, canAsk: true, isAbsent: true },
   },
   {
     node: 'a kernel that was built without the module',

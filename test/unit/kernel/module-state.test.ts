@@ -18,6 +18,8 @@ const files = {
   'sys/module/ip_vs/initstate': 'live\n',
 }
 const full = { ...files, [`${lists}/modules.builtin`]: builtIn, [`${lists}/modules.dep`]: installed }
+const disabled = { 'proc/sys/kernel/modules_disabled': '1\n' }
+const locked = { ...full, ...disabled }
 
 describe('the state of a module', () => {
   const cases = [
@@ -28,6 +30,25 @@ describe('the state of a module', () => {
     { what: 'an installed module', tree: full, module: 'nft_masq', state: 'loadable' },
     { what: 'an installed and compressed module', tree: full, module: 'nf_tables', state: 'loadable' },
     { what: 'a module that others need only', tree: full, module: 'nfnetlink', state: 'absent' },
+    {
+      what: 'a module that is installed, and may not be loaded any more',
+      tree: locked,
+      module: 'nft_masq',
+      state: 'absent',
+    },
+    { what: 'a loaded module where no other may be loaded', tree: locked, module: 'ip_vs', state: 'present' },
+    {
+      what: 'a built-in module where no other may be loaded',
+      tree: locked,
+      module: 'nf_conntrack',
+      state: 'present',
+    },
+    {
+      what: 'no lists, where no module may be loaded',
+      tree: { ...files, ...disabled },
+      module: 'nft_masq',
+      state: 'present',
+    },
     { what: 'no lists', tree: files, module: 'nft_masq', state: 'unknown' },
     { what: 'no lists, and a loaded module', tree: files, module: 'ip_vs', state: 'present' },
   ]

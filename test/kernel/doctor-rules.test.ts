@@ -1,0 +1,197 @@
+// viaduct doctor: rules, sets, interfaces and processes of other programs, made for real in this network namespace. Each is named with its
+// cause and remedy. out/transcripts/doctor-rules.txt has the findings as the command prints them.
+import assert from 'node:assert/strict'
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { requireFreshNamespace } from '../contract/fresh-namespace.js'
+import { DoctorLab, sh } from '../support/doctor-lab.js'
+import { Program } from '../support/processes.js'
+
+requireFreshNamespace()
+
+describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, () => {
+  const lab = new DoctorLab('doctor-rules.txt')
+  let impostor: Program | undefined
+
+  lab.names([
+    {
+      what: 'a running kube-proxy',
+      make: async () => {
+        copyFileSync('/bin/cat', join(lab.folder, 'kube-proxy'))
+        impostor = new Program([join(lab.folder, 'kube-proxy')])
+        impostor.write('ready\n')
+        await impostor.line((line) => line === 'ready')
+      },
+      undo: async () => await impostor?.kill(),
+      check: 'kube-proxy-process',
+      status: 'broken',
+      seen: /kube-proxy runs \(pid \d+\)/,
+    },
+    {
+      what: 'processes that it cannot see',
+      options: { wrapper: ['unshare', '--pid', '--fork', '--mount-proc'] },
+      check: 'kube-proxy-process',
+      status: 'unknown',
+      seen: /^no kube-proxy runs in this PID namespace/,
+    },
+    {
+      what: "kube-proxy's chains in the legacy tables",
+      make: () => sh('iptables-legacy -t nat -N KUBE-SERVICES'),
+      undo: () => sh('iptables-legacy -t nat -X KUBE-SERVICES'),
+      check: 'leftovers',
+      status: 'warning',
+      seen: /1 chains of kube-proxy in the legacy tables/,
+    },
+    {
+      what: 'a table of a proxy in nftables mode',
+      make: () => sh("nft 'add table ip kube-proxy; add chain ip kube-proxy services'"),
+      undo: () => sh('nft delete table ip kube-proxy'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'leftovers',
+      status: 'warning',
+      seen: /table kube-proxy with 1 chains/,
+    },
+    {
+      what: 'a legacy rule that sets our mark bit',
+      make: () => sh('iptables-legacy -t mangle -A PREROUTING -p tcp -j MARK --or-mark 0x4000'),
+      undo: () => sh('iptables-legacy -t mangle -F'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /rule 1 of chain PREROUTING of table ip mangle in the legacy tables sets the mark bits 0x4000/,
+    },
+    {
+      what: 'an nft rule that matches our mark bit',
+      make: () =>
+        sh(
+          "nft 'add table inet mine; add chain inet mine c; add rule inet mine c meta mark & 0x4000 == 0x4000 accept'",
+        ),
+      undo: () => sh('nft delete table inet mine'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /rule 1 of chain c of table inet mine in nf_tables matches the mark bits 0x4000/,
+    },
+    {
+      what: 'an nft rule that sets our mark bit',
+      make: () =>
+        sh(
+          "nft 'add table ip6 mine; add chain ip6 mine c; add rule ip6 mine c meta mark set meta mark or 0x8000'",
+        ),
+      undo: () => sh('nft delete table ip6 mine'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /table ip6 mine in nf_tables sets the mark bits 0x8000/,
+    },
+    {
+      what: 'a policy routing rule that matches our mark bit',
+      make: () => sh('ip -4 rule add fwmark 0x4000/0x4000 priority 100 table 100'),
+      undo: () => sh('ip -4 rule delete priority 100'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^ip -4 rule "100: fwmark 0x4000\/0x4000 lookup 100" depends on the mark bits 0x4000$/,
+    },
+    {
+      what: 'a policy routing rule that compares the whole mark',
+      make: () => sh('ip -6 rule add not fwmark 0x1 priority 101 unreachable'),
+      undo: () => sh('ip -6 rule delete priority 101'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^ip -6 rule "101: not fwmark 0x1 unreachable" depends on the mark bits 0xc000$/,
+    },
+    {
+      what: 'a nat chain before ours',
+      make: () =>
+        sh("nft 'add table ip early; add chain ip early pre { type nat hook prerouting priority -110; }'"),
+      undo: () => sh('nft delete table ip early'),
+      check: 'nat-order',
+      status: 'warning',
+      seen: /chain pre of table ip early in nf_tables has priority -110/,
+    },
+    {
+      what: 'a chain at hook forward that drops',
+      make: () =>
+        sh(
+          "nft 'add table inet wall; add chain inet wall forward { type filter hook forward priority 0; policy drop; }'",
+        ),
+      undo: () => sh('nft delete table inet wall'),
+      check: 'forward',
+      status: 'warning',
+      seen: /chain forward of inet wall forward drops by its policy/,
+    },
+    {
+      what: 'the policy DROP of the legacy FORWARD',
+      make: () => sh('iptables-legacy -P FORWARD DROP'),
+      undo: () => sh('iptables-legacy -P FORWARD ACCEPT'),
+      check: 'forward',
+      status: 'warning',
+      seen: /FORWARD of the legacy table ip filter drops/,
+    },
+    {
+      what: 'rules in both flavours of x_tables',
+      make: () => sh('iptables-legacy -A INPUT -i lo -j ACCEPT; iptables-nft -A INPUT -i lo -j ACCEPT'),
+      undo: () => sh('iptables-legacy -F INPUT; iptables-nft -F INPUT; nft delete table ip filter'),
+      check: 'iptables-flavour',
+      status: 'warning',
+      seen: /^1 rules of iptables are in nf_tables and 1 in the legacy tables/,
+    },
+    {
+      what: "kube-router's service proxy",
+      make: () => sh('ip link add kube-dummy-if type bridge'),
+      undo: () => sh('ip link delete kube-dummy-if'),
+      check: 'other-proxies',
+      status: 'broken',
+      seen: /the link kube-dummy-if: kube-router serves Services/,
+    },
+    {
+      what: "Antrea's proxyAll",
+      make: () => sh('ipset create ANTREA-NODEPORT-IP hash:ip'),
+      undo: () => sh('ipset destroy ANTREA-NODEPORT-IP'),
+      check: 'other-proxies',
+      status: 'broken',
+      seen: /the set ANTREA-NODEPORT-IP: Antrea serves all Services/,
+    },
+    {
+      what: "Antrea's proxyAll with IPv6 only",
+      make: () => sh('ipset create ANTREA-NODEPORT-IP6 hash:ip,port family inet6'),
+      undo: () => sh('ipset destroy ANTREA-NODEPORT-IP6'),
+      check: 'other-proxies',
+      status: 'broken',
+      seen: /the set ANTREA-NODEPORT-IP6: Antrea serves all Services/,
+    },
+    {
+      what: "Antrea's proxyAll with nftables",
+      make: () => sh("nft 'add table ip antrea; add chain ip antrea nat-prerouting-proxy-all'"),
+      undo: () => sh('nft delete table ip antrea'),
+      check: 'other-proxies',
+      status: 'broken',
+      seen: /the chain antrea nat-prerouting-proxy-all: Antrea serves all Services/,
+    },
+    {
+      what: 'the eBPF data plane of Calico',
+      make: () => sh('ip link add bpfin.cali type veth peer name bpfout.cali'),
+      undo: () => sh('ip link delete bpfin.cali'),
+      check: 'other-proxies',
+      status: 'broken',
+      seen: /the link bpfin\.cali: the eBPF data plane of Calico serves Services/,
+    },
+    {
+      what: 'Cilium, of which the mode is not known',
+      make: () => sh('ip link add cilium_host type bridge'),
+      undo: () => sh('ip link delete cilium_host'),
+      check: 'other-proxies',
+      status: 'unknown',
+      seen: /the link cilium_host: Cilium runs/,
+    },
+  ])
+
+  it('accepts policy routing rules that look at other bits of the mark', async () => {
+    await sh(
+      'ip rule add fwmark 0x80/0x80 priority 100 table 100; ip rule add to 192.0.2.0/24 priority 101 table 100',
+    )
+    try {
+      assert.deepEqual((await lab.problems()).found, [])
+    } finally {
+      await sh('ip rule delete priority 100; ip rule delete priority 101')
+    }
+  })
+})
