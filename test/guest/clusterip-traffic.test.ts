@@ -150,7 +150,7 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     assert.ok(Math.abs(compileMs + planMs + kernelMs - first.durationMs) < 0.001, JSON.stringify(first))
     assert.ok(first.objects.first.includes('Service shop/web'), JSON.stringify(first))
     assert.ok(first.firstOperations.length > 0)
-    assert.match(await ask('history'), /^ {2}for .*Service shop\/web.*\n {2}\S+ add-/mu)
+    assert.match(await ask('history'), /^ {2}for .*Service shop\/web.*\n {2}ipset create-set /mu)
   })
 
   it('a client stays with its backend under session affinity', async () => {

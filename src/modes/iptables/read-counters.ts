@@ -2,12 +2,12 @@
 import { formatEndpoint } from '../../address.js'
 import { addCounters, countAt, type CounterReading, type TrafficCounters } from '../../engine/index.js'
 import type { Xtables } from '../../kernel/index.js'
-import type { Route } from '../../routing/index.js'
+import { describeFrontend, frontendsOf, type Route } from '../../routing/index.js'
 import type { DesiredRoute } from './compile/desired.js'
 import type { IptablesLedger } from './ledger.js'
 
 interface Read {
-  readonly ledger: Pick<IptablesLedger, 'natChains' | 'natPlaces'>
+  readonly ledger: Pick<IptablesLedger, 'natChains' | 'natPlaceOf'>
   readonly nat: Pick<Xtables, 'packets'>
 }
 
@@ -21,15 +21,14 @@ export async function readCounters(
   const chains = ledger.natChains()
   const read = await nat.packets(chains)
   const counts: Counts = new Map(chains.map((chain, at) => [chain, read[at] ?? []]))
-  let places: ReturnType<IptablesLedger['natPlaces']> | undefined
   return (decided) => {
     const endpoints = countEndpoints(compile(decided), counts)
     return {
       total: [...endpoints.values()].reduce(addCounters, { connections: 0 }),
       endpoint: (endpoint) => endpoints.get(endpoint) ?? {},
       frontend: (frontend) => {
-        places ??= ledger.natPlaces()
-        const place = places.get(frontend)
+        const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
+        const place = known && ledger.natPlaceOf(known, decided.key)
         const ofChain = place && counts.get(place.chain)
         // Another length: the chain has changed since the reading.
         if (place === undefined || ofChain?.length !== place.size) return {}

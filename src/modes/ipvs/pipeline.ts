@@ -381,9 +381,10 @@ export class IpvsPipeline {
 
   async readCounters(): Promise<CounterReading> {
     const { family, kernel, clock, scheduling } = this.#options
-    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) =>
-      this.#policies.present(decided, scheduling.settings),
-    )
+    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) => {
+      const servers = this.#policies.present(decided, scheduling.settings)
+      return servers.filter(({ key }) => this.#ledger.ownerOf(key) === decided.key)
+    })
   }
 
   describe(decided: Route): readonly string[] {
