@@ -194,7 +194,7 @@ export class IptablesLedger {
   }
 
   /** Our chains of table nat, as the last `take` left them. */
-  natChains(): readonly string[] {
+  natChains(): Iterable<string> {
     return this.#chains.nat.names()
   }
 

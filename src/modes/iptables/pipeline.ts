@@ -185,8 +185,9 @@ export class IptablesPipeline implements Pipeline {
     const ledger = this.#state?.ledger
     // Before the first complete write, the chains in these places may belong to another program.
     if (settings === undefined || ledger === undefined || !this.#isInForce) return undefined
-    const { nat } = this.#options.tables
-    return await readCounters({ ledger, nat }, (decided) => compileRoute(decided, settings))
+    const { clock, tables } = this.#options
+    const { nat } = tables
+    return await readCounters({ ledger, nat, clock }, (decided) => compileRoute(decided, settings))
   }
 
   describe(decided: Route): readonly string[] {
