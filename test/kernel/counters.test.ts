@@ -270,3 +270,72 @@ describe('the counters of iptables mode before all objects are known', { timeout
     }
   })
 })
+
+/** Service `web` with one endpoint. */
+function webAt(address: string): string {
+  return `
+apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: default }
+spec: { clusterIP: 10.96.0.10, ports: [{ port: 80 }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: default, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 8080, protocol: TCP }]
+endpoints: [{ addresses: [${address}], conditions: { ready: true }, nodeName: node-a }]
+`
+}
+
+describe('the counters of iptables mode while a change waits', { timeout: 120_000 }, () => {
+  it('are not those of the endpoint before', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
+    mkdirSync(join(folder, 'manifests'))
+    const file = join(folder, 'manifests', 'all.yaml')
+    writeFileSync(file, webAt('192.0.2.2'))
+    const node = await Namespace.create('node')
+    const rows = async (): Promise<readonly Row[]> => {
+      const words = [
+        'endpoints',
+        'default/web',
+        '--counters',
+        '-o',
+        'json',
+        `--socket=${join(folder, 'socket')}`,
+      ]
+      const printed = await node.must(process.execPath, agentFile, ...words)
+      return Object(JSON.parse(printed)).items
+    }
+    try {
+      await node.ip(
+        ...['192.0.2.1', '192.0.2.2'].map((address) => `address add ${address}/24 dev lo`),
+        'route add 10.96.0.0/16 dev lo src 192.0.2.1',
+      )
+      await serve(node, [{ protocol: 'tcp', address: '192.0.2.2', port: 8080 }])
+      const agent = node.start(
+        process.execPath,
+        agentFile,
+        '--proxy-mode=iptables',
+        '--iptables-flavour=legacy',
+        '--iptables-min-sync-period=1h',
+        '--iptables-sync-period=2h',
+        '-v=2',
+        '--hostname-override=node-a',
+        `--manifests=${join(folder, 'manifests')}`,
+        `--control-socket=${join(folder, 'socket')}`,
+      )
+      await agent.line((line) => /Control socket listens/u.test(line))
+      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+      await new ProbeClient(node).backends(clusterIP, 3)
+      const [former] = await rows()
+      assert.deepEqual([former?.endpoint, former?.counters], ['192.0.2.2:8080', { connections: 3 }])
+      writeFileSync(file, webAt('192.0.2.3'))
+      const [waiting] = await eventually(rows, ([row]) => row?.endpoint === '192.0.2.3:8080')
+      assert.deepEqual(waiting?.counters, {})
+    } finally {
+      await node.close()
+      rmSync(folder, { recursive: true })
+    }
+  })
+})

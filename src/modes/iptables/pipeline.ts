@@ -187,7 +187,14 @@ export class IptablesPipeline implements Pipeline {
     if (settings === undefined || ledger === undefined || !this.#isInForce) return undefined
     const { clock, tables } = this.#options
     const { nat } = tables
-    return await readCounters({ ledger, nat, clock }, (decided) => compileRoute(decided, settings))
+    const { tracker } = this.#intake
+    return await readCounters(
+      { ledger, nat, clock },
+      {
+        compile: (decided) => compileRoute(decided, settings),
+        isInForce: ({ key }) => !tracker.isDirty(key) && this.#inForce.since(key) !== undefined,
+      },
+    )
   }
 
   describe(decided: Route): readonly string[] {

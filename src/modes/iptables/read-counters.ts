@@ -13,13 +13,20 @@ interface Read {
   readonly clock: Pick<Clock, 'pause'>
 }
 
+/** The routes as the agent wants them now. */
+interface Routes {
+  readonly compile: (decided: Route) => DesiredRoute
+  /** False: the rules of the route in the kernel may lead to other endpoints than those of `compile`. */
+  readonly isInForce: (decided: Route) => boolean
+}
+
 /** Chains that are listed before other work of the agent gets its turn: less than 0.5 ms. */
 const chainsAtOnce = 1000
 
-/** Reads the counters of all of our chains once. `compile`: the desired state of a route. Throws KernelError. */
+/** Reads the counters of all of our chains once. Throws KernelError. */
 export async function readCounters(
   { ledger, nat, clock }: Read,
-  compile: (decided: Route) => DesiredRoute,
+  { compile, isInForce }: Routes,
 ): Promise<CounterReading> {
   const numbers = new Map<string, number>()
   for (const chain of ledger.natChains()) {
@@ -28,7 +35,7 @@ export async function readCounters(
   }
   const counts = new ChainCounts(numbers, await nat.packets([...numbers.keys()]))
   return (decided) => ({
-    ...countEndpoints(compile(decided), counts),
+    ...countEndpoints(compile(decided), counts, isInForce(decided)),
     frontend: (frontend) => {
       const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
       const place = known && ledger.natPlaceOf(known, decided.key)
@@ -55,8 +62,12 @@ class ChainCounts {
   }
 }
 
-/** Of an endpoint that both policies use, the sum. */
-function countEndpoints({ chains }: DesiredRoute, counts: ChainCounts): Omit<PortCounters, 'frontend'> {
+/** Of an endpoint that both policies use, the sum. Before the route is in force, a rule may be that of a former endpoint. */
+function countEndpoints(
+  { chains }: DesiredRoute,
+  counts: ChainCounts,
+  isInForce: boolean,
+): Omit<PortCounters, 'frontend'> {
   const endpoints = new Map<string, number>()
   let total = 0
   for (const { table, chain, rules } of chains) {
@@ -70,7 +81,10 @@ function countEndpoints({ chains }: DesiredRoute, counts: ChainCounts): Omit<Por
       total += count
     }
   }
-  return { total: { connections: total }, endpoint: (endpoint) => connectionsOf(endpoints.get(endpoint)) }
+  return {
+    total: { connections: total },
+    endpoint: (endpoint) => connectionsOf(isInForce ? endpoints.get(endpoint) : undefined),
+  }
 }
 
 function connectionsOf(connections: number | undefined): TrafficCounters {
