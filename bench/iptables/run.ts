@@ -4,6 +4,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { commandFigures } from '../stage/command-figures.js'
 import { executedPrograms } from '../stage/executed-programs.js'
 import type { Setting } from '../stage/stage.js'
 import { agentFigures, churnFigures } from './agent-figures.js'
@@ -31,6 +32,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   commit: async () => await both(async ({ size }) => await commitFigures(size)),
   lock: lockFigures,
   connections: async () => await connectionFigures(one),
+  commands: async () => await commandFigures(ten),
 }
 
 // The kernel shares the cores between sessions first. Without this file a `nice` value would have no effect between sessions.

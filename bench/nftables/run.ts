@@ -2,12 +2,12 @@
 //   node run.js PART CONNECT_BINARY FLOOR_BINARY
 // FLOOR_BINARY is the program of bench/floor/nft_floor.c. Everything that it writes is under TMPDIR.
 import { changeFigures, hugeFigures, restartFigures, startFigures } from './agent-figures.js'
-import { commandFigures } from './command-figures.js'
 import { connectionFigures } from './connections.js'
 import { pageFigures, quietFigures } from './page-figures.js'
 import { peerFigures } from './peer-figures.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
 import type { AgentMode } from '../stage/agent-run.js'
+import { commandFigures } from '../stage/command-figures.js'
 import { executedPrograms } from '../stage/executed-programs.js'
 
 const [part = '', connect = '', floor = ''] = process.argv.slice(2)

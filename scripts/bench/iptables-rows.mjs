@@ -1,5 +1,6 @@
 // The rows of each part of the iptables benchmark, and the targets of step 2.
 
+import { commandRows } from './command-rows.mjs'
 import { formats } from './rows.mjs'
 
 const { ms, us, mebibytes, percent, times, cores, count } = formats
@@ -17,6 +18,7 @@ export const parts = {
   commit: { title: 'desired objects to the kernel', rows: commitRows },
   lock: { title: 'changes beside loops of iptables -w', rows: lockRows },
   connections: { title: 'new connections', rows: connectionRows },
+  commands: { title: 'commands from the start of their process', rows: commandRows },
 }
 
 /** @param {any} figures */

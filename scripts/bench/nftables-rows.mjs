@@ -1,5 +1,6 @@
 // The rows of each part of the nftables benchmark, and the targets of step 7.
 
+import { commandRows } from './command-rows.mjs'
 import { formats } from './rows.mjs'
 
 const { ms, us, mebibytes, percent, times, cores, count } = formats
@@ -61,30 +62,6 @@ function quietRows({ without, with: withServers }) {
     { what: 'one endpoint replaced, with them', value: withServers.ms, format: ms },
     { what: "the agent's CPU per change, without the servers", value: without.cpuMs, format: ms },
     { what: "the agent's CPU per change, with them", value: withServers.cpuMs, format: ms },
-  ]
-}
-
-/** The targets of step 10. @param {any} figures @returns {readonly Row[]} */
-function commandRows({ quietMs, commands }) {
-  return [
-    { what: 'one endpoint replaced, without a command', value: quietMs, format: ms },
-    ...Object.entries(commands).flatMap(([name, { ms: medianMs, maxMs, lag }]) => [
-      {
-        what: `${name}: time`,
-        value: medianMs,
-        format: ms,
-        ...(name.startsWith('empty')
-          ? {}
-          : { target: /** @type {const} */ (['<=', name === 'status' ? 100 : 150]) }),
-        note: `at most ${ms(maxMs)}`,
-      },
-      {
-        what: `${name}: one endpoint replaced, with it in a loop`,
-        value: lag,
-        format: times,
-        ...(name.startsWith('empty') ? {} : { target: /** @type {const} */ (['<=', 1.2]) }),
-      },
-    ]),
   ]
 }
 

@@ -6,43 +6,96 @@ import { operationsText } from './operations.js'
 
 export const historyCommand: Command = {
   name: 'history',
-  help: 'the last passes: what each wrote, and how the kernel answered',
+  help: 'the last passes: their cause, the time of each stage, what each wrote, and how the kernel answered',
   description:
-    'Prints the passes that the agent still has, some 60 per IP family, oldest first: the reason, the time in all and until the changed service ports were compiled, the first of these, the operations, and the first failures. The history begins with the process.',
+    'Prints the passes that the agent still has, some 60 per IP family, oldest first. WAITED: from the oldest event that the pass is for to its start, with the rest after the pass before and with passes that failed. TIME: the pass itself, which is COMPILE (the changed service ports are decided and compiled), PLAN (the desired state is compared with the acknowledged one, and operations are made) and KERNEL (the pass waits for the kernel, and neither compiles nor plans meanwhile). Then come the first changed service ports and the numbers of operations. Lines below name the objects whose events the pass was for (none: the node changed, or nothing did), the first operations, and the first failures. The history begins with the process.',
   arguments: [],
   options: [],
-  examples: [{ line: 'history', help: 'the last passes' }],
+  examples: [
+    { line: 'history', help: 'the last passes' },
+    {
+      line: 'history -o json',
+      help: 'up to eight objects, service ports, operations and failures of each pass',
+    },
+  ],
   run: async ({ ask }) => {
     const value = await ask('history')
-    return { value, table: () => passTable(value.items) }
+    return { value, table: () => passTable(value.items, causeLines) }
   },
 }
 
+/** Operations of a pass that the table names. */
+const shownOperations = 4
+
 /** `default/web:http/TCP and 3 more`. */
-function changedText({ count, first }: PassSnapshot['changed']): string {
-  const [key] = first
-  if (key === undefined) return '-'
-  return count === 1 ? key : `${key} and ${count - 1} more`
+function firstName({ count, first }: PassSnapshot['changed']): string {
+  const [name] = first
+  if (name === undefined) return '-'
+  return count === 1 ? name : `${name} and ${count - 1} more`
 }
 
-/** One line per pass, and an indented line per failure. */
-export function passTable(passes: readonly PassSnapshot[]): string {
+/** The time of a stage; `-`: the pass does not have the stage. */
+function stageText(ms: number | undefined): string {
+  return ms === undefined ? '-' : `${ms.toFixed(1)} ms`
+}
+
+/** The objects that a pass is for, and its first operations. */
+function causeLines({ objects, operations, firstOperations }: PassSnapshot): readonly string[] {
+  const shown = firstOperations.slice(0, shownOperations)
+  const counts = Object.values(operations).flatMap((byName) => Object.values(byName))
+  const all = counts.reduce(
+    (sum, { applied, refused, unanswered }) => sum + applied + refused + unanswered,
+    0,
+  )
+  const rest = all - shown.length
+  return [
+    ...(objects.count === 0 ? [] : [`for ${objects.first.join(', ')}${restText(objects)}`]),
+    ...shown,
+    ...(shown.length > 0 && rest > 0 ? [`and ${rest} more operations`] : []),
+  ]
+}
+
+function restText({ count, first }: PassSnapshot['objects']): string {
+  return count > first.length ? ` and ${count - first.length} more` : ''
+}
+
+/** One line per pass, and an indented line for each of `more` and for each failure. */
+export function passTable(
+  passes: readonly PassSnapshot[],
+  more: (pass: PassSnapshot) => readonly string[] = () => [],
+): string {
   const [head = '', ...lines] = columns(
-    ['START', 'FAMILY', 'REASON', 'TIME', 'COMPILED', 'RESULT', 'CHANGED', 'OPERATIONS'],
+    [
+      'START',
+      'FAMILY',
+      'REASON',
+      'WAITED',
+      'TIME',
+      'COMPILE',
+      'PLAN',
+      'KERNEL',
+      'RESULT',
+      'CHANGED',
+      'OPERATIONS',
+    ],
     passes.map((pass) => [
       pass.start,
       pass.family,
       pass.reason,
-      `${pass.durationMs.toFixed(1)} ms`,
-      pass.changed.count === 0 ? '-' : `${pass.compiledMs.toFixed(1)} ms`,
+      stageText(pass.stages.waitingMs),
+      stageText(pass.durationMs),
+      pass.changed.count === 0 ? '-' : stageText(pass.stages.compileMs),
+      stageText(pass.stages.planMs),
+      stageText(pass.stages.kernelMs),
       pass.isComplete ? 'complete' : 'failed',
-      changedText(pass.changed),
+      firstName(pass.changed),
       operationsText(pass.operations),
     ]),
   ).split(/(?<=\n)/u)
-  const withFailures = lines.map((line, at) => {
-    const failures = passes[at]?.failures ?? []
-    return `${line}${failures.map((failure) => `  ${printable(failure)}\n`).join('')}`
+  const withMore = lines.map((line, at) => {
+    const pass = passes[at]
+    const below = pass === undefined ? [] : [...more(pass), ...pass.failures]
+    return `${line}${below.map((text) => `  ${printable(text)}\n`).join('')}`
   })
-  return `${head}${withFailures.join('')}`
+  return `${head}${withMore.join('')}`
 }

@@ -18,10 +18,11 @@ import {
 } from '../inspect/index.js'
 import { json, type Page, type PageRequest, type Pages, type Reply } from '../server/index.js'
 
-/** Makes the snapshot. ConfigError: a parameter is wrong. undefined: the Service is not known. */
+/** Makes the snapshot. `signal` aborts when the client is gone. ConfigError: a parameter is wrong. undefined: the Service is not known. */
 type Question<Value extends object = object> = (
   service: string | undefined,
   query: URLSearchParams,
+  signal: AbortSignal,
 ) => Value | undefined | Promise<Value | undefined>
 
 /** The records of the agent for a bug report. The functions are called for each request. */
@@ -49,7 +50,7 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
     status: async () => await status(inspected),
     configuration: () => configuration(inspected),
     ...lists,
-    connections: async (service) => await connections(inspected, service),
+    connections: async (service, _query, signal) => await connections(inspected, service, signal),
     history: () => history(inspected),
     log: () => ({ items: records.log() }),
     flags: () => records.flags,
@@ -89,11 +90,11 @@ function rowsWith(
 }
 
 function page<Value extends object>(question: Question<Value>, replyOf: (value: Value) => Reply): Page {
-  return async ({ method, query }: PageRequest): Promise<Reply> => {
+  return async ({ method, query, signal }: PageRequest): Promise<Reply> => {
     if (method !== 'GET') return json({ error: `${method} is not supported: only GET` }, 405)
     const service = query.get('service') ?? undefined
     try {
-      const value = await question(service, query)
+      const value = await question(service, query, signal)
       if (value === undefined) return json({ error: `no Service ${service} is known to this agent` }, 404)
       return replyOf(value)
     } catch (error) {

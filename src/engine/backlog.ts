@@ -2,6 +2,7 @@ import type { IpFamily } from '../address.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Change } from './changes.js'
 import type { Clock } from '../clock.js'
+import { type FirstNames, NameList } from './first-names.js'
 import { TriggerTimes } from './trigger-times.js'
 
 /** Whether the kernel follows the events of a family (F-090). */
@@ -27,6 +28,10 @@ export class Backlog {
   #waitingSinceMs: number | undefined
   /** The time of the oldest event of the run in progress. */
   #inWorkSinceMs: number | undefined
+  /** The objects of the events that no run has begun with. */
+  #waitingObjects = new NameList()
+  /** Those of the run in progress. */
+  #objects = new NameList()
   #lastUpdatedMs: number
   readonly #triggerTimes: TriggerTimes
 
@@ -42,6 +47,21 @@ export class Backlog {
     this.#waitingSinceMs ??= clock.now()
     metrics.lastQueuedTimestampSeconds.set(clock.unixMs() / 1000)
     for (const change of changes) this.#triggerTimes.note(change)
+    this.noteObjects(changes)
+  }
+
+  /** The next run will be for these changes too. `note` does this. */
+  noteObjects(changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.type !== 'set' && change.type !== 'delete') continue
+      if (this.#waitingObjects.isFull) this.#waitingObjects.addUnnamed()
+      else this.#waitingObjects.add(nameOf(change))
+    }
+  }
+
+  /** The objects of the events of the run in progress. */
+  get objects(): FirstNames {
+    return this.#objects.names
   }
 
   /** A run begins with all waiting events. Returns the time of the oldest one; undefined: none waits. */
@@ -49,6 +69,8 @@ export class Backlog {
     this.waitOn()
     this.#inWorkSinceMs = this.#waitingSinceMs
     this.#waitingSinceMs = undefined
+    this.#objects = this.#waitingObjects
+    this.#waitingObjects = new NameList()
     this.#triggerTimes.begin()
     return this.#inWorkSinceMs
   }
@@ -57,6 +79,7 @@ export class Backlog {
   settle(): void {
     const { clock, metrics } = this.#options
     this.#inWorkSinceMs = undefined
+    this.#objects = new NameList()
     this.#lastUpdatedMs = clock.unixMs()
     this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds)
   }
@@ -65,6 +88,9 @@ export class Backlog {
   waitOn(): void {
     this.#waitingSinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs
     this.#inWorkSinceMs = undefined
+    this.#objects.addAll(this.#waitingObjects.names)
+    this.#waitingObjects = this.#objects
+    this.#objects = new NameList()
     this.#triggerTimes.waitOn()
   }
 
@@ -74,4 +100,11 @@ export class Backlog {
     const isHealthy = sinceMs === undefined || clock.now() - sinceMs < 2 * syncPeriodMs
     return { family, lastUpdatedMs: this.#lastUpdatedMs, isHealthy }
   }
+}
+
+/** `EndpointSlice default/web-x7k2`, `ServiceCIDR kubernetes`. */
+function nameOf(change: Extract<Change, { readonly type: 'set' | 'delete' }>): string {
+  const { kind } = change.type === 'set' ? change.object : change
+  const { namespace, name } = change.type === 'set' ? change.object : change.key
+  return `${kind} ${namespace === '' ? name : `${namespace}/${name}`}`
 }

@@ -33,6 +33,8 @@ export class Intake {
     }
     const isWork = this.#known !== 'nothing' && (isUnsettled(this.#known) || this.tracker.hasDirty)
     if (isWork) this.backlog.note(changes)
+    // The first run begins with everything that came before the listing was complete.
+    else if (this.#known === 'nothing') this.backlog.noteObjects(changes)
     return isWork
   }
 }

@@ -4,6 +4,7 @@ import { KernelError, orRefusal } from '../errors.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Retry } from './retry-queue.js'
+import type { StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
 
 /** A question to the kernel, as messages name it. */
@@ -16,12 +17,16 @@ export interface Question {
   readonly fields?: Readonly<Record<string, string>>
   /** Settled by an answer, failed by a refusal. */
   readonly retry?: Retry
+  /** The function plans as well, and counts its own waits for the kernel. */
+  readonly isPlanning?: boolean
 }
 
 export interface KernelQuestionsOptions {
   readonly family: IpFamily
   readonly metrics: Pick<FamilyMetrics, 'kernelError'>
   readonly problems: StateReporter
+  /** Counts the time of each question as time of the kernel. Absent: no pass waits for the answers. */
+  readonly stages?: StageTimes
 }
 
 /** Asks the kernel for one family. */
@@ -37,7 +42,9 @@ export class KernelQuestions {
    * kernel answers again. Rejects with any other error.
    */
   async ask<T>(question: Question, ask: () => Promise<T>): Promise<T | KernelError> {
-    const answer = await orRefusal(ask)
+    const { stages } = this.#options
+    const isCounted = stages !== undefined && question.isPlanning !== true
+    const answer = await orRefusal(isCounted ? async () => await stages.inKernel(ask) : ask)
     this.#report(question, answer instanceof KernelError ? answer : undefined)
     return answer
   }

@@ -5,8 +5,10 @@ import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
+import { type FirstNames, NameList, namedInRecord } from './first-names.js'
 import type { InForceTimes } from './in-force-times.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
+import { type PassStages, StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
 
 /**
@@ -33,14 +35,17 @@ export interface PassRecord {
   /** Unix seconds. */
   readonly startSeconds: number
   readonly durationMs: number
-  /** Time until all changed service ports were compiled. The rest went to the kernel. 0: no service port changed. */
-  readonly compiledMs: number
-  /** The service ports that events, retries or new settings changed: their number, and the first ones. */
-  readonly changed: { readonly count: number; readonly first: readonly ServicePortKey[] }
+  readonly stages: PassStages
+  /** The objects whose events the pass is for, such as `EndpointSlice default/web-x7k2`. */
+  readonly objects: FirstNames
+  /** The service ports that events, retries or new settings changed. */
+  readonly changed: FirstNames<ServicePortKey>
   /** Everything that the pass was for is in the kernel, except objects that the kernel refuses. */
   readonly isComplete: boolean
   /** Counts by kind, then by operation. The number of planned operations is the sum of the three counts. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
+  /** The first operations that were sent, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. */
+  readonly firstOperations: readonly string[]
   /** The first failures, a sentence each: refused operations, lost answers, and questions that the kernel refused. */
   readonly failures: readonly string[]
 }
@@ -52,6 +57,10 @@ export interface PassOptions {
   readonly metrics: FamilyMetrics
   /** Milliseconds of the clock: the oldest event that the pass is for; undefined: it is for no event. */
   readonly oldestEventMs: number | undefined
+  /** The objects of the events. Absent: there are none. */
+  readonly objects?: FirstNames
+  /** Measures the stages of the family's passes, one after the other. Absent: nothing else counts for it. */
+  readonly stages?: StageTimes
   /** Learns which service ports the pass changed, and when they are in force. Absent: they are not recorded. */
   readonly inForce?: InForceTimes
 }
@@ -59,15 +68,12 @@ export interface PassOptions {
 /** Greatest number of failures in a record. */
 const namedFailures = 8
 
-/** Greatest number of service ports in a record. */
-const namedPorts = 8
-
-/** Greatest number of operations that a pass keeps as text. */
+/** Greatest number of operations that a pass keeps as text at trace level. */
 const printedOperations = 1000
 
 /**
  * One pass of one family: plan, apply, report. It gets every batch with the kernel's answer, and ends as metrics, a log line and a
- * record. At trace level it also keeps the operations as text.
+ * record. It keeps the first operations as text; at trace level, many.
  */
 export class Pass {
   readonly #options: PassOptions
@@ -75,10 +81,11 @@ export class Pass {
   readonly #startSeconds: number
   readonly #counts = new Map<AnyKind, OperationCounts>()
   readonly #failures: string[] = []
-  readonly #text: string[] | undefined
-  readonly #changed: ServicePortKey[] = []
-  #changedCount = 0
-  #compiledMs = 0
+  readonly #text: string[] = []
+  readonly #mostText: number
+  /** For what else belongs to a stage. */
+  readonly stages: StageTimes
+  readonly #changed = new NameList<ServicePortKey>()
   /** A part of the pass could not be read, planned or sent. */
   isFailed = false
   /** The pipeline sets it as soon as it knows. */
@@ -89,19 +96,16 @@ export class Pass {
     this.#options = options
     this.#startMs = clock.now()
     this.#startSeconds = clock.unixMs() / 1000
-    this.#text = log.writes('trace') ? [] : undefined
+    this.#mostText = log.writes('trace') ? printedOperations : namedInRecord
+    this.stages = options.stages ?? new StageTimes(clock)
+    this.stages.begin(this.#startMs)
   }
 
   /** Records the changed service ports. Called when they are compiled. */
   noteCompiled(keys: ReadonlySet<ServicePortKey>): void {
     if (keys.size === 0) return
     this.#options.inForce?.change(keys)
-    this.#compiledMs = this.#options.clock.now() - this.#startMs
-    this.#changedCount += keys.size
-    for (const key of keys) {
-      if (this.#changed.length === namedPorts) return
-      this.#changed.push(key)
-    }
+    this.#changed.addAll({ count: keys.size, first: [...keys].slice(0, namedInRecord) })
   }
 
   /** Counts operations that were sent, by the kernel's answer. */
@@ -118,13 +122,12 @@ export class Pass {
     this.print(kind, ops)
   }
 
-  /** Keeps the operations as text, if the log writes at trace level. `count` does it too. */
+  /** Keeps the first operations as text. `count` does it too. */
   print<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): void {
     const text = this.#text
-    if (text === undefined) return
-    for (let index = 0; index < ops.length; index++) {
+    for (let index = 0; index < ops.length && text.length < this.#mostText; index++) {
       const op = ops.at(index)
-      if (op === undefined || text.length === printedOperations) return
+      if (op === undefined) return
       text.push(`${kind.name} ${op.op} ${kind.describe(op)}`)
     }
   }
@@ -140,9 +143,9 @@ export class Pass {
     if (error !== undefined) this.note(error.message)
   }
 
-  /** The first operations, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. Empty unless the log writes at trace level. */
+  /** The first operations, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. */
   get text(): readonly string[] {
-    return this.#text ?? []
+    return this.#text
   }
 
   /** Number of operations of these kinds that the kernel did not take. */
@@ -168,6 +171,8 @@ export class Pass {
     const { reason } = this
     const nowMs = clock.now()
     const durationMs = nowMs - this.#startMs
+    const waiting = oldestEventMs === undefined ? {} : { waitingMs: this.#startMs - oldestEventMs }
+    const stages = { ...waiting, ...this.stages.timesAt(nowMs) }
     const isComplete = !this.isFailed
     metrics.syncDurationSeconds.observe(durationMs / 1000)
     if (oldestEventMs !== undefined && isComplete)
@@ -180,7 +185,8 @@ export class Pass {
     }
     if (log.writes('debug')) {
       const ipFamily = logFamily(family)
-      for (const operation of this.text) log.trace('Operation', { ipFamily, operation })
+      if (log.writes('trace'))
+        for (const operation of this.text) log.trace('Operation', { ipFamily, operation })
       const elapsed = `${durationMs.toFixed(1)}ms`
       log.debug('Sync done', { ipFamily, elapsed, reason, complete: isComplete, ...fields })
     }
@@ -191,16 +197,18 @@ export class Pass {
       reason,
       startSeconds,
       durationMs,
-      compiledMs: this.#compiledMs,
-      changed: { count: this.#changedCount, first: this.#changed },
+      stages,
+      objects: this.#options.objects ?? { count: 0, first: [] },
+      changed: this.#changed.names,
       isComplete,
       operations,
+      firstOperations: this.#text.slice(0, namedInRecord),
       failures: this.#failures,
     }
   }
 }
 
-/** Number of passes that the history of a family keeps: a page, and at most some 200 KB. */
+/** Number of passes that the history of a family keeps: a page, and at most some 300 KB. */
 const keptPasses = 64
 
 /** The last passes of one family. */

@@ -3,7 +3,7 @@ import { formatEndpoint, type IpFamily } from '../address.js'
 import type { FlowSource, ServiceFlow } from '../engine/index.js'
 import type { ConntrackFlow } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { ownedFlows, ownerOf, type Owners, ownersOf, portsOf } from './frontend-owners.js'
+import { ownedFlows, ownerOf, type Owners, ownersOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { checkServiceName, headOf, type PortHead } from './services.js'
 
@@ -32,11 +32,13 @@ const shownConnections = 1000
 
 /**
  * The connections of all Services, or of `service` (`namespace/name`). undefined: that Service is not known. Throws ConfigError for a
- * `service` of another form, and KernelError if the kernel does not list connections.
+ * `service` of another form, and KernelError if the kernel does not list connections. Once `signal` aborts, the connections of the mode
+ * are read no further.
  */
 export async function connections(
   inspected: Inspected,
   service: string | undefined,
+  signal: AbortSignal,
 ): Promise<Connections | undefined> {
   if (service !== undefined) checkServiceName(service)
   const found: ConnectionRow[] = []
@@ -44,14 +46,14 @@ export async function connections(
   let isKnown = service === undefined
   for (const view of inspected.synchronizer.views) {
     const { family } = view.health
-    const owners = await ownersOf(portsOf(view, service), inspected.clock)
+    isKnown ||= service !== undefined && view.services.servicePortsOf(service).length > 0
+    const owners = await ownersOf(view, service, inspected.clock)
     if (owners.size === 0) continue
-    isKnown = true
     const limit = shownConnections - found.length
     const listed =
       view.readFlows === undefined
         ? await ofConntrack(inspected, family, owners, limit)
-        : await ofMode(await view.readFlows(), inspected.clock, owners, limit)
+        : await ofMode(await view.readFlows(), owners, { clock: inspected.clock, limit, signal })
     total += listed.total
     for (const row of listed.connections) found.push(row)
   }
@@ -79,17 +81,27 @@ async function ofConntrack(
 
 async function ofMode(
   flows: FlowSource,
-  clock: Inspected['clock'],
   owners: Owners,
-  limit: number,
+  {
+    clock,
+    limit,
+    signal,
+  }: { readonly clock: Inspected['clock']; readonly limit: number; readonly signal: AbortSignal },
 ): Promise<Connections> {
   const rows: ConnectionRow[] = []
   let total = 0
-  for await (const { flow, owner } of ownedFlows(flows, owners, clock)) {
+  for await (const { flow, owner } of ownedFlows(untilAborted(flows, signal), owners, clock)) {
     total++
     if (rows.length < limit) rows.push(flowRow(flow, owner.port))
   }
   return { connections: rows, total }
+}
+
+async function* untilAborted(flows: FlowSource, signal: AbortSignal): AsyncGenerator<ServiceFlow> {
+  for await (const flow of flows) {
+    if (signal.aborted) return
+    yield flow
+  }
 }
 
 function conntrackRow(flow: ConntrackFlow, port: ServicePort): ConnectionRow {

@@ -5,13 +5,12 @@ import {
   countAt,
   type CounterReading,
   type PipelineView,
-  type PortCounters,
   type ServiceFlow,
   type TrafficCounters,
 } from '../engine/index.js'
 import type { ServicePort, ServicePortKey } from '../model/index.js'
-import { describeFrontend } from '../routing/index.js'
-import { type Owner, ownedFlows, ownerOf, type Owners, ownersOf, portsOf } from './frontend-owners.js'
+import { describeFrontend, frontendsOf } from '../routing/index.js'
+import { type Owner, ownedFlows, ownerOf, type Owners, ownersOf, owns } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 
 /** The readings of all families. */
@@ -38,7 +37,7 @@ export async function readCounters(inspected: Inspected, service: string | undef
 }
 
 /** The figures of one service port, while they are added up. */
-class PortCounts implements PortCounters {
+class PortCounts {
   total: TrafficCounters = noConnections
   readonly #endpoints = new Map<string, TrafficCounters>()
   readonly #frontends = new Map<string, TrafficCounters>()
@@ -65,7 +64,7 @@ async function countConnections(
   view: PipelineView,
   service: string | undefined,
 ): Promise<CounterReading> {
-  const owners = await ownersOf(portsOf(view, service), inspected.clock)
+  const owners = await ownersOf(view, service, inspected.clock)
   const ports = new Map<ServicePortKey, PortCounts>()
   const add = ({ port, known }: Owner, endpoint: Endpoint, counted: TrafficCounters): void => {
     const name = formatEndpoint(endpoint.address, endpoint.port)
@@ -76,7 +75,17 @@ async function countConnections(
     for await (const { flow, owner } of ownedFlows(await view.readFlows(), owners, inspected.clock))
       add(owner, flow.endpoint, isActive(flow) ? oneActive : oneInactive)
   const nothing = new PortCounts()
-  return ({ key }) => ports.get(key) ?? nothing
+  return (decided) => {
+    const counts = ports.get(decided.key) ?? nothing
+    return {
+      total: counts.total,
+      endpoint: (endpoint) => counts.endpoint(endpoint),
+      frontend: (frontend) => {
+        const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
+        return known && owns(owners, decided.key, known) ? counts.frontend(frontend) : {}
+      },
+    }
+  }
 }
 
 type Endpoint = ServiceFlow['endpoint']

@@ -21,29 +21,46 @@ export type Owners = ReadonlyMap<string, Owner>
 const portsAtOnce = 500
 const noBackends: ConntrackFrontend['backends'] = []
 
-/** The service ports of a family, or those of `service` (`namespace/name`). */
-export function portsOf({ services }: PipelineView, service: string | undefined): Iterable<ServicePort> {
-  return service === undefined ? services.servicePorts() : services.servicePortsOf(service)
-}
-
-/** The service port of each frontend (docs/adr/0007: the first key owns it). */
+/**
+ * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007: the first key owns a
+ * frontend).
+ */
 export async function ownersOf(
-  ports: Iterable<ServicePort>,
+  { services }: Pick<PipelineView, 'services'>,
+  service: string | undefined,
   clock: Pick<Inspected['clock'], 'pause'>,
 ): Promise<Owners> {
   const owners = new Map<string, Owner>()
   let count = 0
-  for (const port of ports) {
+  const wanted = service === undefined ? services.servicePorts() : services.servicePortsOf(service)
+  for (const port of wanted) {
     if (++count % portsAtOnce === 0) await clock.pause()
     for (const known of frontendsOf(port)) {
       const address = addressOf(known)
       const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
-      const key = keyOf({ protocol: known.protocol, destinationPort: known.port }, address)
-      const first = owners.get(key)
-      if (first === undefined || port.key < first.port.key) owners.set(key, { port, known, frontend })
+      const key = keyOfFrontend(known)
+      if (isBefore(port, owners.get(key))) owners.set(key, { port, known, frontend })
+    }
+  }
+  if (service === undefined || owners.size === 0) return owners
+  for (const port of services.servicePorts()) {
+    if (++count % portsAtOnce === 0) await clock.pause()
+    for (const known of frontendsOf(port)) {
+      const key = keyOfFrontend(known)
+      const own = owners.get(key)
+      if (own !== undefined && isBefore(port, own)) owners.delete(key)
     }
   }
   return owners
+}
+
+function isBefore({ key }: ServicePort, owner: Owner | undefined): boolean {
+  return owner === undefined || key < owner.port.key
+}
+
+/** Whether the service port owns the frontend. */
+export function owns(owners: Owners, port: ServicePort['key'], frontend: Frontend): boolean {
+  return owners.get(keyOfFrontend(frontend))?.port.key === port
 }
 
 type Destination = Pick<ConntrackFlow, 'protocol' | 'destination' | 'destinationPort'>
@@ -75,4 +92,8 @@ function keyOf(
   address: IpAddress | undefined,
 ): string {
   return `${protocol} ${address ?? ''} ${destinationPort}`
+}
+
+function keyOfFrontend(frontend: Frontend): string {
+  return keyOf({ protocol: frontend.protocol, destinationPort: frontend.port }, addressOf(frontend))
 }

@@ -1,6 +1,6 @@
 // Parts that several snapshots have.
 import type { IpFamily } from '../address.js'
-import type { OperationCount, PassReason, PassRecord } from '../engine/index.js'
+import type { FirstNames, OperationCount, PassReason, PassRecord, PassStages } from '../engine/index.js'
 import type { PresentProblem } from '../log.js'
 
 /** A pass that has ended. */
@@ -10,13 +10,17 @@ export interface PassSnapshot {
   /** RFC 3339, UTC. */
   readonly start: string
   readonly durationMs: number
-  /** Time until all changed service ports were compiled. The rest went to the kernel. */
-  readonly compiledMs: number
-  /** The changed service ports: their number, and the first ones. */
-  readonly changed: { readonly count: number; readonly first: readonly string[] }
+  /** Compile, plan and kernel add up to `durationMs`. */
+  readonly stages: PassStages
+  /** The objects whose events the pass was for; none: the node changed, or nothing did. */
+  readonly objects: FirstNames
+  /** The changed service ports. */
+  readonly changed: FirstNames
   readonly isComplete: boolean
   /** Counts by kind of kernel object, then by operation. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
+  /** The first operations, a line each. */
+  readonly firstOperations: readonly string[]
   readonly failures: readonly string[]
 }
 
@@ -33,19 +37,8 @@ export function familyName(family: IpFamily): 'IPv4' | 'IPv6' {
 }
 
 export function passSnapshot(pass: PassRecord): PassSnapshot {
-  const { family, reason, startSeconds, durationMs, compiledMs, changed, isComplete, operations, failures } =
-    pass
-  return {
-    family: familyName(family),
-    reason,
-    start: timeText(startSeconds * 1000),
-    durationMs,
-    compiledMs,
-    changed,
-    isComplete,
-    operations,
-    failures,
-  }
+  const { family, startSeconds, ...rest } = pass
+  return { family: familyName(family), start: timeText(startSeconds * 1000), ...rest }
 }
 
 export function problemSnapshot({ level, line, fields }: PresentProblem): ProblemSnapshot {

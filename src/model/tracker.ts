@@ -70,6 +70,11 @@ export class Tracker implements ServiceView {
     return this.#dirty.size > 0
   }
 
+  /** Whether the service port is among those that `take` will return. */
+  isDirty(key: ServicePortKey): boolean {
+    return this.#dirty.has(key)
+  }
+
   /** The service ports that changed since the last call. */
   take(): ReadonlySet<ServicePortKey> {
     const dirty = this.#dirty

@@ -243,6 +243,7 @@ function passSection(passes: readonly PassSnapshot[]): Html {
             <th scope="col">Family</th>
             <th scope="col">Reason</th>
             <th scope="col" class="number">Took</th>
+            <th scope="col">Stages</th>
             <th scope="col">Operations</th>
             <th scope="col">Result</th>
           </tr>
@@ -259,7 +260,8 @@ function passRow({
   family,
   reason,
   durationMs,
-  compiledMs,
+  stages,
+  objects,
   changed,
   operations,
   isComplete,
@@ -287,11 +289,10 @@ function passRow({
     <td>${time(start)}</td>
     <td>${family}</td>
     <td>${reason}</td>
-    <td class="number">
-      ${milliseconds(durationMs)}${changed.count === 0 ? '' : html`, compiled after ${milliseconds(compiledMs)}`}
-    </td>
+    <td class="number">${milliseconds(durationMs)}</td>
+    <td>${stageList(stages)}</td>
     <td>
-      ${changedText(changed)}
+      ${namesText('For', objects)} ${namesText('Changed', changed)}
       ${
         counts.length === 0
           ? 'none'
@@ -304,11 +305,21 @@ function passRow({
   </tr>`
 }
 
-/** The first changed service ports. */
-function changedText({ count, first }: PassSnapshot['changed']): Html | '' {
+/** The time of each stage. The first one comes before the pass. */
+function stageList({ waitingMs, compileMs, planMs, kernelMs }: PassSnapshot['stages']): Html {
+  return html`<ul>
+    ${waitingMs === undefined ? '' : html`<li>waited ${milliseconds(waitingMs)}</li>`}
+    <li>compile ${milliseconds(compileMs)}</li>
+    <li>plan ${milliseconds(planMs)}</li>
+    <li>kernel ${milliseconds(kernelMs)}</li>
+  </ul>`
+}
+
+/** The first objects that a pass is for, or the first service ports that it changed. */
+function namesText(title: string, { count, first }: PassSnapshot['changed']): Html | '' {
   if (count === 0) return ''
   const rest = count - first.length
-  return html`<p>${first.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}</p>`
+  return html`<p>${title}: ${first.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}</p>`
 }
 
 /** `text`: RFC 3339. */

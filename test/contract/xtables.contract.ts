@@ -185,7 +185,7 @@ function chainLaws(law: Law): void {
       set('KUBE-B'),
       hook('OUTPUT', jump('KUBE-A')),
     ])
-    assert.deepEqual(await xtables.packets(['KUBE-C', 'KUBE-A', 'KUBE-B']), [[], [0, 0, 0], []])
+    assert.deepEqual([...(await xtables.packets(['KUBE-C', 'KUBE-A', 'KUBE-B']))], [[], [0, 0, 0], []])
   })
 
   law('present chains keep their places, new ones follow', async ({ xtables }) => {

@@ -142,6 +142,17 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     assert.equal(rows.filter((line) => row.test(line)).length, 4, rows.join('\n'))
   })
 
+  it('has the cause and the stages of its passes in the history', async () => {
+    const { items } = Object(JSON.parse(await ask('history', '-o', 'json')))
+    const [first] = items
+    const { waitingMs, compileMs, planMs, kernelMs } = first.stages
+    assert.ok(Math.min(waitingMs, compileMs, planMs, kernelMs) > 0, JSON.stringify(first))
+    assert.ok(Math.abs(compileMs + planMs + kernelMs - first.durationMs) < 0.001, JSON.stringify(first))
+    assert.ok(first.objects.first.includes('Service shop/web'), JSON.stringify(first))
+    assert.ok(first.firstOperations.length > 0)
+    assert.match(await ask('history'), /^ {2}for .*Service shop\/web.*\n {2}ipset create-set /mu)
+  })
+
   it('a client stays with its backend under session affinity', async () => {
     const [backend, ...others] = await lab.client.backends(sessionsPort.target, 6)
     assert.deepEqual(others, [])

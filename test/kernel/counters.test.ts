@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
-import { ProbeClient, serve, type Target } from '../support/traffic.js'
+import { eventually, ProbeClient, serve, type Target } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -14,7 +14,10 @@ const clusterIP: Target = { protocol: 'tcp', address: '10.96.0.10', port: 80 }
 const nodePort: Target = { protocol: 'tcp', address: '192.0.2.1', port: 30_080 }
 const endpoints = ['192.0.2.2', '192.0.2.3']
 
-/** Affinity gives an endpoint a chain of its own in iptables mode. */
+/** Ports of one Service, more than one chain of the dispatch tree of iptables mode takes. */
+const ports = Array.from({ length: 24 }, (_, index) => 8000 + index)
+
+/** Affinity gives an endpoint a chain of its own in iptables mode. Service `web` owns the address and port that `zebra` asks for too. */
 const manifests = `
 apiVersion: v1
 kind: Service
@@ -30,20 +33,41 @@ apiVersion: v1
 kind: Service
 metadata: { name: quiet, namespace: default }
 spec: { clusterIP: 10.96.0.12, ports: [{ port: 80 }] }
-${['web', 'sticky', 'quiet'].map(slice).join('')}`
+---
+apiVersion: v1
+kind: Service
+metadata: { name: zebra, namespace: default }
+spec: { clusterIP: 10.96.0.13, externalIPs: [10.96.0.10], ports: [{ port: 80 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: many, namespace: default }
+spec:
+  clusterIP: 10.96.0.14
+  ports:
+${ports.map((port) => `    - { name: p${port}, port: ${port}, targetPort: 8080 }\n`).join('')}
+${['web', 'sticky', 'quiet', 'zebra'].map((name) => slice(name, '{ port: 8080, protocol: TCP }')).join('')}
+${slice('many', ports.map((port) => `{ name: p${port}, port: 8080, protocol: TCP }`).join(', '))}`
 
-function slice(name: string): string {
+function slice(name: string, slicePorts: string): string {
   return `---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: { name: ${name}-1, namespace: default, labels: { kubernetes.io/service-name: ${name} } }
 addressType: IPv4
-ports: [{ port: 8080, protocol: TCP }]
+ports: [${slicePorts}]
 endpoints:
   - { addresses: [192.0.2.2], conditions: { ready: true }, nodeName: node-a }
   - { addresses: [192.0.2.3], conditions: { ready: true }, nodeName: node-b }
 `
 }
+
+/** Connections by port of Service `many`. */
+const used: ReadonlyMap<number, number> = new Map([
+  [8000, 1],
+  [8003, 3],
+  [8017, 2],
+])
 
 interface Row {
   readonly service: string
@@ -108,6 +132,8 @@ for (const { name, flags, figure } of modes) {
       await client.backends(clusterIP, 5)
       await client.backends(nodePort, 3)
       await client.backends({ ...clusterIP, address: '10.96.0.11' }, 2)
+      for (const [port, count] of used)
+        await client.backends({ ...clusterIP, address: '10.96.0.14', port }, count)
     })
 
     after(async () => {
@@ -130,14 +156,15 @@ for (const { name, flags, figure } of modes) {
     }
 
     it('are those of the connections to each Service', () => {
-      const counts = rows('services', '--counters').map(({ service, counters }) => [
-        service,
-        counters[figure],
-      ])
+      const counts = new Map<string, number>()
+      for (const { service, counters } of rows('services', '--counters'))
+        counts.set(service, (counts.get(service) ?? 0) + (counters[figure] ?? NaN))
       assert.deepEqual(Object.fromEntries(counts), {
         'default/web': 8,
         'default/sticky': 2,
         'default/quiet': 0,
+        'default/zebra': 0,
+        'default/many': 6,
       })
       assert.ok(rows('services').every((row) => !('counters' in row)))
     })
@@ -162,6 +189,21 @@ for (const { name, flags, figure } of modes) {
       assert.deepEqual(Object.fromEntries(counts), { 'tcp 10.96.0.10:80': 5, 'tcp node port 30080': 3 })
     })
 
+    it('are those of each port of a Service that has many', () => {
+      const counts = rows('routes', 'default/many', '--counters').map(({ frontend, counters }) => [
+        frontend,
+        counters[figure],
+      ])
+      const expected = ports.map((port) => [`tcp 10.96.0.14:${port}`, used.get(port) ?? 0])
+      assert.deepEqual(Object.fromEntries(counts), Object.fromEntries(expected))
+    })
+
+    it('are not shown for an address that another Service owns', () => {
+      const [own, lost] = rows('routes', 'default/zebra', '--counters')
+      assert.deepEqual([own?.frontend, own?.counters[figure]], ['tcp 10.96.0.13:80', 0])
+      assert.deepEqual([lost?.frontend, lost?.counters], ['tcp 10.96.0.10:80', {}])
+    })
+
     it('stand in a table', () => {
       const cells = figure === 'connections' ? '8 +- +-' : '- +0 +8'
       assert.match(
@@ -174,3 +216,126 @@ for (const { name, flags, figure } of modes) {
     })
   })
 }
+
+describe('the counters of iptables mode before all objects are known', { timeout: 120_000 }, () => {
+  it('are not shown: the chains may be those of another program', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
+    mkdirSync(join(folder, 'manifests'))
+    writeFileSync(join(folder, 'manifests', 'all.yaml'), manifests)
+    const broken = join(folder, 'manifests', 'broken.yaml')
+    writeFileSync(
+      broken,
+      'apiVersion: v1\nkind: Service\nmetadata: { name: broken }\nspec: { clusterIP: 10 }\n',
+    )
+    const node = await Namespace.create('node')
+    const rows = (): readonly Row[] => {
+      const words = [
+        'services',
+        'default/web',
+        '--counters',
+        '-o',
+        'json',
+        `--socket=${join(folder, 'socket')}`,
+      ]
+      const { status, stdout, stderr } = spawnSync(process.execPath, [agentFile, ...words], {
+        encoding: 'utf8',
+      })
+      assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
+      return Object(JSON.parse(stdout)).items
+    }
+    try {
+      const agent = node.start(
+        process.execPath,
+        agentFile,
+        '--proxy-mode=iptables',
+        '--iptables-flavour=legacy',
+        '-v=2',
+        '--hostname-override=node-a',
+        `--manifests=${join(folder, 'manifests')}`,
+        `--control-socket=${join(folder, 'socket')}`,
+      )
+      await agent.line((line) => /Control socket listens/u.test(line))
+      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+      assert.match(await node.must('iptables-legacy-save', '-t', 'nat'), /^-A KUBE-SVC-/mu)
+      assert.deepEqual(rows()[0]?.counters, {})
+      rmSync(broken)
+      const known = await eventually(
+        async () => await Promise.resolve(rows()[0]?.counters),
+        (counters) => counters !== undefined && Object.keys(counters).length > 0,
+      )
+      assert.deepEqual(known, { connections: 0 })
+    } finally {
+      await node.close()
+      rmSync(folder, { recursive: true })
+    }
+  })
+})
+
+/** Service `web` with one endpoint. */
+function webAt(address: string): string {
+  return `
+apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: default }
+spec: { clusterIP: 10.96.0.10, ports: [{ port: 80 }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: default, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 8080, protocol: TCP }]
+endpoints: [{ addresses: [${address}], conditions: { ready: true }, nodeName: node-a }]
+`
+}
+
+describe('the counters of iptables mode while a change waits', { timeout: 120_000 }, () => {
+  it('are not those of the endpoint before', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
+    mkdirSync(join(folder, 'manifests'))
+    const file = join(folder, 'manifests', 'all.yaml')
+    writeFileSync(file, webAt('192.0.2.2'))
+    const node = await Namespace.create('node')
+    const rows = async (): Promise<readonly Row[]> => {
+      const words = [
+        'endpoints',
+        'default/web',
+        '--counters',
+        '-o',
+        'json',
+        `--socket=${join(folder, 'socket')}`,
+      ]
+      const printed = await node.must(process.execPath, agentFile, ...words)
+      return Object(JSON.parse(printed)).items
+    }
+    try {
+      await node.ip(
+        ...['192.0.2.1', '192.0.2.2'].map((address) => `address add ${address}/24 dev lo`),
+        'route add 10.96.0.0/16 dev lo src 192.0.2.1',
+      )
+      await serve(node, [{ protocol: 'tcp', address: '192.0.2.2', port: 8080 }])
+      const agent = node.start(
+        process.execPath,
+        agentFile,
+        '--proxy-mode=iptables',
+        '--iptables-flavour=legacy',
+        '--iptables-min-sync-period=1h',
+        '--iptables-sync-period=2h',
+        '-v=2',
+        '--hostname-override=node-a',
+        `--manifests=${join(folder, 'manifests')}`,
+        `--control-socket=${join(folder, 'socket')}`,
+      )
+      await agent.line((line) => /Control socket listens/u.test(line))
+      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+      await new ProbeClient(node).backends(clusterIP, 3)
+      const [former] = await rows()
+      assert.deepEqual([former?.endpoint, former?.counters], ['192.0.2.2:8080', { connections: 3 }])
+      writeFileSync(file, webAt('192.0.2.3'))
+      const [waiting] = await eventually(rows, ([row]) => row?.endpoint === '192.0.2.3:8080')
+      assert.deepEqual(waiting?.counters, {})
+    } finally {
+      await node.close()
+      rmSync(folder, { recursive: true })
+    }
+  })
+})

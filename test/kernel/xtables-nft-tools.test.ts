@@ -178,7 +178,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
         'counter packets 5 bytes 500 accept',
         'counter packets 0 bytes 0 return',
       ])
-      assert.deepEqual(await xtables.packets(['KUBE-A', 'OUTPUT']), [[6, 5, 0], []])
+      assert.deepEqual([...(await xtables.packets(['KUBE-A', 'OUTPUT']))], [[6, 5, 0], []])
     })
   })
 }

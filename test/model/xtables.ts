@@ -3,9 +3,11 @@ import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
 import { describeXtTable } from '../../src/kernel/xtables/describe.js'
 import { Repairs } from '../../src/kernel/xtables/repairs.js'
+import { PackedRulePackets } from '../../src/kernel/xtables/rule-packets.js'
 import { closedError } from '../../src/kernel/request-queue.js'
 import { encodeXtBatch } from '../../src/kernel/xtables/encode.js'
 import type {
+  RulePackets,
   XtApplyOptions,
   XtBarrier,
   XtChainSummary,
@@ -174,12 +176,14 @@ export class ModelXtables implements Xtables {
     return this.kernel.policies.get(hook) === 'DROP' ? { rule: rules.length, isPolicy: true } : undefined
   }
 
-  async packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
+  async packets(chains: readonly string[]): Promise<RulePackets> {
     this.#enter('packets')
-    return chains.map((chain) => {
-      const rules = this.kernel.isHook(chain) ? [] : (this.kernel.chains.get(chain) ?? [])
-      return rules.map((_, i) => this.kernel.counted.get(chain)?.[i] ?? 0)
-    })
+    return PackedRulePackets.of(
+      chains.map((chain) => {
+        const rules = this.kernel.isHook(chain) ? [] : (this.kernel.chains.get(chain) ?? [])
+        return rules.map((_, i) => this.kernel.counted.get(chain)?.[i] ?? 0)
+      }),
+    )
   }
 
   async close(): Promise<void> {

@@ -43,6 +43,11 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
+  /** Lets `ms` pass while work holds the event loop: no timer fires. */
+  skip(ms: number): void {
+    this.#nowMs += ms
+  }
+
   /** Lets `ms` pass. Timers fire in order; the effects of each end before the next fires. */
   async advance(ms: number): Promise<void> {
     const end = this.#nowMs + ms

@@ -133,7 +133,10 @@ export interface IpvsConnection {
 export interface Ipvs {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
-  /** Empty tables if there are no virtual servers. Throws KernelError if the dump fails. */
+  /**
+   * Empty tables if there are no virtual servers. A dump with counters delays no other call, and may show the state before or after a
+   * batch that was requested earlier. Throws KernelError if the dump fails.
+   */
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump>
   /**
    * The current state of these virtual servers, in their order, without absent ones. The work grows with the number of keys, not with

@@ -22,9 +22,13 @@ import { type CallCounts, RequestQueue } from '../request-queue.js'
 /** The IPVS table of the running kernel. */
 export class RealIpvs implements Ipvs {
   readonly #queue: RequestQueue<RawIpvsSocket>
+  /** A dump with counters is for people: writes do not wait for it. */
+  readonly #counting: RequestQueue<RawIpvsSocket>
 
   constructor(addon: () => Addon, calls: CallCounts) {
-    this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs', calls)
+    const open = (): RawIpvsSocket => new (addon().IpvsSocket)()
+    this.#queue = new RequestQueue(open, 'ipvs', calls)
+    this.#counting = new RequestQueue(open, 'ipvs', calls)
   }
 
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
@@ -42,9 +46,9 @@ export class RealIpvs implements Ipvs {
   }
 
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
-    return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false), {
-      family,
-    })
+    const hasCounters = options?.counters ?? false
+    const queue = hasCounters ? this.#counting : this.#queue
+    return queue.run((socket) => socket.dump(addressFamily[family], hasCounters), { family })
   }
 
   read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump> {
@@ -68,7 +72,7 @@ export class RealIpvs implements Ipvs {
     return this.#queue.run((socket) => socket.setTimeouts(tcpSeconds, tcpFinSeconds, udpSeconds))
   }
 
-  close(): Promise<void> {
-    return this.#queue.close()
+  async close(): Promise<void> {
+    await Promise.all([this.#queue.close(), this.#counting.close()])
   }
 }

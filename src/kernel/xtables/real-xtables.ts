@@ -7,7 +7,9 @@ import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '.
 import { encodeTexts, encodeXtBatch } from './encode.js'
 import { decodeFirewallRules, decodeListing, type XtListing } from './listing.js'
 import { Repairs } from './repairs.js'
+import { PackedRulePackets } from './rule-packets.js'
 import type {
+  RulePackets,
   XtApplyOptions,
   XtBarrier,
   XtChainSummary,
@@ -130,8 +132,12 @@ export class RealXtables implements Xtables {
     return this.#run((table) => table.markUses())
   }
 
-  packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
-    return this.#run(async (table) => perChain(await table.packets(encodeTexts(chains))), this.#counting)
+  packets(chains: readonly string[]): Promise<RulePackets> {
+    const names = encodeTexts(chains)
+    return this.#run(
+      async (table) => new PackedRulePackets(await table.packets(names), chains.length),
+      this.#counting,
+    )
   }
 
   /** From now on no call waits for the lock of other programs. The call in flight throws EAGAIN if it waits. */
@@ -168,15 +174,4 @@ export class RealXtables implements Xtables {
     const extack = 'this kernel has no legacy x_tables of that name'
     return new KernelError({ errno, subsystem, operation, extack, ...this.#subject })
   }
-}
-
-/** The counts of each chain. `counts`: for each chain the number of its rules, then theirs. */
-function perChain(counts: Float64Array): readonly (readonly number[])[] {
-  const chains: (readonly number[])[] = []
-  for (let at = 0; at < counts.length;) {
-    const end = at + 1 + (counts[at] ?? 0)
-    chains.push([...counts.subarray(at + 1, end)])
-    at = end
-  }
-  return chains
 }

@@ -189,6 +189,17 @@ export interface XtChainSummary {
 }
 
 /**
+ * Packet counts of the rules of some chains, which are numbered in the order in which the caller named them. Reading it creates no object
+ * per chain. The iterator makes a list per chain, for callers that name few.
+ */
+export interface RulePackets extends Iterable<readonly number[]> {
+  /** Number of rules; 0: the chain is empty or absent. */
+  sizeOf(chain: number): number
+  /** The packets of a rule, from the end if the number is negative; undefined: there is no such rule. */
+  at(chain: number, rule: number): number | undefined
+}
+
+/**
  * A table and its desired content. `apply` changes the desired content, then programs the kernel. Everything else in the table stays
  * byte for byte, in its order, with its counters.
  */
@@ -230,10 +241,10 @@ export interface Xtables {
   /** All user chains, foreign ones included. */
   chains(): Promise<readonly XtChainSummary[]>
   /**
-   * Packet counts of the rules of these chains: a list per chain, in the chain's order, empty for an absent or empty chain. Reads the
-   * whole table once; flavour nft reads these chains. It neither waits for the lock nor delays other calls by more than its requests.
+   * Packet counts of the rules of these chains. Reads the whole table once; flavour nft reads these chains. It neither waits for the lock
+   * nor delays other calls by more than its requests.
    */
-  packets(chains: readonly string[]): Promise<readonly (readonly number[])[]>
+  packets(chains: readonly string[]): Promise<RulePackets>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

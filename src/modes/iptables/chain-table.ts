@@ -53,10 +53,8 @@ export class ChainTable {
   }
 
   /** The chains that the table has. */
-  names(): readonly string[] {
-    const names: string[] = []
-    for (const { id, isAcknowledged } of this.#chains.values()) if (isAcknowledged) names.push(id)
-    return names
+  *names(): Generator<string> {
+    for (const { id, isAcknowledged } of this.#chains.values()) if (isAcknowledged) yield id
   }
 
   /**

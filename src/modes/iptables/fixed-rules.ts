@@ -189,6 +189,6 @@ function fixedPart(settings: IptablesModeSettings): Skeleton {
 
 /** Whether the chains of another program serve in nat: ours have no rules there. Throws KernelError. */
 async function isServing({ nat }: IptablesXtables): Promise<boolean> {
-  const rules = await nat.packets([chainNames.services, chainNames.nodePorts])
-  return rules.some(({ length }) => length > 0)
+  const packets = await nat.packets([chainNames.services, chainNames.nodePorts])
+  return [...packets].some(({ length }) => length > 0)
 }

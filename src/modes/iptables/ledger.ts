@@ -18,17 +18,10 @@ import type {
   IptablesTable,
   Skeleton,
 } from './compile/desired.js'
-import { DispatchTree } from './compile/dispatch-tree.js'
+import { DispatchTree, type RulePlace } from './compile/dispatch-tree.js'
 import { dispatchChains } from './compile/names.js'
 import { ChainTable, type OwnChain } from './chain-table.js'
 import { standInFor } from './stand-ins.js'
-
-/** A rule of a chain with `size` rules. */
-export interface RulePlace {
-  readonly chain: string
-  readonly rule: number
-  readonly size: number
-}
 
 interface TableChain {
   readonly table: IptablesTable
@@ -201,26 +194,18 @@ export class IptablesLedger {
   }
 
   /** Our chains of table nat, as the last `take` left them. */
-  natChains(): readonly string[] {
+  natChains(): Iterable<string> {
     return this.#chains.nat.names()
   }
 
-  /** The place of each frontend's rule in nat, by `describeFrontend`. Walks all frontends. */
-  natPlaces(): ReadonlyMap<string, RulePlace> {
-    const places = new Map<string, RulePlace>()
-    for (const { dispatch, table, tree } of this.#dispatches.values()) {
-      if (table !== 'nat') continue
-      for (const { chain, rules } of tree.chains()) {
-        for (const [rule, desired] of rules.entries()) {
-          const [first, last] = desired.destinationPorts ?? []
-          // A rule of several ports leads to the rules of their frontends.
-          const frontend = first === last ? frontendOf(dispatch, desired) : undefined
-          if (frontend !== undefined)
-            places.set(describeFrontend(frontend), { chain, rule, size: rules.length })
-        }
-      }
+  /** The rule in nat that leads packets of the frontend to the route; undefined: there is none, or another route owns the frontend. */
+  natPlaceOf(frontend: Frontend, route: ServicePortKey): RulePlace | undefined {
+    if (this.#frontends.ownerOf(frontend) !== route) return undefined
+    for (const { table, tree } of this.#dispatches.values()) {
+      const place = table === 'nat' ? tree.placeOf(frontend) : undefined
+      if (place !== undefined) return place
     }
-    return places
+    return undefined
   }
 
   /** Numbers of objects that routes claim, by kind. */

@@ -28,13 +28,10 @@ export class PacketCounts {
     rules: readonly (CountedRule | undefined)[],
   ): Promise<(rule: CountedRule | undefined) => number | undefined> {
     const chains = [...new Set(rules.flatMap((rule) => rule?.chain ?? []))]
-    const counts = chains.length === 0 ? [] : await this.#read(chains)
-    return (rule) => rule && counts[chains.indexOf(rule.chain)]?.at(rule.place)
-  }
-
-  async #read(chains: readonly string[]): ReturnType<Xtables['packets']> {
+    if (chains.length === 0) return () => undefined
     const packets = await orRefusal(async () => await this.#filter.packets(chains))
-    return packets instanceof KernelError ? [] : packets
+    if (packets instanceof KernelError) return () => undefined
+    return (rule) => rule && packets.at(chains.indexOf(rule.chain), rule.place)
   }
 }
 

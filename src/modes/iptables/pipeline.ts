@@ -28,6 +28,7 @@ import {
   reportSizes,
   worldSize,
   type ChainNames,
+  StageTimes,
 } from '../../engine/index.js'
 import { ClusterSize } from './cluster-size.js'
 import {
@@ -82,6 +83,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #fullSync = new FullSync()
   #isStopping = false
   readonly #history = new PassHistory()
+  readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
     hasFailures: () => this.#state?.tables.hasRefusals === true,
@@ -91,7 +93,8 @@ export class IptablesPipeline implements Pipeline {
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
-    this.#questions = new KernelQuestions(options)
+    this.#stages = new StageTimes(options.clock)
+    this.#questions = new KernelQuestions({ ...options, stages: this.#stages })
     this.#intake = new Intake(options)
     this.#addresses = new NodeAddresses(options)
     this.#afterSync = new AfterSync({
@@ -182,8 +185,16 @@ export class IptablesPipeline implements Pipeline {
     const ledger = this.#state?.ledger
     // Before the first complete write, the chains in these places may belong to another program.
     if (settings === undefined || ledger === undefined || !this.#isInForce) return undefined
-    const { nat } = this.#options.tables
-    return await readCounters({ ledger, nat }, (decided) => compileRoute(decided, settings))
+    const { clock, tables } = this.#options
+    const { nat } = tables
+    const { tracker } = this.#intake
+    return await readCounters(
+      { ledger, nat, clock },
+      {
+        compile: (decided) => compileRoute(decided, settings),
+        isInForce: ({ key }) => !tracker.isDirty(key) && this.#inForce.since(key) !== undefined,
+      },
+    )
   }
 
   describe(decided: Route): readonly string[] {
@@ -210,7 +221,13 @@ export class IptablesPipeline implements Pipeline {
     const { known, backlog, tracker } = this.#intake
     if (known === 'nothing') return undefined
     const { metrics, syncPeriodMs } = this.#options
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
+    const pass = new Pass({
+      ...this.#options,
+      oldestEventMs: backlog.begin(),
+      objects: backlog.objects,
+      stages: this.#stages,
+      inForce: this.#inForce,
+    })
     const state = await this.#prepare(known)
     if (state === undefined) {
       backlog.waitOn()
@@ -275,7 +292,8 @@ export class IptablesPipeline implements Pipeline {
     if (this.#state === undefined) {
       const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(tables)) })
       const { tracker } = this.#intake
-      const options = { ...this.#options, ledger, portNameOf: tracker.portName.bind(tracker) }
+      const portNameOf = tracker.portName.bind(tracker)
+      const options = { ...this.#options, stages: this.#stages, ledger, portNameOf }
       this.#state = { ledger, tables: new IptablesTables(options) }
     }
     return this.#state

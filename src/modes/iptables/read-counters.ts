@@ -1,54 +1,92 @@
 // The counters of rules in table nat. A packet passes nat only if it is the first of its connection, so packets are connections.
 import { formatEndpoint } from '../../address.js'
-import { addCounters, countAt, type CounterReading, type TrafficCounters } from '../../engine/index.js'
-import type { Xtables } from '../../kernel/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Clock } from '../../clock.js'
+import type { CounterReading, PortCounters, TrafficCounters } from '../../engine/index.js'
+import type { RulePackets, Xtables } from '../../kernel/index.js'
+import { describeFrontend, frontendsOf, type Route } from '../../routing/index.js'
 import type { DesiredRoute } from './compile/desired.js'
 import type { IptablesLedger } from './ledger.js'
 
 interface Read {
-  readonly ledger: Pick<IptablesLedger, 'natChains' | 'natPlaces'>
+  readonly ledger: Pick<IptablesLedger, 'natChains' | 'natPlaceOf'>
   readonly nat: Pick<Xtables, 'packets'>
+  readonly clock: Pick<Clock, 'pause'>
 }
 
-type Counts = ReadonlyMap<string, readonly number[]>
+/** The routes as the agent wants them now. */
+interface Routes {
+  readonly compile: (decided: Route) => DesiredRoute
+  /** False: the rules of the route in the kernel may lead to other endpoints than those of `compile`. */
+  readonly isInForce: (decided: Route) => boolean
+}
 
-/** Reads the counters of all of our chains once. `compile`: the desired state of a route. Throws KernelError. */
+/** Chains that are listed before other work of the agent gets its turn: less than 0.5 ms. */
+const chainsAtOnce = 1000
+
+/** Reads the counters of all of our chains once. Throws KernelError. */
 export async function readCounters(
-  { ledger, nat }: Read,
-  compile: (decided: Route) => DesiredRoute,
+  { ledger, nat, clock }: Read,
+  { compile, isInForce }: Routes,
 ): Promise<CounterReading> {
-  const chains = ledger.natChains()
-  const read = await nat.packets(chains)
-  const counts: Counts = new Map(chains.map((chain, at) => [chain, read[at] ?? []]))
-  let places: ReturnType<IptablesLedger['natPlaces']> | undefined
-  return (decided) => {
-    const endpoints = countEndpoints(compile(decided), counts)
-    return {
-      total: [...endpoints.values()].reduce(addCounters, { connections: 0 }),
-      endpoint: (endpoint) => endpoints.get(endpoint) ?? {},
-      frontend: (frontend) => {
-        places ??= ledger.natPlaces()
-        const place = places.get(frontend)
-        const ofChain = place && counts.get(place.chain)
-        // Another length: the chain has changed since the reading.
-        if (place === undefined || ofChain?.length !== place.size) return {}
-        return { connections: ofChain[place.rule] ?? 0 }
-      },
+  const numbers = new Map<string, number>()
+  for (const chain of ledger.natChains()) {
+    numbers.set(chain, numbers.size)
+    if (numbers.size % chainsAtOnce === 0) await clock.pause()
+  }
+  const counts = new ChainCounts(numbers, await nat.packets([...numbers.keys()]))
+  return (decided) => ({
+    ...countEndpoints(compile(decided), counts, isInForce(decided)),
+    frontend: (frontend) => {
+      const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
+      const place = known && ledger.natPlaceOf(known, decided.key)
+      return connectionsOf(place && counts.in(place.chain, place.size)?.(place.rule))
+    },
+  })
+}
+
+/** The counts of one reading. */
+class ChainCounts {
+  readonly #numbers: ReadonlyMap<string, number>
+  readonly #packets: RulePackets
+
+  constructor(numbers: ReadonlyMap<string, number>, packets: RulePackets) {
+    this.#numbers = numbers
+    this.#packets = packets
+  }
+
+  /** The counts by rule; undefined: the chain had another number of rules, so it has changed since the reading. */
+  in(chain: string, size: number): ((rule: number) => number | undefined) | undefined {
+    const number = this.#numbers.get(chain)
+    if (number === undefined || this.#packets.sizeOf(number) !== size) return undefined
+    return (rule) => this.#packets.at(number, rule)
+  }
+}
+
+/** Of an endpoint that both policies use, the sum. Before the route is in force, a rule may be that of a former endpoint. */
+function countEndpoints(
+  { chains }: DesiredRoute,
+  counts: ChainCounts,
+  isInForce: boolean,
+): Omit<PortCounters, 'frontend'> {
+  const endpoints = new Map<string, number>()
+  let total = 0
+  for (const { table, chain, rules } of chains) {
+    const countOf = table === 'nat' ? counts.in(chain, rules.length) : undefined
+    if (countOf === undefined) continue
+    for (const [rule, { target }] of rules.entries()) {
+      if (target.kind !== 'dnat') continue
+      const endpoint = formatEndpoint(target.address, target.port)
+      const count = countOf(rule) ?? 0
+      endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + count)
+      total += count
     }
   }
+  return {
+    total: { connections: total },
+    endpoint: (endpoint) => connectionsOf(isInForce ? endpoints.get(endpoint) : undefined),
+  }
 }
 
-/** By endpoint; of an endpoint that both policies use, the sum. */
-function countEndpoints({ chains }: DesiredRoute, counts: Counts): ReadonlyMap<string, TrafficCounters> {
-  const endpoints = new Map<string, TrafficCounters>()
-  for (const { table, chain, rules } of chains) {
-    const ofChain = table === 'nat' ? counts.get(chain) : undefined
-    // Another length: the chain has changed since the reading.
-    if (ofChain?.length !== rules.length) continue
-    for (const [at, { target }] of rules.entries())
-      if (target.kind === 'dnat')
-        countAt(endpoints, formatEndpoint(target.address, target.port), { connections: ofChain[at] ?? 0 })
-  }
-  return endpoints
+function connectionsOf(connections: number | undefined): TrafficCounters {
+  return connections === undefined ? {} : { connections }
 }

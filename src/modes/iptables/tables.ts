@@ -15,6 +15,7 @@ import {
   logFamily,
   sendTransaction,
   type ChainNames,
+  type StageTimes,
 } from '../../engine/index.js'
 import { describeKept, reportRepairs } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
@@ -35,6 +36,8 @@ export interface IptablesTablesOptions {
   readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Chains that any mode may have left. Once all objects are known, a write removes those that are not desired. */
   readonly formerChains: ChainNames
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /** The outcome of a pass by table; a table that was not written is absent. */

@@ -9,6 +9,7 @@ import {
   KernelQuestions,
   type OperationKind,
   type Pass,
+  type StageTimes,
 } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
@@ -32,6 +33,8 @@ export interface IpvsApplierOptions {
   readonly vips: VipTable
   readonly failures: Failures
   readonly reconciler: Pick<Reconciler, 'noteChange' | 'requestAfterSurprise'>
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /** The virtual servers and VIPs that one pass works on. */
@@ -69,7 +72,7 @@ export class IpvsApplier {
 
   /** Adds and changes virtual servers. It binds no VIP. */
   async serve({ entries, pass }: Work): Promise<void> {
-    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, pass)))
+    await this.#upsertInTurns({ entries, pass }, async (cut) => void (await this.#applyServers(cut, pass)))
   }
 
   /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program uses the mark. */
@@ -84,7 +87,7 @@ export class IpvsApplier {
    * of a bound VIP without a virtual server is refused.
    */
   async upsert(work: Work): Promise<void> {
-    await this.#upsertInTurns(work.entries, async (cut) => {
+    await this.#upsertInTurns(work, async (cut) => {
       await this.#applyServers(cut, work.pass)
       await this.#bind(work)
     })
@@ -116,9 +119,12 @@ export class IpvsApplier {
     failures.vips.settle(vips)
   }
 
-  async #upsertInTurns(entries: readonly Entry[], apply: (cut: LedgerCut) => Promise<void>): Promise<void> {
+  async #upsertInTurns(
+    { entries, pass }: Pick<Work, 'entries' | 'pass'>,
+    apply: (cut: LedgerCut) => Promise<void>,
+  ): Promise<void> {
     const { ledger } = this.#options
-    const plan = (rest: readonly Entry[]): LedgerCut => ledger.planUpserts(rest)
+    const plan = (rest: readonly Entry[]): LedgerCut => pass.stages.plan(() => ledger.planUpserts(rest))
     for (const group of inTurns(entries))
       await inOverlappingCuts(group, { plan, apply, isStopping: () => this.#isStopping })
   }
@@ -151,7 +157,11 @@ export class IpvsApplier {
     const send = async (): Promise<BatchOutcome> => await kernel.ipvs.apply(batch.ops)
     const outcome = await this.#send({ kind: serverOperations, ops: batch.ops, send }, pass)
     if (outcome === undefined) disownBatch(batch)
-    else this.#note(failures.servers, ledger.confirm(batch, outcome))
+    else
+      this.#note(
+        failures.servers,
+        pass.stages.plan(() => ledger.confirm(batch, outcome)),
+      )
     return rest
   }
 

@@ -13,7 +13,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass, type StageTimes } from '../../engine/index.js'
 import { reportRepairs } from '../shared/index.js'
 
 export interface IpvsChainsOptions {
@@ -24,6 +24,8 @@ export interface IpvsChainsOptions {
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /** Keeps the fixed chains of one family in the kernel. After the first write it writes a table only if its rules change or differ. */

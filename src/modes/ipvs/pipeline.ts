@@ -36,6 +36,7 @@ import {
   type ServiceFlow,
   worldSize,
   traceRoute,
+  StageTimes,
 } from '../../engine/index.js'
 import { Rival } from '../nft-table/index.js'
 import { mayChangeRules } from './chains.js'
@@ -114,6 +115,7 @@ export class IpvsPipeline {
   readonly #rival: Rival
   #isInForce = false
   readonly #history = new PassHistory()
+  readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
     hasFailures: () => this.#failures.nextInMs() !== undefined,
@@ -123,6 +125,8 @@ export class IpvsPipeline {
     const { family, clock, problems, kernel } = options
     const { ipvs, sysctl } = kernel
     this.#options = options
+    const stages = new StageTimes(clock)
+    this.#stages = stages
     this.#intake = new Intake(options)
     this.#rival = new Rival({ ...options, mode: 'ipvs' })
     this.#tracker = this.#intake.tracker
@@ -130,7 +134,7 @@ export class IpvsPipeline {
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
     this.#ledger = new IpvsLedger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
-    this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
+    this.#reconciler = new Reconciler({ ...options, stages, ledger: this.#ledger, vips: this.#vips })
     this.#draining = new Draining({
       ...options,
       ipvs,
@@ -139,12 +143,13 @@ export class IpvsPipeline {
     })
     this.#applier = new IpvsApplier({
       ...options,
+      stages,
       ledger: this.#ledger,
       vips: this.#vips,
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
-    this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker })
+    this.#policies = new IpvsPolicies({ ...options, stages, tracker: this.#tracker })
     this.#cheapLook = new CheapLook({ ...options, ipvs, ledger: this.#ledger, policies: this.#policies })
   }
 
@@ -243,7 +248,13 @@ export class IpvsPipeline {
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
     this.#cheapLook.forget()
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
+    const pass = new Pass({
+      ...this.#options,
+      oldestEventMs: backlog.begin(),
+      objects: backlog.objects,
+      stages: this.#stages,
+      inForce: this.#inForce,
+    })
     pass.reason = this.#reason
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
@@ -370,9 +381,10 @@ export class IpvsPipeline {
 
   async readCounters(): Promise<CounterReading> {
     const { family, kernel, clock, scheduling } = this.#options
-    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) =>
-      this.#policies.present(decided, scheduling.settings),
-    )
+    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) => {
+      const servers = this.#policies.present(decided, scheduling.settings)
+      return servers.filter(({ key }) => this.#ledger.ownerOf(key) === decided.key)
+    })
   }
 
   describe(decided: Route): readonly string[] {
@@ -408,6 +420,7 @@ export class IpvsPipeline {
   async #claimDirty(pass: Pass): Promise<void> {
     const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
+    pass.stages.beginCompile()
     const dirty = this.#tracker.take()
     this.#options.metrics.dirtyRoutes.inc(dirty.size)
     for (const key of dirty) {
@@ -425,6 +438,7 @@ export class IpvsPipeline {
       }
       if (++sincePause % compileChunk === 0) await clock.pause()
     }
+    pass.stages.endCompile()
     pass.noteCompiled(dirty)
   }
 

@@ -29,6 +29,7 @@ import {
   type ModeKernel,
   type PacketRules,
   type Pass,
+  type StageTimes,
 } from '../../engine/index.js'
 import { machineAddresses } from '../../host/index.js'
 
@@ -52,6 +53,8 @@ export interface IpvsPoliciesOptions {
   readonly events: EventRecorder
   /** Further work after each sync. Absent: none. */
   readonly also?: AfterSyncPart | undefined
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /** Settings of the node that routes depend on. */

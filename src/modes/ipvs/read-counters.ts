@@ -17,12 +17,12 @@ import { serviceText } from './describe.js'
 const serversAtOnce = 500
 
 /**
- * Reads the whole table of the family once. `compile`: the virtual servers of a route. Throws KernelError.
+ * Reads the whole table of the family once. `serversOf`: the virtual servers that a route owns. Throws KernelError.
  */
 export async function readCounters(
   family: IpFamily,
   { ipvs, clock }: { readonly ipvs: Pick<Ipvs, 'dump'>; readonly clock: Pick<Clock, 'pause'> },
-  compile: (decided: Route) => readonly DesiredVirtualServer[],
+  serversOf: (decided: Route) => readonly DesiredVirtualServer[],
 ): Promise<CounterReading> {
   const dump = await ipvs.dump(family, { counters: true })
   const virtualServers = new VirtualServerCursor(dump.virtualServers)
@@ -38,7 +38,7 @@ export async function readCounters(
     ofVirtualServers: new CountersCursor(dump.virtualServerCounters ?? nothing),
     ofRealServers: new CountersCursor(dump.realServerCounters ?? nothing),
   }
-  return (decided) => countersOf(decided, compile(decided), table)
+  return (decided) => countersOf(decided, serversOf(decided), table)
 }
 
 const nothing = new Uint8Array(0)

@@ -4,7 +4,7 @@ import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { IpvsDump } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
-import { type Drift, KernelQuestions, logFamily } from '../../engine/index.js'
+import { type Drift, KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
@@ -33,6 +33,8 @@ export interface ReconcilerOptions {
   readonly hints: StateReporter
   readonly ledger: IpvsLedger
   readonly vips: VipTable
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 interface KernelState {

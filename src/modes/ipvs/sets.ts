@@ -1,7 +1,14 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
-import { type Drift, KernelQuestions, type Pass, RetryQueue, logFamily } from '../../engine/index.js'
+import {
+  type Drift,
+  KernelQuestions,
+  type Pass,
+  RetryQueue,
+  type StageTimes,
+  logFamily,
+} from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { destroySets, type SetKernel } from './destroy-sets.js'
@@ -29,6 +36,8 @@ export interface IpvsSetsOptions extends SetKernel {
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
   readonly table: IpsetTable
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])

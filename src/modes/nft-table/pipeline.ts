@@ -13,6 +13,7 @@ import {
   type Pipeline,
   reportSizes,
   worldSize,
+  StageTimes,
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
@@ -83,6 +84,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #rival: Rival
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
+  readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
     hasFailures: () => this.#tables.hasRefusals,
@@ -108,7 +110,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.firstSync = new Promise((resolve) => {
       this.#endFirstSync = resolve
     })
-    this.#questions = new KernelQuestions(options)
+    const stages = new StageTimes(options.clock)
+    this.#stages = stages
+    this.#questions = new KernelQuestions({ ...options, stages })
     this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
     this.#intake = new Intake(options)
     this.#serviceCidrs = new ServiceCidrs(options.family)
@@ -124,7 +128,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival({ ...options, mode: 'table' })
     const { tracker } = this.#intake
-    this.#tables = new NftTables({ ...options, portNameOf: tracker.portName.bind(tracker) })
+    this.#tables = new NftTables({ ...options, stages, portNameOf: tracker.portName.bind(tracker) })
     const { fixedRules } = options
     if (fixedRules !== undefined) this.countPackets = async () => await fixedRules.countPackets()
   }
@@ -240,7 +244,13 @@ export class NftPipeline implements Pipeline, WatchedTable {
     if (known === 'nothing') return undefined
     const { metrics, fixedRules, syncPeriodMs } = this.#options
     const tables = this.#tables
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
+    const pass = new Pass({
+      ...this.#options,
+      oldestEventMs: backlog.begin(),
+      objects: backlog.objects,
+      stages: this.#stages,
+      inForce: this.#inForce,
+    })
     // Before any write: an object that is missing now was removed by another program.
     const look = await this.#look()
     if (look === 'different') this.#afterSync.recheckFlows()
@@ -305,9 +315,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const { fixedRules } = this.#options
     const options = { isComplete: this.#hasTakenOver }
     if (fixedRules === undefined) return await this.#tables.write(pass, options)
-    const isFixed = await fixedRules.write(pass, options)
+    const isFixed = await pass.stages.inKernel(async () => await fixedRules.write(pass, options))
     if (!fixedRules.isInForce || !(await this.#tables.write(pass, options))) return false
-    return this.#hasTakenOver ? (await fixedRules.takeOver(pass)) && isFixed : isFixed
+    if (!this.#hasTakenOver) return isFixed
+    return (await pass.stages.inKernel(async () => await fixedRules.takeOver(pass))) && isFixed
   }
 
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
@@ -374,7 +385,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = await this.#tables.look(look)
-    const isFixedDifferent = (await this.#options.fixedRules?.look(look)) === true
+    const { fixedRules } = this.#options
+    const isFixedDifferent = await this.#stages.inKernel(async () => (await fixedRules?.look(look)) === true)
     return isDifferent || isFixedDifferent ? 'different' : look
   }
 

@@ -9,6 +9,7 @@ import {
   type Pass,
   planBatch,
   type TrackedObject,
+  type StageTimes,
 } from '../../engine/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
@@ -38,6 +39,8 @@ export interface RelayTableOptions {
   readonly metrics: FamilyMetrics
   /** Gets the listeners that cannot be opened now, of both families. */
   readonly problems: StateReporter
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /** Gets the outcome of a write. */

@@ -14,7 +14,7 @@ export interface ClaimDirtyOptions {
   readonly clock: Clock
   readonly log: Log
   /** The pass in progress, which records the service ports. */
-  readonly pass: Pick<Pass, 'noteCompiled'>
+  readonly pass: Pick<Pass, 'noteCompiled' | 'stages'>
   /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
   readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
   /** Called before other work gets its turn. */
@@ -29,6 +29,7 @@ const sliceMs = 8
 export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
   const { family, tracker, node, clock, log, pass, claim, onSlice, isStopping } = options
   let sliceStartMs = clock.now()
+  pass.stages.beginCompile()
   const dirty = tracker.take()
   for (const key of dirty) {
     if (isStopping()) break
@@ -41,6 +42,7 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
     await clock.pause()
     sliceStartMs = clock.now()
   }
+  pass.stages.endCompile()
   pass.noteCompiled(dirty)
   return dirty.size
 }

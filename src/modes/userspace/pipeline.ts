@@ -16,6 +16,7 @@ import {
   type ServiceFlow,
   reportSizes,
   worldSize,
+  StageTimes,
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
@@ -75,6 +76,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #unserved: UnservedPorts
   readonly #afterSync: AfterSync
   readonly #history = new PassHistory()
+  readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
     hasFailures: () => false,
@@ -91,10 +93,17 @@ export class UserspacePipeline implements Pipeline {
 
   constructor(options: UserspacePipelineOptions) {
     this.#options = options
-    this.#questions = new KernelQuestions(options)
+    const stages = new StageTimes(options.clock)
+    this.#stages = stages
+    this.#questions = new KernelQuestions({ ...options, stages })
     this.#intake = new Intake(options)
-    this.#table = new RelayTable({ ...options, relay: options.relay.relay, nextId: options.relay.nextId })
-    this.#vips = new VipBindings(options)
+    this.#table = new RelayTable({
+      ...options,
+      stages,
+      relay: options.relay.relay,
+      nextId: options.relay.nextId,
+    })
+    this.#vips = new VipBindings({ ...options, stages })
     this.#unserved = new UnservedPorts(options.family, options.warnings)
     this.#afterSync = new AfterSync({ ...options, tracker: this.#intake.tracker, translation: undefined })
   }
@@ -175,7 +184,13 @@ export class UserspacePipeline implements Pipeline {
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run.
     const { known, backlog } = this.#intake
     if (known === 'nothing') return undefined
-    const pass = new Pass({ ...this.#options, oldestEventMs: backlog.begin(), inForce: this.#inForce })
+    const pass = new Pass({
+      ...this.#options,
+      oldestEventMs: backlog.begin(),
+      objects: backlog.objects,
+      stages: this.#stages,
+      inForce: this.#inForce,
+    })
     const isComplete = known === 'synced'
     const isNewlyComplete = isComplete && !this.#isComplete
     // Until now the routes that no service port needs have stayed.

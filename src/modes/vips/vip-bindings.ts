@@ -1,7 +1,14 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../address.js'
 import { Backoff } from '../../backoff.js'
 import type { Clock } from '../../clock.js'
-import { disownBatch, FailedObjects, KernelQuestions, logFamily, type Pass } from '../../engine/index.js'
+import {
+  disownBatch,
+  FailedObjects,
+  KernelQuestions,
+  logFamily,
+  type Pass,
+  type StageTimes,
+} from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { type Links, type Routes, viaductRouteProtocol } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -26,6 +33,8 @@ export interface VipBindingsOptions {
   readonly metrics: FamilyMetrics
   /** Gets the VIPs that cannot be made local now, of both families. */
   readonly problems: StateReporter
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 /**

@@ -143,3 +143,41 @@ describe('the latency of a change of endpoints', () => {
     assert.deepEqual(bench.latencies, [4, 3])
   })
 })
+
+describe('the objects of a run', () => {
+  it('are those of the events since the run before, each once', () => {
+    const { backlog } = new Bench()
+    backlog.note([changed('a', 1), changed('b', 2), gone('default/web'), changed('a', 3)])
+    const key = { namespace: '', name: 'node-a' }
+    backlog.note([{ type: 'delete', kind: 'Node', key }])
+    assert.deepEqual(backlog.objects, { count: 0, first: [] })
+    backlog.begin()
+    const first = ['EndpointSlice default/a', 'EndpointSlice default/b', 'Node node-a']
+    assert.deepEqual(backlog.objects, { count: 3, first })
+    backlog.settle()
+    backlog.begin()
+    assert.deepEqual(backlog.objects, { count: 0, first: [] })
+  })
+
+  it('wait again with the later ones if the run failed', () => {
+    const { backlog } = new Bench()
+    backlog.note([changed('a', 1)])
+    backlog.begin()
+    backlog.note([changed('b', 2), changed('a', 3)])
+    backlog.waitOn()
+    backlog.begin()
+    const first = ['EndpointSlice default/a', 'EndpointSlice default/b']
+    assert.deepEqual(backlog.objects, { count: 2, first })
+  })
+
+  it('are counted beyond those that are named', () => {
+    const { backlog } = new Bench()
+    const names = Array.from({ length: 20 }, (_, index) => `s${index}`)
+    backlog.note(names.map((name) => changed(name, 1)))
+    backlog.begin()
+    backlog.waitOn()
+    backlog.begin()
+    const first = names.slice(0, 8).map((name) => `EndpointSlice default/${name}`)
+    assert.deepEqual(backlog.objects, { count: 20, first })
+  })
+})

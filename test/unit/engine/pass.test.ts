@@ -10,6 +10,7 @@ import {
   Pass,
   PassHistory,
   RetryQueue,
+  StageTimes,
 } from '../../../src/engine/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
@@ -65,23 +66,22 @@ describe('a pass', () => {
       reason: 'retry',
       startSeconds: 1_700_000_000,
       durationMs: 7,
-      compiledMs: 0,
+      stages: { compileMs: 0, planMs: 7, kernelMs: 0 },
+      objects: { count: 0, first: [] },
       changed: { count: 0, first: [] },
       isComplete: true,
       operations: { lamps: { add: { applied: 1, refused: 1, unanswered: 1 } } },
+      firstOperations: ['lamps add a', 'lamps add b', 'lamps add c'],
       failures: ['ipvs: add b: EBUSY', 'no answer: ipvs: add c: EBUSY'],
     })
   })
 
-  it('names the first service ports that changed, and the time until they were compiled', async () => {
-    const { clock, pass } = opened()
+  it('names the first service ports that changed', () => {
+    const { pass } = opened()
     const keys = Array.from({ length: 20 }, (_, index) => servicePortKey(`default/s${index}`, 'http/TCP'))
     pass.noteCompiled(new Set())
-    await clock.advance(3)
     pass.noteCompiled(new Set(keys))
-    await clock.advance(4)
-    const { durationMs, compiledMs, changed } = pass.end({ hasRefusals: false, fields: {} })
-    assert.deepEqual({ durationMs, compiledMs }, { durationMs: 7, compiledMs: 3 })
+    const { changed } = pass.end({ hasRefusals: false, fields: {} })
     assert.deepEqual(changed, { count: 20, first: keys.slice(0, 8) })
   })
 
@@ -134,13 +134,58 @@ describe('a pass', () => {
     })
   }
 
-  it('prints its operations at trace level, and keeps no text otherwise', () => {
+  it('keeps the first operations as text; at trace level, more of them', () => {
     const { clock, metrics, pass: traced } = opened()
     const log = Object.assign(new MemoryLog(), { writes: () => false })
     const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined })
-    for (const each of [pass, traced]) each.count(kind, ops, { applied: 3, failures: [] })
-    assert.deepEqual(pass.text, [])
-    assert.deepEqual(traced.text, ['lamps add a', 'lamps add b', 'lamps add c'])
+    const many = Array.from({ length: 20 }, (_, index): Op => ({ op: 'add', name: `${index}` }))
+    for (const each of [pass, traced]) each.count(kind, many, { applied: 20, failures: [] })
+    const text = many.map(({ name }) => `lamps add ${name}`)
+    assert.deepEqual(pass.text, text.slice(0, 8))
+    assert.deepEqual(traced.text, text)
+    const { firstOperations } = traced.end({ hasRefusals: false, fields: {} })
+    assert.deepEqual(firstOperations, text.slice(0, 8))
+  })
+
+  it('measures its stages: each millisecond belongs to one of them', async () => {
+    const { clock, log, metrics } = opened()
+    const stages = new StageTimes(clock)
+    await clock.advance(10)
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: clock.now() - 4, stages })
+    await clock.advance(1)
+    stages.beginCompile()
+    await clock.advance(2)
+    stages.endCompile()
+    // The kernel works for 12 ms, while 5 ms go into the next plan.
+    const asked = stages.inKernel(
+      async () => await new Promise<string>((resolve) => clock.schedule(12, () => resolve('an answer'))),
+    )
+    await clock.advance(3)
+    const planned = stages.plan(() => {
+      clock.skip(5)
+      return 'a plan'
+    })
+    await clock.advance(4)
+    assert.deepEqual([planned, await asked], ['a plan', 'an answer'])
+    await clock.advance(6)
+    const record = pass.end({ hasRefusals: false, fields: {} })
+    assert.equal(record.durationMs, 21)
+    assert.deepEqual(record.stages, { waitingMs: 4, compileMs: 2, planMs: 12, kernelMs: 7 })
+  })
+
+  it('begins its stages at 0, also after a pass that did not end', async () => {
+    const { clock, log, metrics } = opened()
+    const stages = new StageTimes(clock)
+    const options = { family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, stages } as const
+    new Pass(options).stages.beginCompile()
+    await clock.advance(3)
+    const pass = new Pass(options)
+    await clock.advance(2)
+    assert.deepEqual(pass.end({ hasRefusals: false, fields: {} }).stages, {
+      compileMs: 0,
+      planMs: 2,
+      kernelMs: 0,
+    })
   })
 
   it('is kept in the history of the last 64', () => {

@@ -7,6 +7,7 @@ import { closedError } from '../../request-queue.js'
 import { describeXtTable } from '../describe.js'
 import { encodeXtBatch, type XtPlace } from '../encode.js'
 import type {
+  RulePackets,
   XtApplyOptions,
   XtChainSummary,
   XtDrift,
@@ -17,6 +18,7 @@ import type {
   XtTableName,
   Xtables,
 } from '../xtables.js'
+import { PackedRulePackets } from '../rule-packets.js'
 import { Repairs } from '../repairs.js'
 import { DesiredTable } from './desired.js'
 import { readTable } from './image.js'
@@ -124,11 +126,11 @@ export class NftXtables implements Xtables {
     })
   }
 
-  async packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
+  async packets(chains: readonly string[]): Promise<RulePackets> {
     this.#checkOpen()
     const counts: (readonly number[])[] = []
     for (const chain of chains) counts.push(this.#desired.isHook(chain) ? [] : await this.#packetsOf(chain))
-    return counts
+    return PackedRulePackets.of(counts)
   }
 
   async close(): Promise<void> {

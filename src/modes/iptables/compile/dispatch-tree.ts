@@ -20,6 +20,13 @@ export interface DispatchChange {
   readonly removed: readonly string[]
 }
 
+/** A rule of a chain with `size` rules. */
+export interface RulePlace {
+  readonly chain: string
+  readonly rule: number
+  readonly size: number
+}
+
 /** A chain holds this many frontends itself before it splits. */
 const flatLimit = 16
 /** Children of this many frontends stay in the chain that splits: 4 digits x 4 frontends are its 16 rules again. */
@@ -90,6 +97,21 @@ export class DispatchTree {
   *chains(): Iterable<DesiredChain> {
     if (this.#content !== undefined) yield { ...this.#dispatch, rules: flattened(this.#content) }
     for (const root of [this.#addressed, this.#ports]) yield* this.#chainsBelow(root)
+  }
+
+  /** The last rule of the frontend, in its chain as the last `take` left it; undefined: no chain has the present rules. */
+  placeOf(frontend: Frontend): RulePlace | undefined {
+    const key = dispatchKey(frontend)
+    let tree = frontend.kind === 'address' ? this.#addressed : this.#ports
+    const found = [{ chain: this.#dispatch.chain, content: this.#content ?? [] }]
+    while (tree !== undefined && isBranch(tree)) {
+      if (tree.bucket !== undefined) found.push(tree.bucket)
+      tree = tree.children[digitAt(key, tree.place)]
+    }
+    if (tree === undefined || firstDifference(tree.key, key) < 4 * key.length) return undefined
+    const { rules } = tree
+    const of = found.findLast(({ content }) => content.includes(rules))
+    return of && rules.length > 0 ? placeIn(of, rules) : undefined
   }
 
   /** Replaces the rules of the frontend. The rules match the frontend themselves. */
@@ -248,6 +270,20 @@ function isBranch(tree: Tree): tree is Branch {
 function countOf(tree: Tree | undefined): number {
   if (tree === undefined) return 0
   return isBranch(tree) ? tree.count : 1
+}
+
+/** The place of the last of these rules. */
+function placeIn(
+  { chain, content }: { readonly chain: string; readonly content: Content },
+  rules: readonly XtRule[],
+): RulePlace {
+  let size = 0
+  let rule = 0
+  for (const each of content) {
+    size += each.length
+    if (each === rules) rule = size - 1
+  }
+  return { chain, rule, size }
 }
 
 function isSame(a: Content, b: Content): boolean {

@@ -90,6 +90,11 @@ export class IpvsLedger {
     }
   }
 
+  /** The route whose claim of the virtual server counts; undefined: none claims it. */
+  ownerOf(server: VirtualServerKey): ServicePortKey | undefined {
+    return this.#table.get(serverIdOf(server))?.route
+  }
+
   /** The virtual servers that may need work; each is returned once. */
   takeDirty(): readonly Entry[] {
     return this.#table.takeDirty()

@@ -8,6 +8,7 @@ import {
   type Pass,
   RetryQueue,
   sendTransaction,
+  type StageTimes,
 } from '../../../engine/index.js'
 import { BugError, isNotFound, KernelError, orRefusal } from '../../../errors.js'
 import type { NftChange, Nftables } from '../../../kernel/index.js'
@@ -39,6 +40,8 @@ export interface NftTablesOptions {
   readonly onApplied?: (generation: number) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
 }
 
 export interface NftWriteOptions {
@@ -380,6 +383,7 @@ export class NftTables {
       fields: { table },
       // Of the removal, the caller decides: the kernel may remove a part.
       ...(work === 'clean-up' ? {} : { retry: this.#retries.of(work) }),
+      isPlanning: work === 'write',
     }
     return await this.#questions.ask(about, question)
   }

@@ -149,7 +149,7 @@ export class Writing {
 
   /** Resolves when no transaction is in flight. Throws the KernelError of the one that was not applied. */
   async settled(): Promise<void> {
-    await this.#inFlight
+    await this.#options.pass.stages.inKernel(async () => await this.#inFlight)
   }
 
   /** The plan is as much as a transaction takes. */

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { once } from 'node:events'
-import { median, millisecondsBetween } from '../stage/figures.js'
-import { changesMs, onStage, type Setting } from '../stage/stage.js'
+import { median, millisecondsBetween } from './figures.js'
+import { changesMs, onStage, type Setting } from './stage.js'
 
 const agentFile = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
 const runs = 11
