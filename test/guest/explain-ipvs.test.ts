@@ -1,4 +1,4 @@
-// `viaduct explain` in ipvs mode: rules before IPVS and behind it, and objects of the kernel that an operator removed. Runs in the guest: it needs IP_VS.
+// `viaduct explain` in ipvs mode: rules before and behind IPVS, and objects that an operator removed. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
