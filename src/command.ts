@@ -2,7 +2,7 @@
 import { endWithReaders, runCommand } from './commands/index.js'
 
 const io = {
-  out: (text: string) => void process.stdout.write(text),
+  out: (text: string | Buffer) => void process.stdout.write(text),
   err: (text: string) => void process.stderr.write(text),
 }
 

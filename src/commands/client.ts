@@ -1,6 +1,6 @@
 // The client of the control socket.
 import { type Ask, CommandError } from './command.js'
-import { getOverSocket, openOverSocket } from './unix-http.js'
+import { getOverSocket } from './unix-http.js'
 
 type Parameters = Readonly<Record<string, string>>
 
@@ -15,35 +15,24 @@ export function askingAt(socket: string): Ask {
 
 /** The JSON value of `/v1/NAME?PARAMETERS`. Throws CommandError. */
 async function askFor(socket: string, name: string, parameters: Parameters = {}): Promise<unknown> {
-  const target = targetOf(name, parameters)
-  const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
-  if (status !== 200) throw refusal(status, body, target)
-  return valueOf(body, socket)
+  return valueOf((await bytesAt(socket, name, parameters)).toString(), socket)
 }
 
-/**
- * The text of `/v1/NAME?PARAMETERS` while the agent makes it, in pieces of whole lines. Throws CommandError as the client of `askingAt`; also
- * after some pieces, if the text does not end with `end`.
- */
-export async function* readAt(
+/** The bytes of `/v1/NAME?PARAMETERS`, which must end with `end`. Throws CommandError as the client of `askingAt`. */
+export async function readAt(
   socket: string,
   { name, parameters, end }: { readonly name: string; readonly parameters: Parameters; readonly end: string },
-): AsyncGenerator<string> {
+): Promise<Buffer> {
+  const bytes = await bytesAt(socket, name, parameters)
+  if (bytes.toString('latin1', Math.max(0, bytes.length - end.length)) !== end) throw incomplete(socket)
+  return bytes
+}
+
+async function bytesAt(socket: string, name: string, parameters: Parameters): Promise<Buffer> {
   const target = targetOf(name, parameters)
-  const { status, body } = await explained(
-    socket,
-    async () => await openOverSocket(socket, target, silenceMs),
-  )
-  const pieces = body[Symbol.asyncIterator]()
-  let last = ''
-  for (;;) {
-    const piece = await explained(socket, async () => await pieces.next())
-    if (piece.done === true) break
-    if (status !== 200) throw refusal(status, piece.value, target)
-    yield piece.value
-    last = (last + piece.value).slice(-end.length)
-  }
-  if (last !== end) throw incomplete(socket)
+  const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
+  if (status !== 200) throw refusal(status, body.toString(), target)
+  return body
 }
 
 function targetOf(name: string, parameters: Parameters): string {

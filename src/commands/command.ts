@@ -65,7 +65,7 @@ export interface Result {
   readonly exitCode?: 0 | 1
 }
 
-/** A list that may be long. Its columns are aligned while it arrives. */
+/** A list that may be long. The agent makes its text. */
 export interface List {
   /** `/v1/NAME` has it as JSON, `/v1/tables/NAME` as a table. */
   readonly name: 'services' | 'endpoints' | 'routes'

@@ -1,6 +1,5 @@
 import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
 import { defaultControlSocket } from '../control-socket.js'
-import { aligned } from './aligned.js'
 import { askingAt, readAt } from './client.js'
 import {
   type Ask,
@@ -23,7 +22,8 @@ export const exitCodes = [
 
 /** The outputs of a command. */
 export interface CommandIo {
-  readonly out: (text: string) => void
+  /** Text, or bytes of UTF-8. */
+  readonly out: (text: string | Buffer) => void
   readonly err: (text: string) => void
 }
 
@@ -133,14 +133,13 @@ async function printList(
     return io.out(await print({ value, table: () => '' }, format))
   }
   const isTable = format === 'table'
-  const texts = isTable
-    ? aligned(readAt(socket, { name: `tables/${name}`, parameters, end: '\n\n' }))
-    : readAt(socket, { name, parameters, end: '\n]}\n' })
-  const pieces: string[] = []
-  for await (const text of texts) pieces.push(text)
-  if (isTable && afterTable !== undefined) pieces.push(await afterTable())
-  // NB: not before. A pager may stop to read, and the agent closes the connection of a client that does not read its reply.
-  for (const piece of pieces) io.out(piece)
+  // NB: a pager may stop to read, and the agent closes the connection of a client that does not read its reply. So the reply comes first.
+  const bytes = isTable
+    ? await readAt(socket, { name: `tables/${name}`, parameters, end: '\0' })
+    : await readAt(socket, { name, parameters, end: '\n]}\n' })
+  const after = isTable ? await afterTable?.() : undefined
+  io.out(isTable ? bytes.subarray(0, -1) : bytes)
+  if (after !== undefined) io.out(after)
 }
 
 function describe(error: CommanderError): string {

@@ -4,21 +4,13 @@ import { connect } from 'node:net'
 /** A reply of the server. */
 export interface HttpReply {
   readonly status: number
-  readonly body: string
-}
-
-/** A reply that is still on its way. */
-export interface OpenReply {
-  readonly status: number
-  /** Texts of whole lines. Rejects as `getOverSocket`. */
-  readonly body: AsyncIterable<string>
+  readonly body: Buffer
 }
 
 /** Longest head of a reply, and largest reply. Both in bytes. */
 const headLimit = 16 * 1024
-const replyLimit = 256 * 1024 * 1024
+const replyLimit = 1024 * 1024 * 1024
 const headEnd = '\r\n\r\n'
-const newline = 0x0a
 
 /**
  * Sends a GET request as HTTP/1.0, so that the end of the connection ends the reply (RFC 1945, 7.2.2).
@@ -34,30 +26,6 @@ export async function getOverSocket(path: string, target: string, silenceMs: num
     if (size > replyLimit) throw new Error(`the reply is larger than ${replyLimit} bytes`)
   }
   return parseReply(Buffer.concat(chunks, size))
-}
-
-/** As `getOverSocket`, but resolves when the head has arrived, and the reply may have any size. It must have no Content-Length. */
-export async function openOverSocket(path: string, target: string, silenceMs: number): Promise<OpenReply> {
-  const chunks = chunksOverSocket(path, target, silenceMs)
-  let bytes: Buffer = Buffer.alloc(0)
-  while (bytes.length < headLimit && !bytes.includes(headEnd)) {
-    const { done, value } = await chunks.next()
-    if (done === true) break
-    bytes = Buffer.concat([bytes, value])
-  }
-  const { status, length } = parseHead(bytes)
-  return { status, body: wholeLines(bytes.subarray(length), chunks) }
-}
-
-/** Cuts the bytes after the last newline of each chunk, and passes them with the next one. */
-async function* wholeLines(first: Buffer, chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  let rest = first
-  for await (const chunk of chunks) {
-    const end = chunk.lastIndexOf(newline) + 1
-    if (end > 0) yield rest.toString() + chunk.toString('utf8', 0, end)
-    rest = end > 0 ? chunk.subarray(end) : Buffer.concat([rest, chunk])
-  }
-  if (rest.length > 0) yield rest.toString()
 }
 
 async function* chunksOverSocket(path: string, target: string, silenceMs: number): AsyncGenerator<Buffer> {
@@ -78,7 +46,7 @@ export function parseReply(bytes: Buffer): HttpReply {
   const body = bytes.subarray(length)
   if (contentLength !== undefined && body.length !== contentLength)
     throw new Error(`the reply has ${body.length} bytes, and its head says ${contentLength}`)
-  return { status, body: body.toString() }
+  return { status, body }
 }
 
 interface Head {

@@ -69,7 +69,7 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
   ])
   const tables = Object.entries(lists).map(([name, list]): readonly [string, Page] => [
     `/v1/tables/${name}`,
-    page(list, (value) => parts(tableTexts(value), 'text/tab-separated-values', clock)),
+    page(list, (value) => parts(tableTexts(value), 'text/plain; charset=utf-8', clock)),
   ])
   return new Map([...pages, ...tables])
 }
@@ -119,16 +119,17 @@ function* jsonTexts({ items }: Rows<unknown>): Generator<string> {
   yield '\n]}\n'
 }
 
-/** The blank line at the end shows that the reply is complete. */
-function* tableTexts({ lines }: TableRows<unknown>): Generator<string> {
-  for (const line of lines) yield `${line}\n`
-  yield '\n'
+/** The NUL character at the end shows that the reply is complete: no cell has one, and a table may have no line. */
+function* tableTexts({ texts }: TableRows<unknown>): Generator<string> {
+  yield* texts
+  yield '\0'
 }
 
 /** Milliseconds of work for one part of a reply. */
 const partMs = 0.5
-/** Texts between two looks at the clock. */
-const textsPerLook = 16
+/** Texts, and units of UTF-16, that are enough for one look at the clock and one writing. */
+const batchTexts = 16
+const batchLength = 1024
 /** Some 500 rows. */
 const partBytes = 64 * 1024
 
@@ -141,20 +142,32 @@ function parts(texts: Iterable<string>, contentType: string, clock: Pick<Clock, 
     let endMs = clock.now() + partMs
     let part = Buffer.allocUnsafe(partBytes)
     let length = 0
-    let count = 0
-    for (const text of texts) {
+    for (const batch of batches(texts)) {
       // A character takes at most 3 bytes per unit of UTF-16.
-      const isFull = length + 3 * text.length > partBytes
-      if (isFull || (++count % textsPerLook === 0 && clock.now() >= endMs)) {
-        yield part.subarray(0, length)
+      const needed = 3 * batch.length
+      if (length + needed > part.length || clock.now() >= endMs) {
+        if (length > 0) yield part.subarray(0, length)
         await clock.pause()
         endMs = clock.now() + partMs
-        part = Buffer.allocUnsafe(Math.max(partBytes, 3 * text.length))
+        part = Buffer.allocUnsafe(Math.max(partBytes, needed))
         length = 0
       }
-      length += part.write(text, length)
+      length += part.write(batch, length)
     }
     yield part.subarray(0, length)
   }
   return { status: 200, contentType, body: body() }
+}
+
+/** The texts, some of them joined. */
+function* batches(texts: Iterable<string>): Generator<string, void, undefined> {
+  let batch = ''
+  let count = 0
+  for (const text of texts) {
+    batch += text
+    if (++count % batchTexts !== 0 && batch.length < batchLength) continue
+    yield batch
+    batch = ''
+  }
+  yield batch
 }

@@ -17,7 +17,7 @@ import type { PipelineView, PortCounters, TrafficCounters } from '../engine/inde
 import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
-import { endpointTable, routeTable, serviceTable, type Table, tableLines, withCounters } from './tables.js'
+import { endpointTable, routeTable, serviceTable, type Table, tableTexts, withCounters } from './tables.js'
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -83,10 +83,10 @@ export interface Rows<Row> {
   readonly items: Iterable<Row>
 }
 
-/** A list that is also a table. NB: read the items or the lines, once. */
+/** A list that is also a table. NB: read the items or the texts, once. */
 export interface TableRows<Row> extends Rows<Row> {
-  /** The heading and the rows (`tableLines`). */
-  readonly lines: Iterable<string>
+  /** The table (`tableTexts`). */
+  readonly texts: Iterable<string>
 }
 
 /**
@@ -110,7 +110,8 @@ export function endpoints(
   counters?: Counters,
 ): TableRows<EndpointRow> | undefined {
   const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
-  return withTable(items, counters === undefined ? endpointTable : withCounters(endpointTable))
+  const table = endpointTable()
+  return withTable(items, counters === undefined ? table : withCounters(table))
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */
@@ -127,7 +128,7 @@ export function routes(
 }
 
 function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
-  return items && { items, lines: tableLines(table, items) }
+  return items && { items, texts: tableTexts(table, items) }
 }
 
 function rows<Row>(

@@ -1,12 +1,13 @@
 // The long lists as tables for people. The agent makes them: a client would first have to read a long list of objects.
-import { duration, portText, printable } from '../words.js'
-import type { EndpointRow, EndpointUse, RouteRow, ServiceRow } from './services.js'
+import { type Cell, Columns } from '../columns.js'
+import { duration, portText } from '../words.js'
+import type { EndpointRow, EndpointUse, PortHead, RouteRow, ServiceRow } from './services.js'
 
 /** The form of a row in a table. */
 export interface Table<Row> {
   readonly headings: readonly string[]
   /** One per heading. Blank: the row has no such value. */
-  readonly cells: (row: Row) => readonly (string | number)[]
+  readonly cells: (row: Row) => readonly Cell[]
 }
 
 /** `nowMs`: Unix milliseconds, for the ages. */
@@ -37,16 +38,19 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
   }
 }
 
-export const endpointTable: Table<EndpointRow> = {
-  headings: ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
-  cells: (row) => [
-    portText(row),
-    row.endpoint,
-    row.node,
-    conditionsText(row.conditions),
-    useText(row.cluster),
-    useText(row.local),
-  ],
+export function endpointTable(): Table<EndpointRow> {
+  const nameOf = portTexts()
+  return {
+    headings: ['SERVICE PORT', 'ENDPOINT', 'NODE', 'CONDITIONS', 'CLUSTER', 'LOCAL'],
+    cells: (row) => [
+      nameOf(row),
+      row.endpoint,
+      row.node,
+      conditionsText(row.conditions),
+      useText(row.cluster),
+      useText(row.local),
+    ],
+  }
 }
 
 export const routeTable: Table<RouteRow> = {
@@ -81,7 +85,7 @@ export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
 }
 
 /** Blank: this mode has no such counter. */
-function counterCells(counters: ServiceRow['counters'] = {}): readonly (string | number)[] {
+function counterCells(counters: ServiceRow['counters'] = {}): readonly Cell[] {
   return [
     counters.connections ?? '',
     counters.activeConnections ?? '',
@@ -93,19 +97,37 @@ function counterCells(counters: ServiceRow['counters'] = {}): readonly (string |
   ]
 }
 
-/** The heading and the rows as lines of cells with a tab between two of them. A cell has no tab and no other unprintable character. */
-export function* tableLines<Row>(
+/** Rows that decide on the widths of the columns. A wider cell after them widens its column from there on. */
+const firstRows = 2000
+
+/**
+ * The table as texts of whole lines. No row: no line, not even the headings. While the first rows come, the texts are empty: a reader can
+ * let other work have its turn between two rows.
+ */
+export function* tableTexts<Row>(
   { headings, cells }: Table<Row>,
   rows: Iterable<Row>,
 ): Generator<string, void, undefined> {
-  // One look at the whole line: nearly all lines are of ASCII, and have no other tab.
-  const plain = new RegExp(`^[ -~]*(?:\\t[ -~]*){${headings.length - 1}}$`, 'u')
-  yield headings.join('\t')
+  const columns = new Columns(headings)
+  let first: (readonly Cell[])[] | undefined = []
   for (const row of rows) {
-    const all = cells(row)
-    const line = all.join('\t')
-    yield plain.test(line) ? line : all.map((cell) => printable(String(cell))).join('\t')
+    const line = cells(row)
+    if (first === undefined) {
+      yield columns.line(line)
+    } else {
+      columns.widen(line)
+      first.push(line)
+      yield ''
+      if (first.length < firstRows) continue
+      yield* linesOf(columns, [headings, ...first])
+      first = undefined
+    }
   }
+  if (first !== undefined && first.length > 0) yield* linesOf(columns, [headings, ...first])
+}
+
+function* linesOf(columns: Columns, rows: Iterable<readonly Cell[]>): Generator<string, void, undefined> {
+  for (const row of rows) yield columns.line(row)
 }
 
 /** `3h7m`. A clock that was set back gives `0s`. */
@@ -122,6 +144,28 @@ function conditionsText(conditions: EndpointRow['conditions']): string {
     .join(',')
 }
 
+/** `portText`, made once for rows of the same service port that come one after the other. */
+function portTexts(): (head: PortHead) => string {
+  let last: PortHead = { service: '', port: '', protocol: '', family: 'IPv4' }
+  let text = ''
+  return (head) => {
+    const { service, port, protocol } = head
+    if (service !== last.service || port !== last.port || protocol !== last.protocol) text = portText(head)
+    last = head
+    return text
+  }
+}
+
+/** The texts of uses: there are as many as rules. An equal text is the same object, so that comparing it costs nothing. */
+const usedTexts = new Map<string, string>()
+const unusedTexts = new Map<string, string>()
+
 function useText({ isUsed, text }: EndpointUse): string {
-  return `${isUsed ? 'yes' : 'no'}: ${text}`
+  const texts = isUsed ? usedTexts : unusedTexts
+  let use = texts.get(text)
+  if (use === undefined) {
+    use = `${isUsed ? 'yes' : 'no'}: ${text}`
+    texts.set(text, use)
+  }
+  return use
 }

@@ -96,7 +96,7 @@ export interface KernelOptions {
  * other parts; file reads and name lookups share the pool. The launcher sets six threads (`launch.cts`); libuv's default is four.
  * With four threads, too, both waits end within seconds and queue again behind the other requests. Each x_tables table is a part and
  * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
- * 0.2 s for 100,000 flows.
+ * 0.2 s for 100,000 flows. So does a list of flows for a command; it may run beside a clean-up.
  */
 export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules {
   let loaded: Addon | undefined

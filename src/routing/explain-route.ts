@@ -28,16 +28,14 @@ export interface FrontendReasons {
   readonly reasons: readonly Reason[]
 }
 
-/** A route with the rule behind each of its choices. */
+/** A route with the rule behind each choice of an endpoint. */
 export interface ExplainedRoute {
   readonly route: Route
   /** In the order of the endpoints. */
   readonly endpoints: readonly EndpointReasons[]
-  /** In the order of `frontendsOf`. */
-  readonly frontends: readonly FrontendReasons[]
 }
 
-/** `route` with its reasons. They come from the decisions themselves: `route` reports every step. */
+/** `route` with the reasons for its endpoints. They come from the decisions themselves: `route` reports every step. */
 export function explainRoute(
   port: ServicePort,
   endpoints: readonly Endpoint[],
@@ -57,7 +55,6 @@ export function explainRoute(
       local: local.of(endpoint),
       flows: port.protocol === 'UDP' ? flows.of(endpoint) : undefined,
     })),
-    frontends: explainFrontends(decided),
   }
 }
 

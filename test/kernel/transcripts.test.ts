@@ -32,7 +32,7 @@ const lines: readonly Line[] = [
   { words: 'diff', code: 0, shows: /^mode: nftables\nno difference$/ },
   { words: 'doctor', code: 1, shows: /^ok +\d+ of \d+: /m },
   { words: 'history', code: 0, shows: / start +.* complete /m },
-  { words: 'bundle -f FOLDER/bundle.tar.gz', code: 0, shows: /^/ },
+  { words: 'bundle -f FOLDER/bundle.tar.gz', code: 0, shows: /^$/ },
   { words: 'completion bash', code: 0, shows: /complete / },
   { words: 'hand-over --help', code: 0, shows: /^Usage: / },
 ]

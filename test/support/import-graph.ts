@@ -29,6 +29,7 @@ const rootFiles = [
   'address.ts',
   'backoff.ts',
   'clock.ts',
+  'columns.ts',
   'control-socket.ts',
   'errors.ts',
   'event.ts',

@@ -14,10 +14,14 @@ import { type CallCounts, RequestQueue } from '../request-queue.js'
 
 /** The connection table of the running kernel. */
 export class RealConntrack implements Conntrack {
-  readonly #queue: RequestQueue<RawConntrackSocket>
+  readonly #cleaning: RequestQueue<RawConntrackSocket>
+  /** Another socket: a command that lists a large table must not delay a clean-up. */
+  readonly #reading: RequestQueue<RawConntrackSocket>
 
   constructor(addon: () => Addon, calls: CallCounts) {
-    this.#queue = new RequestQueue(() => new (addon().ConntrackSocket)(), 'conntrack', calls)
+    const open = (): RawConntrackSocket => new (addon().ConntrackSocket)()
+    this.#cleaning = new RequestQueue(open, 'conntrack', calls)
+    this.#reading = new RequestQueue(open, 'conntrack', calls)
   }
 
   deleteStale(
@@ -27,7 +31,7 @@ export class RealConntrack implements Conntrack {
   ): Promise<ConntrackOutcome> {
     const { frontends: asked, backends } = encodeFrontends(frontends)
     const addresses = encodeAddresses(nodePortAddresses)
-    return this.#queue.run(
+    return this.#cleaning.run(
       async (socket) => {
         const cleaning = await socket.deleteStale(addressFamily[family], asked, backends, addresses)
         const { seen, isFiltered, deleted } = cleaning
@@ -45,7 +49,7 @@ export class RealConntrack implements Conntrack {
   ): Promise<ConntrackFlows> {
     const { frontends: asked } = encodeFrontends(frontends)
     const addresses = encodeAddresses(nodePortAddresses)
-    return this.#queue.run(
+    return this.#reading.run(
       async (socket) => {
         const { flows, total } = await socket.listFlows(addressFamily[family], asked, addresses, limit)
         return { flows: decodeFlows(flows, family), total }
@@ -61,14 +65,14 @@ export class RealConntrack implements Conntrack {
   ): Promise<Iterable<ConntrackFlowCount>> {
     const { frontends: asked } = encodeFrontends(frontends)
     const addresses = encodeAddresses(nodePortAddresses)
-    return this.#queue.run(
+    return this.#reading.run(
       async (socket) =>
         decodeFlowCounts(await socket.countFlows(addressFamily[family], asked, addresses), family),
       { family },
     )
   }
 
-  close(): Promise<void> {
-    return this.#queue.close()
+  async close(): Promise<void> {
+    await Promise.all([this.#cleaning.close(), this.#reading.close()])
   }
 }

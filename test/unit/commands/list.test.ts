@@ -30,7 +30,10 @@ async function run(words: readonly string[], body: string): Promise<Outcome> {
     server.listen(path, resolve)
   })
   const [out, err]: [string[], string[]] = [[], []]
-  const io = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text) }
+  const io = {
+    out: (text: string | Buffer) => void out.push(String(text)),
+    err: (text: string) => void err.push(text),
+  }
   const code = await runCommand([...words, `--socket=${path}`], io)
   server.close()
   return { target, code, out: out.join(''), err: err.join('') }
@@ -39,16 +42,25 @@ async function run(words: readonly string[], body: string): Promise<Outcome> {
 describe('a long list', () => {
   const json = '{"items":[\n{"service":"default/web"}\n]}\n'
   const cases: readonly (readonly [words: string, body: string, outcome: Omit<Outcome, 'err'>])[] = [
-    ['services', 'A\tB\nlong\t\n\n', { target: '/v1/tables/services', code: 0, out: 'A      B\nlong   -\n' }],
+    [
+      'services',
+      'A      B\nlong   -\n\0',
+      { target: '/v1/tables/services', code: 0, out: 'A      B\nlong   -\n' },
+    ],
     [
       'endpoints default/web',
-      'A\n1\n\n',
+      'A\n1\n\0',
       { target: '/v1/tables/endpoints?service=default%2Fweb', code: 0, out: 'A\n1\n' },
+    ],
+    [
+      'endpoints default/none',
+      '\0',
+      { target: '/v1/tables/endpoints?service=default%2Fnone', code: 0, out: '' },
     ],
     ['routes -o json', json, { target: '/v1/routes', code: 0, out: json }],
     ['routes -o yaml', json, { target: '/v1/routes', code: 0, out: 'items:\n  - service: default/web\n' }],
     // It printed the rows that had come, before the error.
-    ['services', 'A\tB\n1\t2\n', { target: '/v1/tables/services', code: 3, out: '' }],
+    ['services', 'A   B\n1   2\n', { target: '/v1/tables/services', code: 3, out: '' }],
     ['services -o json', '{"items":[\n{}', { target: '/v1/services', code: 3, out: '' }],
   ]
   for (const [words, body, expected] of cases)

@@ -16,7 +16,7 @@ const silenceMs = 200
 
 interface Exchange {
   readonly request: string
-  readonly outcome: Awaited<ReturnType<typeof getOverSocket>> | Error
+  readonly outcome: { readonly status: number; readonly body: string } | Error
 }
 
 /** One request to a server that calls `reply` when it has the whole request. */
@@ -33,10 +33,13 @@ async function exchange(reply: (socket: Socket) => void): Promise<Exchange> {
   await new Promise<void>((resolve) => {
     server.listen(path, resolve)
   })
-  const outcome = await getOverSocket(path, '/v1/status?x=1', silenceMs).catch((error: unknown) => {
-    assert.ok(error instanceof Error)
-    return error
-  })
+  const outcome = await getOverSocket(path, '/v1/status?x=1', silenceMs).then(
+    ({ status, body }) => ({ status, body: body.toString() }),
+    (error: unknown) => {
+      assert.ok(error instanceof Error)
+      return error
+    },
+  )
   await new Promise((resolve) => {
     server.close(resolve)
   })
@@ -85,8 +88,8 @@ describe('a reply over the Unix socket', () => {
   })
 })
 
-/** The pieces that a client gets of this reply, and the error that ends them. */
-async function readReply(reply: readonly string[]): Promise<{ pieces: string; error: unknown }> {
+/** The text that a client gets of this reply, or the error. */
+async function readReply(reply: readonly string[]): Promise<string | CommandError> {
   const path = join(folder, 'list.sock')
   const server = createServer((socket) => {
     socket.on('data', () => {
@@ -97,13 +100,11 @@ async function readReply(reply: readonly string[]): Promise<{ pieces: string; er
   await new Promise<void>((resolve) => {
     server.listen(path, resolve)
   })
-  let pieces = ''
   try {
-    for await (const piece of readAt(path, { name: 'tables/services', parameters: {}, end: '\n\n' }))
-      pieces += piece
-    return { pieces, error: undefined }
+    return (await readAt(path, { name: 'tables/services', parameters: {}, end: '\0' })).toString()
   } catch (error) {
-    return { pieces, error }
+    assert.ok(error instanceof CommandError)
+    return error
   } finally {
     server.close()
   }
@@ -111,50 +112,43 @@ async function readReply(reply: readonly string[]): Promise<{ pieces: string; er
 
 const refusal = (status: number, body: string): readonly string[] => [`HTTP/1.1 ${status} No\r\n\r\n`, body]
 
-describe('a list that is read while it arrives', () => {
+describe('the bytes of a list', () => {
   const head = 'HTTP/1.1 200 OK\r\n\r\n'
   const cases: readonly {
     readonly name: string
     readonly reply: readonly string[]
-    readonly pieces?: string
-    readonly error?: readonly [exitCode: number, sentence: RegExp]
+    readonly outcome: string | readonly [exitCode: number, sentence: RegExp]
   }[] = [
-    { name: 'is whole', reply: [head, 'A\tB\n1\t', '2\n', '\n'], pieces: 'A\tB\n1\t2\n\n' },
-    { name: 'has characters of several bytes', reply: [`${head}\u00E4\n\n`], pieces: '\u00E4\n\n' },
+    { name: 'that is whole', reply: [head, 'A   B\n1', '   2\n', '\0'], outcome: 'A   B\n1   2\n\0' },
+    { name: 'that has no row', reply: [head, '\0'], outcome: '\0' },
+    { name: 'with characters of several bytes', reply: [`${head}\u00E4\n\0`], outcome: '\u00E4\n\0' },
+    { name: 'that ends early, after a row', reply: [head, 'A\n1\n'], outcome: [3, /is incomplete: run/u] },
+    { name: 'that ends early, within a row', reply: [head, 'A\n1'], outcome: [3, /is incomplete: run/u] },
+    { name: 'that ends before its first row', reply: [head], outcome: [3, /is incomplete: run/u] },
     {
-      name: 'ends early, after a row',
-      reply: [head, 'A\n1\n'],
-      pieces: 'A\n1\n',
-      error: [3, /is incomplete: run/u],
-    },
-    {
-      name: 'ends early, within a row',
-      reply: [head, 'A\n1'],
-      pieces: 'A\n1',
-      error: [3, /is incomplete: run/u],
-    },
-    { name: 'ends before its first row', reply: [head], error: [3, /is incomplete: run/u] },
-    {
-      name: 'is refused',
+      name: 'that is refused',
       reply: refusal(404, '{"error":"no Service a/b"}'),
-      error: [1, /^no Service a\/b$/u],
+      outcome: [1, /^no Service a\/b$/u],
     },
-    { name: 'has wrong parameters', reply: refusal(400, '{"error":"wrong"}'), error: [2, /^wrong$/u] },
     {
-      name: 'is of another version',
-      reply: refusal(404, '404 page not found\n'),
-      error: [3, /does not know \/v1\/tables\/services:/u],
+      name: 'with wrong parameters',
+      reply: refusal(400, '{"error":"wrong"}'),
+      outcome: [2, /^wrong$/u],
     },
-    { name: 'has no reply', reply: [], error: [3, /closed the connection/u] },
+    {
+      name: 'of another version',
+      reply: refusal(404, '404 page not found\n'),
+      outcome: [3, /does not know \/v1\/tables\/services:/u],
+    },
+    { name: 'without a reply', reply: [], outcome: [3, /closed the connection/u] },
   ]
-  for (const { name, reply, pieces = '', error } of cases)
+  for (const { name, reply, outcome } of cases)
     test(name, async () => {
       const actual = await readReply(reply)
-      assert.equal(actual.pieces, pieces)
-      if (error === undefined) return assert.equal(actual.error, undefined)
-      assert.ok(actual.error instanceof CommandError)
-      assert.equal(actual.error.exitCode, error[0])
-      assert.match(actual.error.message, error[1])
+      if (typeof outcome === 'string') return assert.equal(actual, outcome)
+      assert.ok(actual instanceof CommandError)
+      assert.equal(actual.exitCode, outcome[0])
+      assert.match(actual.message, outcome[1])
     })
 })
 

@@ -42,7 +42,11 @@ describe('a long reply', () => {
       lines: Array.from({ length: 300 }, () => 'x'.repeat(1000)),
       parts: 5,
     },
-    { name: 'with a row that is longer than a part', lines: ['a', '\u20AC'.repeat(100_000), 'b'], parts: 3 },
+    {
+      name: 'with a row that is longer than a part',
+      lines: ['a'.repeat(2000), '\u20AC'.repeat(100_000), 'b'.repeat(2000)],
+      parts: 3,
+    },
   ]
   for (const { name, lines, parts: count } of cases)
     it(`${name} is whole`, async () => {

@@ -1,7 +1,13 @@
-// The long lists as lines of cells.
+// The long lists as tables.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { endpointTable, routeTable, serviceTable, tableLines } from '../../../src/inspect/tables.js'
+import {
+  endpointTable,
+  routeTable,
+  serviceTable,
+  type Table,
+  tableTexts,
+} from '../../../src/inspect/tables.js'
 import type { EndpointRow, RouteRow, ServiceRow } from '../../../src/inspect/index.js'
 
 const head = { service: 'default/web', port: 'http', protocol: 'TCP', family: 'IPv4' } as const
@@ -36,9 +42,24 @@ const route: RouteRow = {
   backends: ['10.1.0.1:8080', '10.1.0.2:8080'],
 }
 
-function linesOf(rows: readonly EndpointRow[]): readonly (readonly string[])[] {
-  return [...tableLines(endpointTable, rows)].map((line) => line.split('\t'))
+function linesOf<Row>(table: Table<Row>, rows: readonly Row[]): readonly string[] {
+  const text = [...tableTexts(table, rows)].join('')
+  return text === '' ? [] : text.replace(/\n$/u, '').split('\n')
 }
+
+/** The cells of the only row. Two blanks are between two columns at least. */
+function cellsOf<Row>(table: Table<Row>, row: Row): readonly string[] {
+  const [headings = '', line = ''] = linesOf(table, [row])
+  const cells = line.split(/ {2,}/u)
+  assert.equal(cells.length, headings.split(/ {2,}/u).length)
+  return cells
+}
+
+/** One letter per column; the widths of the columns are those of the cells. */
+const letters: Table<readonly string[]> = { headings: ['A', 'B'], cells: (row) => row }
+
+const many = (count: number, ...row: readonly string[]): readonly (readonly string[])[] =>
+  Array.from({ length: count }, () => row)
 
 describe('a list as a table', () => {
   const cases: readonly { readonly row: Partial<EndpointRow>; readonly cells: readonly string[] }[] = [
@@ -53,7 +74,7 @@ describe('a list as a table', () => {
         'no: not on this node',
       ],
     },
-    { row: { port: '', node: '' }, cells: ['default/web:TCP', '10.1.0.1:8080', '', 'ready,serving'] },
+    { row: { port: '', node: '' }, cells: ['default/web:TCP', '10.1.0.1:8080', '-', 'ready,serving'] },
     {
       row: { conditions: { ready: false, serving: true, terminating: true } },
       cells: ['default/web:http/TCP', '10.1.0.1:8080', 'node-a', 'serving,terminating'],
@@ -68,25 +89,53 @@ describe('a list as a table', () => {
   ]
   for (const { row, cells } of cases)
     it(`has the endpoint ${JSON.stringify(row)} as cells`, () => {
-      const [headings = [], line = []] = linesOf([{ ...endpoint, ...row }])
-      assert.equal(line.length, headings.length)
-      assert.deepEqual(line.slice(0, cells.length), cells)
+      assert.deepEqual(cellsOf(endpointTable(), { ...endpoint, ...row }).slice(0, cells.length), cells)
     })
 
   it('has the counts and the age of a Service', () => {
-    const [headings, line] = tableLines(serviceTable(3_660_000), [service])
-    assert.equal(headings?.split('\t').length, 9)
-    assert.equal(
-      line,
-      'default/web:http/TCP\t10.96.0.10:80\t\t203.0.113.1,203.0.113.2\t2/3\t1\tserve\t\t1h0m',
-    )
+    assert.deepEqual(cellsOf(serviceTable(3_660_000), service), [
+      'default/web:http/TCP',
+      '10.96.0.10:80',
+      '-',
+      '203.0.113.1,203.0.113.2',
+      '2/3',
+      '1',
+      'serve',
+      '-',
+      '1h0m',
+    ])
   })
 
   it('has the reasons of a route, and the number of its backends', () => {
-    const [, line] = tableLines(routeTable, [route])
-    assert.equal(
-      line,
-      'default/web:http/TCP\ttcp 10.96.0.10:80\tserve\t2\tcluster IP; endpoints of the cluster serve it',
-    )
+    assert.deepEqual(cellsOf(routeTable, route), [
+      'default/web:http/TCP',
+      'tcp 10.96.0.10:80',
+      'serve',
+      '2',
+      'cluster IP; endpoints of the cluster serve it',
+    ])
   })
+
+  const aligned: readonly {
+    readonly name: string
+    readonly rows: readonly (readonly string[])[]
+    readonly lines: readonly string[]
+  }[] = [
+    {
+      name: 'has columns as wide as their widest cells',
+      rows: [
+        ['1', 'x'],
+        ['long', 'x'],
+      ],
+      lines: ['A      B', '1      x', 'long   x'],
+    },
+    { name: 'shows a blank cell as -', rows: [['', '']], lines: ['A   B', '-   -'] },
+    { name: 'without a row has no line', rows: [], lines: [] },
+    {
+      name: 'widens a column from a wider cell on, after the first rows',
+      rows: [...many(2000, '1', '2'), ['333', '4'], ['1', '2']],
+      lines: ['A   B', ...Array.from({ length: 2000 }, () => '1   2'), '333   4', '1     2'],
+    },
+  ]
+  for (const { name, rows, lines } of aligned) it(name, () => assert.deepEqual(linesOf(letters, rows), lines))
 })

@@ -8,6 +8,7 @@ import {
   describeFrontend,
   type EndpointChoice,
   type ExplainedRoute,
+  explainFrontends,
   explainRoute,
   route,
 } from '../../../src/routing/index.js'
@@ -232,7 +233,7 @@ describe('the reasons for a frontend', () => {
   for (const { name, service: rest, endpoints, expected } of frontendCases) {
     it(name, () => {
       const written = endpoints.map((fields, i) => endpoint(`10.1.0.${i + 1}`, fields))
-      const lines = explain(written, rest).frontends.map(({ frontend, verdict, reasons }) => {
+      const lines = explainFrontends(explain(written, rest).route).map(({ frontend, verdict, reasons }) => {
         const texts = reasons.map(({ rule, text }) => `${rule} ${text}`)
         return `${describeFrontend(frontend)} ${verdict}: ${texts.join('; ')}`
       })

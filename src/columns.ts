@@ -1,0 +1,55 @@
+// Tables with aligned columns, for people.
+import { printable } from './words.js'
+
+export type Cell = string | number
+
+interface Column {
+  width: number
+  /** The newest cell, and its text with the spaces after it. Many rows repeat the cell of the row before. */
+  cell: Cell | undefined
+  text: string
+}
+
+/** Blanks between two columns, as in kubectl. */
+export const gap = 3
+
+/** Aligns the columns of rows. A blank cell is `-`. A character that moves a terminal's cursor is replaced (`printable`). */
+export class Columns {
+  readonly #columns: Column[]
+
+  /** Columns that are as wide as their headings. */
+  constructor(headings: readonly string[]) {
+    this.#columns = headings.map((heading) => ({ width: heading.length, cell: undefined, text: '' }))
+  }
+
+  /** Makes each column as wide as its cell. NB: one cell per heading, here and in `line`. */
+  widen(cells: readonly Cell[]): void {
+    for (const [at, column] of this.#columns.entries()) {
+      column.width = Math.max(column.width, shown(cells[at]).length)
+      column.cell = undefined
+    }
+  }
+
+  /** The row with a newline. A cell that is wider than its column widens the column from there on. */
+  line(cells: readonly Cell[]): string {
+    const columns = this.#columns
+    let line = ''
+    for (let at = 0; at < columns.length; at++) {
+      const column = columns[at]
+      if (column === undefined) break
+      const cell = cells[at]
+      if (cell !== column.cell || cell === undefined) {
+        const text = shown(cell)
+        column.width = Math.max(column.width, text.length)
+        column.text = at === columns.length - 1 ? `${text}\n` : text.padEnd(column.width + gap)
+        column.cell = cell
+      }
+      line += column.text
+    }
+    return line
+  }
+}
+
+function shown(cell: Cell | undefined): string {
+  return cell === undefined || cell === '' ? '-' : printable(String(cell))
+}
