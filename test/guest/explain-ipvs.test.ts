@@ -1,4 +1,4 @@
-// `viaduct explain` in ipvs mode: rules before IPVS and behind it, and objects of the kernel that an operator removed. Runs in the guest: it needs IP_VS.
+// `viaduct explain` in ipvs mode: rules before and behind IPVS, and objects that an operator removed. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -102,11 +102,11 @@ describe('explain in ipvs mode', { timeout: 600_000 }, () => {
       const rule = `OUTPUT -d ${vip} -j DROP`.split(' ')
       await node.must('iptables-legacy', '-w', '-t', table, '-I', ...rule)
       const { value } = await explain('node')
-      const before = await connections()
+      const earlier = await connections()
       await node.run('timeout', '1', 'bash', '-c', `exec 3<>/dev/tcp/${vip}/80`)
-      const after = await connections()
+      const later = await connections()
       await node.must('iptables-legacy', '-w', '-t', table, '-D', ...rule)
-      assert.equal(after > before, !isSeen)
+      assert.equal(later > earlier, !isSeen)
       assert.equal(value.verdict, isSeen ? 'drop' : 'serve', value.firewall.rules.join('; '))
     })
   }

@@ -1,4 +1,4 @@
-// Rules of other programs that change the packet mark, as `viaduct explain` reads them: a packet of policy Local may lose its Service's mark.
+// Rules of other programs that change the packet mark: a packet of policy Local may lose the mark of its Service.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { FirewallChains, markAt, type MarkComparison, type MarkedPacket } from '../../src/inspect/index.js'

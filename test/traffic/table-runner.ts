@@ -29,13 +29,17 @@ import { manifestText } from './table/manifest.js'
 import { nodeObject } from './table/slot.js'
 import type { Protocol } from './table/world.js'
 
+/** The control socket has 16 connections. */
+const questionsAtOnce = 4
+
 /** The shipped agent. */
 export class AgentSubject implements Subject {
   readonly #mode: ProxyMode
   readonly #flags: readonly string[]
   #agent: AgentProcess | undefined
   #socket = ''
-  #lastAnswer: Promise<unknown> = Promise.resolve()
+  readonly #lastAnswers = new Map<number, Promise<unknown>>()
+  #asked = 0
 
   /** `flags`: in addition to those of the settings. */
   constructor(mode: ProxyMode, flags: readonly string[] = []) {
@@ -56,10 +60,15 @@ export class AgentSubject implements Subject {
     await this.#agent.synced()
   }
 
-  /** Throws if the kernel does not agree. The control socket has few connections: one question at a time. */
+  /** Throws if the kernel does not agree. */
   async explain(packet: Packet): Promise<Answer> {
-    const answer = this.#lastAnswer.then(() => this.#ask(packet))
-    this.#lastAnswer = answer.catch(() => undefined)
+    const line = this.#asked++ % questionsAtOnce
+    const last = this.#lastAnswers.get(line) ?? Promise.resolve()
+    const answer = last.then(() => this.#ask(packet))
+    this.#lastAnswers.set(
+      line,
+      answer.catch(() => undefined),
+    )
     return await answer
   }
 
