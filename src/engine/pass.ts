@@ -24,6 +24,8 @@ export interface OperationKind<Op> {
   readonly describe: (op: Op) => string
   /** Whether the metric viaduct_operations_total counts them. */
   readonly isMetered: boolean
+  /** `describe` takes long: a small batch is kept, and described when a reader asks. */
+  readonly isDescribedLate?: boolean
 }
 
 type AnyKind = Pick<OperationKind<never>, 'name' | 'isMetered'>
@@ -45,7 +47,7 @@ export interface PassRecord {
   /** Counts by kind, then by operation. The number of planned operations is the sum of the three counts. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
   /** The first operations that were sent, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. */
-  readonly firstOperations: readonly string[]
+  readonly firstOperations: () => readonly string[]
   /** The first failures, a sentence each: refused operations, lost answers, and questions that the kernel refused. */
   readonly failures: readonly string[]
 }
@@ -81,7 +83,9 @@ export class Pass {
   readonly #startSeconds: number
   readonly #counts = new Map<AnyKind, OperationCounts>()
   readonly #failures: string[] = []
-  readonly #text: string[] = []
+  /** The first operations, a line each. */
+  readonly #text: (() => readonly string[])[] = []
+  #textLength = 0
   readonly #mostText: number
   /** For what else belongs to a stage. */
   readonly stages: StageTimes
@@ -124,11 +128,16 @@ export class Pass {
 
   /** Keeps the first operations as text. `count` does it too. */
   print<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): void {
-    const text = this.#text
-    for (let index = 0; index < ops.length && text.length < this.#mostText; index++) {
-      const op = ops.at(index)
-      if (op === undefined) return
-      text.push(`${kind.name} ${op.op} ${kind.describe(op)}`)
+    const count = Math.min(ops.length, this.#mostText - this.#textLength)
+    if (count <= 0) return
+    if (kind.isDescribedLate === true && ops.length <= namedInRecord) {
+      this.#textLength += count
+      let lines: readonly string[] | undefined
+      this.#text.push(() => (lines ??= linesOf(kind, ops, count)))
+    } else {
+      const lines = linesOf(kind, ops, count)
+      this.#textLength += lines.length
+      this.#text.push(() => lines)
     }
   }
 
@@ -145,7 +154,17 @@ export class Pass {
 
   /** The first operations, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. */
   get text(): readonly string[] {
-    return this.#text
+    return this.#text.flatMap((lines) => lines())
+  }
+
+  /** The text for the record, which keeps no more than that. */
+  #firstText(): () => readonly string[] {
+    if (this.#textLength > namedInRecord) {
+      const first = this.text.slice(0, namedInRecord)
+      return () => first
+    }
+    const parts = this.#text
+    return () => parts.flatMap((lines) => lines())
   }
 
   /** Number of operations of these kinds that the kernel did not take. */
@@ -202,10 +221,25 @@ export class Pass {
       changed: this.#changed.names,
       isComplete,
       operations,
-      firstOperations: this.#text.slice(0, namedInRecord),
+      firstOperations: this.#firstText(),
       failures: this.#failures,
     }
   }
+}
+
+/** The first `count` operations. Empty if the batch does not keep them. */
+function linesOf<Op extends { readonly op: string }>(
+  kind: OperationKind<Op>,
+  ops: CountedOps<Op>,
+  count: number,
+): readonly string[] {
+  const lines: string[] = []
+  for (let index = 0; index < count; index++) {
+    const op = ops.at(index)
+    if (op === undefined) break
+    lines.push(`${kind.name} ${op.op} ${kind.describe(op)}`)
+  }
+  return lines
 }
 
 /** Number of passes that the history of a family keeps: a page, and at most some 300 KB. */

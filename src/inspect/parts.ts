@@ -37,8 +37,9 @@ export function familyName(family: IpFamily): 'IPv4' | 'IPv6' {
 }
 
 export function passSnapshot(pass: PassRecord): PassSnapshot {
-  const { family, startSeconds, ...rest } = pass
-  return { family: familyName(family), start: timeText(startSeconds * 1000), ...rest }
+  const { family, startSeconds, firstOperations, ...rest } = pass
+  const start = timeText(startSeconds * 1000)
+  return { family: familyName(family), start, ...rest, firstOperations: firstOperations() }
 }
 
 export function problemSnapshot({ level, line, fields }: PresentProblem): ProblemSnapshot {

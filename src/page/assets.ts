@@ -47,7 +47,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .75rem .4rem 0; b
 thead th { border-top: 0; color: var(--quiet); font-weight: 600; font-size: .875rem; white-space: nowrap; }
 tbody th { font-weight: 600; overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; padding-right: 1.25rem; white-space: nowrap; }
-time, code { white-space: nowrap; }
+time, code, .stages { white-space: nowrap; }
 code { font: .875em ui-monospace, monospace; }
 td ul { margin: 0; padding: 0; list-style: none; }
 summary { cursor: pointer; white-space: nowrap; }

@@ -290,7 +290,7 @@ function passRow({
     <td>${family}</td>
     <td>${reason}</td>
     <td class="number">${milliseconds(durationMs)}</td>
-    <td>${stageList(stages)}</td>
+    <td class="stages">${stageList(stages)}</td>
     <td>
       ${namesText('For', objects)} ${namesText('Changed', changed)}
       ${

@@ -97,38 +97,80 @@ const modes: readonly Mode[] = [
   { name: 'nftables mode', flags: ['--proxy-mode=nftables'], figure: 'inactiveConnections' },
 ]
 
+/** The agent in a namespace of its own, with a folder of manifests. */
+class Lab {
+  readonly folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
+  readonly node: Namespace
+
+  private constructor(node: Namespace) {
+    this.node = node
+  }
+
+  /** The namespace with its addresses, one server on each endpoint, and the manifests. */
+  static async open(text: string): Promise<Lab> {
+    const lab = new Lab(await Namespace.create('node'))
+    mkdirSync(join(lab.folder, 'manifests'))
+    lab.write('all.yaml', text)
+    await lab.node.ip(
+      ...['192.0.2.1', ...endpoints].map((address) => `address add ${address}/24 dev lo`),
+      'route add 10.96.0.0/16 dev lo src 192.0.2.1',
+    )
+    await serve(
+      lab.node,
+      endpoints.map((address) => ({ protocol: 'tcp', address, port: 8080 })),
+    )
+    return lab
+  }
+
+  /** Resolves after the first pass of IPv4. */
+  async start(flags: readonly string[]): Promise<void> {
+    const agent = this.node.start(
+      process.execPath,
+      agentFile,
+      ...flags,
+      '-v=2',
+      '--hostname-override=node-a',
+      '--bind-address=192.0.2.1',
+      '--nodeport-addresses=192.0.2.1/32',
+      `--manifests=${join(this.folder, 'manifests')}`,
+      `--control-socket=${join(this.folder, 'socket')}`,
+    )
+    await agent.line((line) => /Control socket listens/u.test(line))
+    await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(join(this.folder, 'manifests', name), text)
+  }
+
+  ask(...words: readonly string[]): string {
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [agentFile, ...words, `--socket=${join(this.folder, 'socket')}`],
+      { encoding: 'utf8' },
+    )
+    assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
+    return stdout
+  }
+
+  rows(...words: readonly string[]): readonly Row[] {
+    return Object(JSON.parse(this.ask(...words, '-o', 'json'))).items
+  }
+
+  async close(): Promise<void> {
+    await this.node.close()
+    rmSync(this.folder, { recursive: true })
+  }
+}
+
 for (const { name, flags, figure } of modes) {
   describe(`the counters of ${name}`, { timeout: 120_000 }, () => {
-    let folder: string
-    let node: Namespace
+    let lab: Lab
 
     before(async () => {
-      folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
-      mkdirSync(join(folder, 'manifests'))
-      writeFileSync(join(folder, 'manifests', 'all.yaml'), manifests)
-      node = await Namespace.create('node')
-      await node.ip(
-        ...['192.0.2.1', ...endpoints].map((address) => `address add ${address}/24 dev lo`),
-        'route add 10.96.0.0/16 dev lo src 192.0.2.1',
-      )
-      await serve(
-        node,
-        endpoints.map((address) => ({ protocol: 'tcp', address, port: 8080 })),
-      )
-      const agent = node.start(
-        process.execPath,
-        agentFile,
-        ...flags,
-        '-v=2',
-        '--hostname-override=node-a',
-        '--bind-address=192.0.2.1',
-        '--nodeport-addresses=192.0.2.1/32',
-        `--manifests=${join(folder, 'manifests')}`,
-        `--control-socket=${join(folder, 'socket')}`,
-      )
-      await agent.line((line) => /Control socket listens/u.test(line))
-      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
-      const client = new ProbeClient(node)
+      lab = await Lab.open(manifests)
+      await lab.start(flags)
+      const client = new ProbeClient(lab.node)
       await client.backends(clusterIP, 5)
       await client.backends(nodePort, 3)
       await client.backends({ ...clusterIP, address: '10.96.0.11' }, 2)
@@ -136,28 +178,11 @@ for (const { name, flags, figure } of modes) {
         await client.backends({ ...clusterIP, address: '10.96.0.14', port }, count)
     })
 
-    after(async () => {
-      await node.close()
-      rmSync(folder, { recursive: true })
-    })
-
-    function ask(...words: readonly string[]): string {
-      const { status, stdout, stderr } = spawnSync(
-        process.execPath,
-        [agentFile, ...words, `--socket=${join(folder, 'socket')}`],
-        { encoding: 'utf8' },
-      )
-      assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
-      return stdout
-    }
-
-    function rows(...words: readonly string[]): readonly Row[] {
-      return Object(JSON.parse(ask(...words, '-o', 'json'))).items
-    }
+    after(() => lab.close())
 
     it('are those of the connections to each Service', () => {
       const counts = new Map<string, number>()
-      for (const { service, counters } of rows('services', '--counters'))
+      for (const { service, counters } of lab.rows('services', '--counters'))
         counts.set(service, (counts.get(service) ?? 0) + (counters[figure] ?? NaN))
       assert.deepEqual(Object.fromEntries(counts), {
         'default/web': 8,
@@ -166,40 +191,40 @@ for (const { name, flags, figure } of modes) {
         'default/zebra': 0,
         'default/many': 6,
       })
-      assert.ok(rows('services').every((row) => !('counters' in row)))
+      assert.ok(lab.rows('services').every((row) => !('counters' in row)))
     })
 
     it('are those of the connections to each endpoint', () => {
-      const web = rows('endpoints', 'default/web', '--counters').map(({ counters }) => counters[figure] ?? 0)
+      const web = lab
+        .rows('endpoints', 'default/web', '--counters')
+        .map(({ counters }) => counters[figure] ?? 0)
       assert.equal(
         web.reduce((sum, count) => sum + count, 0),
         8,
       )
-      const sticky = rows('endpoints', 'default/sticky', '--counters').map(
-        ({ counters }) => counters[figure] ?? 0,
-      )
+      const sticky = lab
+        .rows('endpoints', 'default/sticky', '--counters')
+        .map(({ counters }) => counters[figure] ?? 0)
       assert.deepEqual(new Set(sticky), new Set([0, 2]))
     })
 
     it('are those of the connections to each frontend', () => {
-      const counts = rows('routes', 'default/web', '--counters').map(({ frontend, counters }) => [
-        frontend,
-        counters[figure],
-      ])
+      const counts = lab
+        .rows('routes', 'default/web', '--counters')
+        .map(({ frontend, counters }) => [frontend, counters[figure]])
       assert.deepEqual(Object.fromEntries(counts), { 'tcp 10.96.0.10:80': 5, 'tcp node port 30080': 3 })
     })
 
     it('are those of each port of a Service that has many', () => {
-      const counts = rows('routes', 'default/many', '--counters').map(({ frontend, counters }) => [
-        frontend,
-        counters[figure],
-      ])
+      const counts = lab
+        .rows('routes', 'default/many', '--counters')
+        .map(({ frontend, counters }) => [frontend, counters[figure]])
       const expected = ports.map((port) => [`tcp 10.96.0.14:${port}`, used.get(port) ?? 0])
       assert.deepEqual(Object.fromEntries(counts), Object.fromEntries(expected))
     })
 
     it('are not shown for an address that another Service owns', () => {
-      const [own, lost] = rows('routes', 'default/zebra', '--counters')
+      const [own, lost] = lab.rows('routes', 'default/zebra', '--counters')
       assert.deepEqual([own?.frontend, own?.counters[figure]], ['tcp 10.96.0.13:80', 0])
       assert.deepEqual([lost?.frontend, lost?.counters], ['tcp 10.96.0.10:80', {}])
     })
@@ -207,7 +232,7 @@ for (const { name, flags, figure } of modes) {
     it('stand in a table', () => {
       const cells = figure === 'connections' ? '8 +- +-' : '- +0 +8'
       assert.match(
-        ask('services', 'default/web', '--counters'),
+        lab.ask('services', 'default/web', '--counters'),
         new RegExp(
           `^SERVICE PORT +CLUSTER IP +CONNECTIONS +ACTIVE +INACTIVE +PACKETS IN .*\\ndefault/web:TCP +10\\.96\\.0\\.10:80 +${cells} +- +- +- +-\\n$`,
           'u',
@@ -217,56 +242,29 @@ for (const { name, flags, figure } of modes) {
   })
 }
 
+const legacy = ['--proxy-mode=iptables', '--iptables-flavour=legacy']
+
 describe('the counters of iptables mode before all objects are known', { timeout: 120_000 }, () => {
   it('are not shown: the chains may be those of another program', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
-    mkdirSync(join(folder, 'manifests'))
-    writeFileSync(join(folder, 'manifests', 'all.yaml'), manifests)
-    const broken = join(folder, 'manifests', 'broken.yaml')
-    writeFileSync(
-      broken,
+    const lab = await Lab.open(manifests)
+    lab.write(
+      'broken.yaml',
       'apiVersion: v1\nkind: Service\nmetadata: { name: broken }\nspec: { clusterIP: 10 }\n',
     )
-    const node = await Namespace.create('node')
-    const rows = (): readonly Row[] => {
-      const words = [
-        'services',
-        'default/web',
-        '--counters',
-        '-o',
-        'json',
-        `--socket=${join(folder, 'socket')}`,
-      ]
-      const { status, stdout, stderr } = spawnSync(process.execPath, [agentFile, ...words], {
-        encoding: 'utf8',
-      })
-      assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
-      return Object(JSON.parse(stdout)).items
-    }
+    const counters = (): Row['counters'] | undefined =>
+      lab.rows('services', 'default/web', '--counters')[0]?.counters
     try {
-      const agent = node.start(
-        process.execPath,
-        agentFile,
-        '--proxy-mode=iptables',
-        '--iptables-flavour=legacy',
-        '-v=2',
-        '--hostname-override=node-a',
-        `--manifests=${join(folder, 'manifests')}`,
-        `--control-socket=${join(folder, 'socket')}`,
-      )
-      await agent.line((line) => /Control socket listens/u.test(line))
-      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
-      assert.match(await node.must('iptables-legacy-save', '-t', 'nat'), /^-A KUBE-SVC-/mu)
-      assert.deepEqual(rows()[0]?.counters, {})
-      rmSync(broken)
+      await lab.start(legacy)
+      assert.match(await lab.node.must('iptables-legacy-save', '-t', 'nat'), /^-A KUBE-SVC-/mu)
+      assert.deepEqual(counters(), {})
+      rmSync(join(lab.folder, 'manifests', 'broken.yaml'))
       const known = await eventually(
-        async () => await Promise.resolve(rows()[0]?.counters),
-        (counters) => counters !== undefined && Object.keys(counters).length > 0,
+        async () => await Promise.resolve(counters()),
+        (found) => found !== undefined && Object.keys(found).length > 0,
       )
       assert.deepEqual(known, { connections: 0 })
     } finally {
-      await node.close()
-      rmSync(folder, { recursive: true })
+      await lab.close()
     }
   })
 })
@@ -290,52 +288,19 @@ endpoints: [{ addresses: [${address}], conditions: { ready: true }, nodeName: no
 
 describe('the counters of iptables mode while a change waits', { timeout: 120_000 }, () => {
   it('are not those of the endpoint before', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'viaduct-counters-'))
-    mkdirSync(join(folder, 'manifests'))
-    const file = join(folder, 'manifests', 'all.yaml')
-    writeFileSync(file, webAt('192.0.2.2'))
-    const node = await Namespace.create('node')
-    const rows = async (): Promise<readonly Row[]> => {
-      const words = [
-        'endpoints',
-        'default/web',
-        '--counters',
-        '-o',
-        'json',
-        `--socket=${join(folder, 'socket')}`,
-      ]
-      const printed = await node.must(process.execPath, agentFile, ...words)
-      return Object(JSON.parse(printed)).items
-    }
+    const lab = await Lab.open(webAt('192.0.2.2'))
+    const rows = async (): Promise<readonly Row[]> =>
+      await Promise.resolve(lab.rows('endpoints', 'default/web', '--counters'))
     try {
-      await node.ip(
-        ...['192.0.2.1', '192.0.2.2'].map((address) => `address add ${address}/24 dev lo`),
-        'route add 10.96.0.0/16 dev lo src 192.0.2.1',
-      )
-      await serve(node, [{ protocol: 'tcp', address: '192.0.2.2', port: 8080 }])
-      const agent = node.start(
-        process.execPath,
-        agentFile,
-        '--proxy-mode=iptables',
-        '--iptables-flavour=legacy',
-        '--iptables-min-sync-period=1h',
-        '--iptables-sync-period=2h',
-        '-v=2',
-        '--hostname-override=node-a',
-        `--manifests=${join(folder, 'manifests')}`,
-        `--control-socket=${join(folder, 'socket')}`,
-      )
-      await agent.line((line) => /Control socket listens/u.test(line))
-      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
-      await new ProbeClient(node).backends(clusterIP, 3)
+      await lab.start([...legacy, '--iptables-min-sync-period=1h', '--iptables-sync-period=2h'])
+      await new ProbeClient(lab.node).backends(clusterIP, 3)
       const [former] = await rows()
       assert.deepEqual([former?.endpoint, former?.counters], ['192.0.2.2:8080', { connections: 3 }])
-      writeFileSync(file, webAt('192.0.2.3'))
+      lab.write('all.yaml', webAt('192.0.2.3'))
       const [waiting] = await eventually(rows, ([row]) => row?.endpoint === '192.0.2.3:8080')
       assert.deepEqual(waiting?.counters, {})
     } finally {
-      await node.close()
-      rmSync(folder, { recursive: true })
+      await lab.close()
     }
   })
 })

@@ -66,6 +66,23 @@ describe('the status page in Chromium', { timeout: 120_000 }, () => {
     await page.close()
   })
 
+  it('shows the cause and the stages of each pass', async () => {
+    const { page } = await openPage(browser, { hasScript: false })
+    const passes = `[aria-label='Table of passes'] tbody tr`
+    const [stages = ''] = await texts(page, `${passes}:last-child td:nth-of-type(5)`)
+    assert.match(
+      stages.replaceAll(/\s+/gu, ' '),
+      /^ waited [\d.]+ m?s compile [\d.]+ m?s plan [\d.]+ m?s kernel [\d.]+ m?s $/u,
+    )
+    const [cause = ''] = await texts(page, `${passes}:last-child td:nth-of-type(6)`)
+    assert.match(cause, /For: Service shop\/app-000, EndpointSlice shop\/app-000\S*, .* and 232 more/u)
+    assert.match(cause, /Changed: shop\/app-000:\S+, .* and 112 more/u)
+    const table = await page.$(`[aria-label='Table of passes']`)
+    mkdirSync(join(treeRoot, 'out/page'), { recursive: true })
+    await table?.screenshot({ path: join(treeRoot, 'out/page/passes.png') })
+    await page.close()
+  })
+
   it('follows a changed endpoint without a reload, and keeps what is open', async () => {
     const { page, complaints } = await openPage(browser)
     await page.waitForFunction(isLive)

@@ -10,6 +10,7 @@ export const nftOperations: OperationKind<NftOperation> = {
   // A pass writes the operation's name in front.
   describe: (op) => printTransaction([op]).trim().replace(/^\S+ /, ''),
   isMetered: true,
+  isDescribedLate: true,
 }
 
 /** The operations of a transaction with one element each. */
