@@ -2,7 +2,7 @@
 import { formatEndpoint } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { CounterReading, PortCounters, TrafficCounters } from '../../engine/index.js'
-import type { RulePackets, Xtables } from '../../kernel/index.js'
+import type { RulePackets, XtTarget, Xtables } from '../../kernel/index.js'
 import { describeFrontend, frontendsOf, type Route } from '../../routing/index.js'
 import type { DesiredRoute } from './compile/desired.js'
 import type { IptablesLedger } from './ledger.js'
@@ -34,15 +34,66 @@ export async function readCounters(
     if (numbers.size % chainsAtOnce === 0) await clock.pause()
   }
   const counts = new ChainCounts(numbers, await nat.packets([...numbers.keys()]))
-  return (decided) => ({
-    ...countEndpoints(compile(decided), counts, isInForce(decided)),
-    frontend: (frontend) => {
-      const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
-      const place = known && ledger.natPlaceOf(known, decided.key)
-      return connectionsOf(place && counts.in(place.chain, place.size)?.(place.rule))
-    },
-  })
+  return (decided) => new RouteCounts(decided, { ledger, compile, isInForce, counts })
 }
+
+interface Sources extends Routes, Pick<Read, 'ledger'> {
+  readonly counts: ChainCounts
+}
+
+/** The figures on one route. Only those that a row shows are looked for. */
+class RouteCounts implements PortCounters {
+  readonly #decided: Route
+  readonly #sources: Sources
+  #endpoints: ReadonlyMap<string, number> | undefined
+
+  constructor(decided: Route, sources: Sources) {
+    this.#decided = decided
+    this.#sources = sources
+  }
+
+  get total(): TrafficCounters {
+    let connections = 0
+    for (const { count } of this.#rules()) connections += count
+    return { connections }
+  }
+
+  /** Of an endpoint that both policies use, the sum. Before the route is in force, a rule may be that of a former endpoint. */
+  endpoint(endpoint: string): TrafficCounters {
+    if (!this.#sources.isInForce(this.#decided)) return {}
+    this.#endpoints ??= this.#countEndpoints()
+    return connectionsOf(this.#endpoints.get(endpoint))
+  }
+
+  frontend(frontend: string): TrafficCounters {
+    const { ledger, counts } = this.#sources
+    const known = frontendsOf(this.#decided).find((each) => describeFrontend(each) === frontend)
+    const place = known && ledger.natPlaceOf(known, this.#decided.key)
+    return connectionsOf(place && counts.in(place.chain, place.size)?.(place.rule))
+  }
+
+  #countEndpoints(): ReadonlyMap<string, number> {
+    const endpoints = new Map<string, number>()
+    for (const { target, count } of this.#rules()) {
+      const endpoint = formatEndpoint(target.address, target.port)
+      endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + count)
+    }
+    return endpoints
+  }
+
+  /** The rules that lead to endpoints. */
+  *#rules(): Generator<{ readonly target: Dnat; readonly count: number }> {
+    const { compile, counts } = this.#sources
+    for (const { table, chain, rules } of compile(this.#decided).chains) {
+      const countOf = table === 'nat' ? counts.in(chain, rules.length) : undefined
+      if (countOf === undefined) continue
+      for (const [rule, { target }] of rules.entries())
+        if (target.kind === 'dnat') yield { target, count: countOf(rule) ?? 0 }
+    }
+  }
+}
+
+type Dnat = Extract<XtTarget, { readonly kind: 'dnat' }>
 
 /** The counts of one reading. */
 class ChainCounts {
@@ -59,31 +110,6 @@ class ChainCounts {
     const number = this.#numbers.get(chain)
     if (number === undefined || this.#packets.sizeOf(number) !== size) return undefined
     return (rule) => this.#packets.at(number, rule)
-  }
-}
-
-/** Of an endpoint that both policies use, the sum. Before the route is in force, a rule may be that of a former endpoint. */
-function countEndpoints(
-  { chains }: DesiredRoute,
-  counts: ChainCounts,
-  isInForce: boolean,
-): Omit<PortCounters, 'frontend'> {
-  const endpoints = new Map<string, number>()
-  let total = 0
-  for (const { table, chain, rules } of chains) {
-    const countOf = table === 'nat' ? counts.in(chain, rules.length) : undefined
-    if (countOf === undefined) continue
-    for (const [rule, { target }] of rules.entries()) {
-      if (target.kind !== 'dnat') continue
-      const endpoint = formatEndpoint(target.address, target.port)
-      const count = countOf(rule) ?? 0
-      endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + count)
-      total += count
-    }
-  }
-  return {
-    total: { connections: total },
-    endpoint: (endpoint) => connectionsOf(isInForce ? endpoints.get(endpoint) : undefined),
   }
 }
 
