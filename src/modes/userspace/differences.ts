@@ -1,5 +1,5 @@
 import { formatEndpoint, type IpAddress, type IpFamily } from '../../address.js'
-import type { Ports, Routes } from '../../kernel/index.js'
+import type { Listener, Ports, Routes } from '../../kernel/index.js'
 import { type DesiredListener, type DesiredRoute, isServed } from '../relay/index.js'
 import { missingVips } from '../vips/index.js'
 
@@ -31,16 +31,27 @@ async function missingListeners(
   const listeners = frontends.flatMap((frontend) => frontend.listeners).filter(takesNewClients)
   if (listeners.length === 0) return []
   const watched = new Map(listeners.map(({ protocol, port }) => [`${protocol} ${port}`, { protocol, port }]))
-  const sockets = await ports.find(family, [...watched.values()])
-  const own = new Set(
-    sockets.map(({ isOwn, protocol, address, port }) =>
-      isOwn && address !== undefined ? `${protocol} ${formatEndpoint(address, port)}` : '',
-    ),
+  const places = listeners.map(
+    ({ protocol, address, port }) => `${protocol} ${formatEndpoint(address, port)}`,
   )
-  return listeners
-    .map(({ protocol, address, port }) => `${protocol} ${formatEndpoint(address, port)}`)
-    .filter((listener) => !own.has(listener))
-    .map((listener) => `listener ${listener} is missing`)
+  const missing = async (among: readonly string[]): Promise<readonly string[]> => {
+    const own = ownPlaces(await ports.find(family, [...watched.values()]))
+    return among.filter((place) => !own.has(place))
+  }
+  let absent = await missing(places)
+  // NB: the kernel may pass over a UDP socket, if other sockets of its port end during the listing (udp_dump()). Flows are such sockets.
+  for (let reading = 1; reading < readings && absent.length > 0; reading++) absent = await missing(absent)
+  return absent.map((place) => `listener ${place} is missing`)
+}
+
+/** A listener is missing if so many listings do not have it. */
+const readings = 3
+
+function ownPlaces(sockets: readonly Listener[]): ReadonlySet<string> {
+  const places = new Set<string>()
+  for (const { isOwn, protocol, address, port } of sockets)
+    if (isOwn && address !== undefined) places.add(`${protocol} ${formatEndpoint(address, port)}`)
+  return places
 }
 
 /** A listener that only keeps the flows it has is no socket that any sender can reach. */
