@@ -22,7 +22,7 @@ const flow: ServiceFlow = {
   timeoutSeconds: 900,
 }
 
-/** What `connections` reads of one family in which a mode lists these flows. */
+/** The agent as `connections` sees it: one family, whose mode lists these flows. */
 function inspectedWith(tracker: Tracker, readFlows: () => AsyncIterable<ServiceFlow>): Inspected {
   const view = {
     health: { family: 'ipv4' },
