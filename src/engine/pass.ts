@@ -105,8 +105,11 @@ export class Pass {
     this.stages.begin(this.#startMs)
   }
 
-  /** Records the changed service ports. Called when they are compiled. */
-  noteCompiled(keys: ReadonlySet<ServicePortKey>): void {
+  /**
+   * Records the changed service ports. Called before the first of them is claimed: from then on what the agent knows of them is not
+   * what the kernel has.
+   */
+  noteChanged(keys: ReadonlySet<ServicePortKey>): void {
     if (keys.size === 0) return
     this.#options.inForce?.change(keys)
     this.#changed.addAll({ count: keys.size, first: [...keys].slice(0, namedInRecord) })

@@ -5,7 +5,7 @@ import type { Clock } from '../clock.js'
  * between counts for the stage that it interrupts.
  */
 export interface PassStages {
-  /** From the oldest event that the pass is for to its start: earlier passes, rests between passes. Absent: it is for no event. */
+  /** From the oldest event of the pass to its start: minimum times between passes, failed passes. Absent: it is for no event. */
   readonly waitingMs?: number
   /** The changed service ports are decided and compiled. */
   readonly compileMs: number

@@ -48,7 +48,7 @@ export async function connections(
     const { family } = view.health
     isKnown ||= service !== undefined && view.services.servicePortsOf(service).length > 0
     const owners = await ownersOf(view, service, inspected.clock)
-    if (owners.size === 0) continue
+    if (owners.byFrontend.size === 0) continue
     const limit = shownConnections - found.length
     const listed =
       view.readFlows === undefined
@@ -68,7 +68,7 @@ async function ofConntrack(
 ): Promise<Connections> {
   const listed = await inspected.flows(
     family,
-    [...owners.values()].map(({ frontend }) => frontend),
+    [...owners.byFrontend.values()].map(({ frontend }) => frontend),
     await inspected.machineAddresses(family),
     limit,
   )

@@ -104,7 +104,7 @@ async function countConntrack(
   owners: Owners,
   add: Add,
 ): Promise<void> {
-  const frontends = [...owners.values()].map(({ frontend }) => frontend)
+  const frontends = [...owners.byFrontend.values()].map(({ frontend }) => frontend)
   let read = 0
   for (const flow of await flowCounts(family, frontends, await machineAddresses(family))) {
     if (++read % countsAtOnce === 0) await clock.pause()

@@ -15,7 +15,11 @@ export interface Owner {
 }
 
 /** The owners of frontends; read it with `ownerOf`. */
-export type Owners = ReadonlyMap<string, Owner>
+export interface Owners {
+  readonly byFrontend: ReadonlyMap<string, Owner>
+  /** Frontends with an address that other Services own, and whose number is that of a node port in `byFrontend`. */
+  readonly ofOthers: ReadonlySet<string>
+}
 
 /** Service ports that are read before other work of the agent gets its turn: about 1 ms. */
 const portsAtOnce = 500
@@ -31,6 +35,7 @@ export async function ownersOf(
   clock: Pick<Inspected['clock'], 'pause'>,
 ): Promise<Owners> {
   const owners = new Map<string, Owner>()
+  const ofOthers = new Set<string>()
   let count = 0
   const wanted = service === undefined ? services.servicePorts() : services.servicePortsOf(service)
   for (const port of wanted) {
@@ -42,16 +47,18 @@ export async function ownersOf(
       if (isBefore(port, owners.get(key))) owners.set(key, { port, known, frontend })
     }
   }
-  if (service === undefined || owners.size === 0) return owners
+  const found = { byFrontend: owners, ofOthers }
+  if (service === undefined || owners.size === 0) return found
   for (const port of services.servicePorts()) {
     if (++count % portsAtOnce === 0) await clock.pause()
     for (const known of frontendsOf(port)) {
       const key = keyOfFrontend(known)
       const own = owners.get(key)
       if (own !== undefined && isBefore(port, own)) owners.delete(key)
+      if (!owners.has(key) && owners.has(nodePortKeyOf(known))) ofOthers.add(key)
     }
   }
-  return owners
+  return found
 }
 
 function isBefore({ key }: ServicePort, owner: Owner | undefined): boolean {
@@ -60,14 +67,15 @@ function isBefore({ key }: ServicePort, owner: Owner | undefined): boolean {
 
 /** Whether the service port owns the frontend. */
 export function owns(owners: Owners, port: ServicePort['key'], frontend: Frontend): boolean {
-  return owners.get(keyOfFrontend(frontend))?.port.key === port
+  return owners.byFrontend.get(keyOfFrontend(frontend))?.port.key === port
 }
 
 type Destination = Pick<ConntrackFlow, 'protocol' | 'destination' | 'destinationPort'>
 
-/** The owner of the frontend that a connection goes to. NB: a node port matches on every address. */
-export function ownerOf(owners: Owners, flow: Destination): Owner | undefined {
-  return owners.get(keyOf(flow, flow.destination)) ?? owners.get(keyOf(flow, undefined))
+/** The owner of the frontend that a connection goes to. NB: a node port matches on every address that is no frontend with its number. */
+export function ownerOf({ byFrontend, ofOthers }: Owners, flow: Destination): Owner | undefined {
+  const key = keyOf(flow, flow.destination)
+  return byFrontend.get(key) ?? (ofOthers.has(key) ? undefined : byFrontend.get(keyOf(flow, undefined)))
 }
 
 /** Connections that are read before other work of the agent gets its turn: about 1 ms. */
@@ -92,6 +100,11 @@ function keyOf(
   address: IpAddress | undefined,
 ): string {
   return `${protocol} ${address ?? ''} ${destinationPort}`
+}
+
+/** The key of the node port with the frontend's number. */
+function nodePortKeyOf({ protocol, port }: Frontend): string {
+  return keyOf({ protocol, destinationPort: port }, undefined)
 }
 
 function keyOfFrontend(frontend: Frontend): string {

@@ -12,7 +12,7 @@ export interface PassSnapshot {
   readonly durationMs: number
   /** Compile, plan and kernel add up to `durationMs`. */
   readonly stages: PassStages
-  /** The objects whose events the pass was for; none: the node changed, or nothing did. */
+  /** The objects whose events the pass was for; none: it was for no event, as in a retry. */
   readonly objects: FirstNames
   /** The changed service ports. */
   readonly changed: FirstNames

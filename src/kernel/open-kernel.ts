@@ -100,12 +100,13 @@ export interface KernelOptions {
  * The real kernel. This call opens nothing. The first call of a part loads the addon (ConfigError if it cannot) and opens the part's
  * socket in the network namespace of that moment.
  *
- * Each part, for both families, has one call in flight on libuv's thread pool. One thread waits for events, one looks at the kernel
- * once a second. A call that finds no free thread waits some milliseconds, or longer at a start, when the kernel loads modules for
- * other parts; file reads and name lookups share the pool. The launcher sets six threads (`launch.cts`); libuv's default is four.
- * With four threads, too, both waits end within seconds and queue again behind the other requests. Each x_tables table is a part and
- * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
- * 0.2 s for 100,000 flows. So does a list of flows for a command; it may run beside a clean-up.
+ * Each part, for both families, has one call in flight on libuv's thread pool. Some have a second one for reads, which writes do not
+ * wait for: conntrack for lists of flows, IPVS for dumps with counters, each x_tables table for counters of rules. One thread waits for
+ * events, one looks at the kernel once a second. A call that finds no free thread waits some milliseconds, or longer at a start, when the
+ * kernel loads modules for other parts; file reads and name lookups share the pool. The launcher sets six threads (`launch.cts`);
+ * libuv's default is four. With four threads, too, both waits end within seconds and queue again behind the other requests. Each x_tables
+ * table is a part and holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while
+ * it runs, 0.2 s for 100,000 flows. So does a list of flows for a command.
  */
 export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules & KernelClock {
   let loaded: Addon | undefined

@@ -57,13 +57,12 @@ export class Tracker implements ServiceView {
   }
 
   /**
-   * Applies one event. Ignores Nodes, ServiceCIDRs and milestones. Returns false for an EndpointSlice event that changed no endpoint
-   * (F-025).
+   * Applies one event. Ignores Nodes, ServiceCIDRs and milestones. Returns false for an event of a Service that changed no service
+   * port, or of an EndpointSlice that changed no endpoint (F-025), in this family.
    */
   apply(event: ObjectEvent): boolean {
     if (event.type === 'set') return this.#set(event.object)
-    if (event.type === 'delete') this.#delete(event.kind, event.key)
-    return true
+    return event.type !== 'delete' || this.#delete(event.kind, event.key)
   }
 
   get hasDirty(): boolean {
@@ -140,25 +139,24 @@ export class Tracker implements ServiceView {
 
   #set(object: KubernetesObject): boolean {
     if (object.kind === 'EndpointSlice') return this.#setSlice(object)
-    if (object.kind === 'Service') this.#setService(object)
-    return true
+    return object.kind !== 'Service' || this.#setService(object)
   }
 
-  #delete(kind: KubernetesObject['kind'], key: ObjectKey): void {
+  #delete(kind: KubernetesObject['kind'], key: ObjectKey): boolean {
+    if (kind !== 'Service' && kind !== 'EndpointSlice') return true
     const name = objectName(key)
-    if (kind === 'Service') this.#replacePorts(name, [])
-    else if (kind === 'EndpointSlice') this.#markChanged(this.#slices.remove(name))
-    else return
     this.#reportProblems(kind, name, undefined)
+    return kind === 'Service' ? this.#replacePorts(name, []) : this.#markChanged(this.#slices.remove(name))
   }
 
-  #setService(service: Service): void {
+  /** Returns whether a service port changed. */
+  #setService(service: Service): boolean {
     const { ports, problems } = readServicePorts(service, this.#family, this.#rules)
     // The ports have the same text already.
     const name = ports[0]?.service ?? objectName(service)
-    this.#replacePorts(name, ports)
     const isOurs = ports.length > 0 || problems.length > 0
     this.#reportProblems('Service', name, isOurs ? problems : undefined)
+    return this.#replacePorts(name, ports)
   }
 
   #reportProblems(
@@ -174,41 +172,44 @@ export class Tracker implements ServiceView {
     this.#report(object, problems)
   }
 
-  #replacePorts(service: string, ports: readonly ServicePort[]): void {
-    if (ports.length === 0 && this.#portsOf.size === 0) return
+  /** Returns whether a service port changed. */
+  #replacePorts(service: string, ports: readonly ServicePort[]): boolean {
+    if (ports.length === 0 && this.#portsOf.size === 0) return false
     const before = this.#portsOf.get(service)
+    let isChanged = false
     for (const port of ports) {
       const former = this.#ports.get(port.key)
-      if (former === undefined || !equalServicePorts(former, port)) this.#dirty.add(port.key)
+      if (former === undefined || !equalServicePorts(former, port)) {
+        this.#dirty.add(port.key)
+        isChanged = true
+      }
       this.#ports.set(port.key, port)
     }
     for (const { key } of before ?? []) {
       if (ports.some((port) => port.key === key)) continue
       this.#ports.delete(key)
       this.#dirty.add(key)
+      isChanged = true
     }
     this.#healthChecks.setService(service, ports)
     if (ports.length > 0) this.#portsOf.set(service, ports)
     else if (before !== undefined) this.#portsOf.delete(service)
+    return isChanged
   }
 
   /** Returns whether the slice changed endpoints. */
   #setSlice(slice: EndpointSlice): boolean {
     const name = objectName(slice)
     if (!this.#isOurs(slice) || slice.serviceName === undefined) {
-      const left = this.#slices.remove(name)
-      this.#markChanged(left)
       this.#reportProblems('EndpointSlice', name, undefined)
-      return left.length > 0
+      return this.#markChanged(this.#slices.remove(name))
     }
     const { ports, problems } = readSlice(slice, this.#family)
     // The Service and its slices share one text.
     const written = objectName({ namespace: slice.namespace, name: slice.serviceName })
     const service = this.#portsOf.get(written)?.[0]?.service ?? written
-    const changed = this.#slices.set(name, service, ports)
-    this.#markChanged(changed)
     this.#reportProblems('EndpointSlice', name, problems)
-    return changed.length > 0
+    return this.#markChanged(this.#slices.set(name, service, ports))
   }
 
   #isOurs(slice: EndpointSlice): boolean {
@@ -217,7 +218,8 @@ export class Tracker implements ServiceView {
     return !(readLabels.headless in slice.labels)
   }
 
-  #markChanged(changes: readonly ChangedPorts[]): void {
+  /** Returns whether there are changes. */
+  #markChanged(changes: readonly ChangedPorts[]): boolean {
     for (const { service, portIds } of changes) {
       this.#healthChecks.markChanged(service)
       for (const portId of portIds) {
@@ -226,5 +228,6 @@ export class Tracker implements ServiceView {
         if (this.#ports.has(key)) this.#dirty.add(key)
       }
     }
+    return changes.length > 0
   }
 }

@@ -9,11 +9,18 @@ import { Namespace } from '../support/namespaces.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
+
+/** The node port of `outer` has the number of the port of `web`. */
 const manifests = `
 apiVersion: v1
 kind: Service
 metadata: { name: web, namespace: default }
-spec: { clusterIP: 10.96.0.10, ports: [{ port: 80 }] }
+spec: { clusterIP: 10.96.0.10, ports: [{ port: 30080 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: outer, namespace: default }
+spec: { type: NodePort, clusterIP: 10.96.0.12, ports: [{ port: 80, nodePort: 30080 }] }
 ---
 apiVersion: v1
 kind: Service
@@ -47,7 +54,7 @@ require('node:dgram').createSocket('udp4').on('message', function (text, { port,
 /** Opens three connections and a flow, and keeps them. */
 const client = `
 const connect = () => new Promise((resolve) => {
-  const socket = require('node:net').connect(80, '10.96.0.10', () => resolve(socket))
+  const socket = require('node:net').connect(30080, '10.96.0.10', () => resolve(socket))
 })
 const ask = () => new Promise((resolve) => {
   const socket = require('node:dgram').createSocket('udp4').once('message', resolve)
@@ -101,7 +108,7 @@ describe('the connections of the relay', { timeout: 120_000 }, () => {
     const [heading, ...rows] = ask('connections').trimEnd().split('\n')
     assert.match(heading ?? '', /^SERVICE PORT +CLIENT +FRONTEND +ENDPOINT +STATE +TIMEOUT$/)
     const web =
-      /^default\/web:TCP +\d+\.\d+\.\d+\.\d+:\d+ +10\.96\.0\.10:80 +192\.0\.2\.2:8080 +ESTABLISHED +-$/u
+      /^default\/web:TCP +\d+\.\d+\.\d+\.\d+:\d+ +10\.96\.0\.10:30080 +192\.0\.2\.2:8080 +ESTABLISHED +-$/u
     const dns = /^default\/dns:UDP +\d+\.\d+\.\d+\.\d+:\d+ +10\.96\.0\.11:53 +192\.0\.2\.3:5353 +- +-$/u
     assert.equal(rows.length, 4, rows.join('\n'))
     assert.equal(rows.filter((row) => web.test(row)).length, 3, rows.join('\n'))
@@ -109,16 +116,24 @@ describe('the connections of the relay', { timeout: 120_000 }, () => {
     assert.equal(ask('connections', '--service=default/dns').trimEnd().split('\n').length, 2)
   })
 
-  function counts(command: string): unknown {
-    const { items } = Object(JSON.parse(ask(command, '--counters', '-o', 'json')))
+  it('are not those of a Service whose node port has the same number', () => {
+    assert.match(ask('connections', 'default/outer'), /^SERVICE PORT .*TIMEOUT\n$/u)
+    assert.deepEqual(counts('services', 'default/outer'), [
+      ['default/outer', { activeConnections: 0, inactiveConnections: 0 }],
+    ])
+  })
+
+  function counts(...words: readonly string[]): unknown {
+    const { items } = Object(JSON.parse(ask(...words, '--counters', '-o', 'json')))
     return items.map((row: Readonly<Record<string, unknown>>) => [row['service'], row['counters']]).toSorted()
   }
 
   it('are counted', () => {
-    const expected = [
-      ['default/dns', { activeConnections: 1, inactiveConnections: 0 }],
-      ['default/web', { activeConnections: 3, inactiveConnections: 0 }],
-    ]
-    for (const command of ['services', 'endpoints', 'routes']) assert.deepEqual(counts(command), expected)
+    const dns = ['default/dns', { activeConnections: 1, inactiveConnections: 0 }]
+    const outer = ['default/outer', { activeConnections: 0, inactiveConnections: 0 }]
+    const web = ['default/web', { activeConnections: 3, inactiveConnections: 0 }]
+    assert.deepEqual(counts('services'), [dns, outer, web])
+    assert.deepEqual(counts('endpoints'), [dns, web])
+    assert.deepEqual(counts('routes'), [dns, outer, outer, web])
   })
 })

@@ -188,11 +188,12 @@ export class IptablesPipeline implements Pipeline {
     const { clock, tables } = this.#options
     const { nat } = tables
     const { tracker } = this.#intake
+    const wasInForce = this.#inForce.asOfNow()
     return await readCounters(
       { ledger, nat, clock },
       {
         compile: (decided) => compileRoute(decided, settings),
-        isInForce: ({ key }) => !tracker.isDirty(key) && this.#inForce.since(key) !== undefined,
+        isOfReading: ({ key }) => !tracker.isDirty(key) && wasInForce(key),
       },
     )
   }

@@ -16,8 +16,11 @@ interface Read {
 /** The routes as the agent wants them now. */
 interface Routes {
   readonly compile: (decided: Route) => DesiredRoute
-  /** False: the rules of the route in the kernel may lead to other endpoints than those of `compile`. */
-  readonly isInForce: (decided: Route) => boolean
+  /**
+   * False: the rules that were read may lead to other endpoints, and be of other frontends, than those of the route: it was not in force
+   * when the reading began, or has changed since.
+   */
+  readonly isOfReading: (decided: Route) => boolean
 }
 
 /** Chains that are listed before other work of the agent gets its turn: less than 0.5 ms. */
@@ -26,15 +29,16 @@ const chainsAtOnce = 1000
 /** Reads the counters of all of our chains once. Throws KernelError. */
 export async function readCounters(
   { ledger, nat, clock }: Read,
-  { compile, isInForce }: Routes,
+  { compile, isOfReading }: Routes,
 ): Promise<CounterReading> {
   const numbers = new Map<string, number>()
   for (const chain of ledger.natChains()) {
-    numbers.set(chain, numbers.size)
+    // A chain that goes and comes back in a pause is listed twice.
+    if (!numbers.has(chain)) numbers.set(chain, numbers.size)
     if (numbers.size % chainsAtOnce === 0) await clock.pause()
   }
   const counts = new ChainCounts(numbers, await nat.packets([...numbers.keys()]))
-  return (decided) => new RouteCounts(decided, { ledger, compile, isInForce, counts })
+  return (decided) => new RouteCounts(decided, { ledger, compile, isOfReading, counts })
 }
 
 interface Sources extends Routes, Pick<Read, 'ledger'> {
@@ -58,15 +62,16 @@ class RouteCounts implements PortCounters {
     return { connections }
   }
 
-  /** Of an endpoint that both policies use, the sum. Before the route is in force, a rule may be that of a former endpoint. */
+  /** Of an endpoint that both policies use, the sum. */
   endpoint(endpoint: string): TrafficCounters {
-    if (!this.#sources.isInForce(this.#decided)) return {}
+    if (!this.#sources.isOfReading(this.#decided)) return {}
     this.#endpoints ??= this.#countEndpoints()
     return connectionsOf(this.#endpoints.get(endpoint))
   }
 
   frontend(frontend: string): TrafficCounters {
-    const { ledger, counts } = this.#sources
+    const { ledger, counts, isOfReading } = this.#sources
+    if (!isOfReading(this.#decided)) return {}
     const known = frontendsOf(this.#decided).find((each) => describeFrontend(each) === frontend)
     const place = known && ledger.natPlaceOf(known, this.#decided.key)
     return connectionsOf(place && counts.in(place.chain, place.size)?.(place.rule))

@@ -422,6 +422,7 @@ export class IpvsPipeline {
     let sincePause = 0
     pass.stages.beginCompile()
     const dirty = this.#tracker.take()
+    pass.noteChanged(dirty)
     this.#options.metrics.dirtyRoutes.inc(dirty.size)
     for (const key of dirty) {
       const port = this.#tracker.servicePort(key)
@@ -439,7 +440,6 @@ export class IpvsPipeline {
       if (++sincePause % compileChunk === 0) await clock.pause()
     }
     pass.stages.endCompile()
-    pass.noteCompiled(dirty)
   }
 
   /**

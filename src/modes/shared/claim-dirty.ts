@@ -14,7 +14,7 @@ export interface ClaimDirtyOptions {
   readonly clock: Clock
   readonly log: Log
   /** The pass in progress, which records the service ports. */
-  readonly pass: Pick<Pass, 'noteCompiled' | 'stages'>
+  readonly pass: Pick<Pass, 'noteChanged' | 'stages'>
   /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
   readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
   /** Called before other work gets its turn. */
@@ -31,6 +31,7 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
   let sliceStartMs = clock.now()
   pass.stages.beginCompile()
   const dirty = tracker.take()
+  pass.noteChanged(dirty)
   for (const key of dirty) {
     if (isStopping()) break
     const port = tracker.servicePort(key)
@@ -43,6 +44,5 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
     sliceStartMs = clock.now()
   }
   pass.stages.endCompile()
-  pass.noteCompiled(dirty)
   return dirty.size
 }

@@ -80,8 +80,8 @@ describe('a pass', () => {
   it('names the first service ports that changed', () => {
     const { pass } = opened()
     const keys = Array.from({ length: 20 }, (_, index) => servicePortKey(`default/s${index}`, 'http/TCP'))
-    pass.noteCompiled(new Set())
-    pass.noteCompiled(new Set(keys))
+    pass.noteChanged(new Set())
+    pass.noteChanged(new Set(keys))
     const { changed } = pass.end({ hasRefusals: false, fields: {} })
     assert.deepEqual(changed, { count: 20, first: keys.slice(0, 8) })
   })
@@ -126,7 +126,7 @@ describe('a pass', () => {
       inForce.settle(1)
       const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, inForce })
       state.hasFailures = hasFailures
-      pass.noteCompiled(new Set([key]))
+      pass.noteChanged(new Set([key]))
       assert.equal(inForce.since(key), undefined)
       await clock.advance(5)
       if (isFailed) pass.fail()

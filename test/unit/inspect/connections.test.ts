@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { IpAddress } from '../../../src/address.js'
-import type { PipelineView, ServiceFlow } from '../../../src/engine/index.js'
-import { connections, type Inspected } from '../../../src/inspect/index.js'
+import type { ServiceFlow } from '../../../src/engine/index.js'
+import { connections, type Inspected, readCounters } from '../../../src/inspect/index.js'
 import { Tracker } from '../../../src/model/index.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { route } from '../../../src/routing/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
-import { service, set } from '../../support/objects.js'
+import { port, service, set } from '../../support/objects.js'
+import { ip } from '../../support/routes.js'
 
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the address is canonical
-const clusterIP = '10.96.0.10' as IpAddress
+const clusterIP = ip('10.96.0.10')
 
 const flow: ServiceFlow = {
   protocol: 'tcp',
@@ -21,7 +22,45 @@ const flow: ServiceFlow = {
   timeoutSeconds: 900,
 }
 
+/** The agent as `connections` sees it: one family, whose mode lists these flows. */
+function inspectedWith(tracker: Tracker, readFlows: () => AsyncIterable<ServiceFlow>): Inspected {
+  const view = {
+    health: { family: 'ipv4' },
+    services: tracker,
+    readFlows: async () => await Promise.resolve(readFlows()),
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return { clock: new ManualClock(), synchronizer: { views: [view] } } as unknown as Inspected
+}
+
 describe('the connections of a mode', () => {
+  it('of one Service leave out those to an address of another on the number of its node port', async () => {
+    const tracker = new Tracker('ipv4', () => {})
+    const nodePort = { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] } as const
+    tracker.apply(set(service('np', '10.96.0.11', nodePort)))
+    tracker.apply(set(service('other', clusterIP, { ports: [port(30_080)] })))
+    const toOther = { ...flow, destinationPort: 30_080 }
+    const toNode = { ...toOther, destination: ip('192.0.2.1') }
+    async function* flows(): AsyncGenerator<ServiceFlow> {
+      yield* await Promise.resolve([toOther, toNode])
+    }
+    const inspected = inspectedWith(tracker, flows)
+    const frontends = async (name?: string): Promise<readonly (readonly [string, string])[]> => {
+      const found = await connections(inspected, name, new AbortController().signal)
+      return (found?.connections ?? []).map((row) => [row.service, row.frontend])
+    }
+    const rowOfNode = ['default/np', '192.0.2.1:30080']
+    const rowOfOther = ['default/other', '10.96.0.10:30080']
+    assert.deepEqual(await frontends(), [rowOfOther, rowOfNode])
+    assert.deepEqual(await frontends('default/np'), [rowOfNode])
+    assert.deepEqual(await frontends('default/other'), [rowOfOther])
+    const [reading] = (await readCounters(inspected, 'default/np')).values()
+    const counted = tracker
+      .servicePortsOf('default/np')
+      .map((np) => reading?.(route(np, [], new NodeTracker('here').facts))?.total)
+    assert.deepEqual(counted, [{ activeConnections: 1, inactiveConnections: 0 }])
+  })
+
   it('are read no further when the client is gone', async () => {
     const gone = new AbortController()
     let read = 0
@@ -38,12 +77,7 @@ describe('the connections of a mode', () => {
     }
     const tracker = new Tracker('ipv4', () => {})
     tracker.apply(set(service('web', clusterIP)))
-    const readFlows: PipelineView['readFlows'] = async () => await Promise.resolve(endless())
-    const view = { health: { family: 'ipv4' }, services: tracker, readFlows }
-    // `connections` reads nothing else.
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    const inspected = { clock: new ManualClock(), synchronizer: { views: [view] } } as unknown as Inspected
-    await connections(inspected, undefined, gone.signal)
+    await connections(inspectedWith(tracker, endless), undefined, gone.signal)
     assert.deepEqual({ read, isClosed }, { read: 5000, isClosed: true })
   })
 })

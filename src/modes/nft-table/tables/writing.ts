@@ -186,16 +186,16 @@ export class Writing {
   }
 
   async #commit(plan: TransactionPlan, transaction: Transaction): Promise<void> {
-    const { state, affinity } = this.#options
+    const { state, affinity, pass } = this.#options
     const { first, elements, last } = transaction
     const ops = [...first, ...elements.map(({ op }) => op), ...last]
-    if (ops.length > 0) {
-      await this.#apply(transaction, ops)
+    if (ops.length > 0) await this.#apply(transaction, ops)
+    pass.stages.plan(() => {
       state.structure.confirm(ops)
-    }
-    plan.confirm()
-    for (const name of plan.strays) state.strays.delete(name)
-    affinity.note(plan.losses)
+      plan.confirm()
+      for (const name of plan.strays) state.strays.delete(name)
+      affinity.note(plan.losses)
+    })
   }
 
   async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
