@@ -12,7 +12,8 @@ import { examine, type ExamineOptions } from './examine-node.js'
 import { findAgent, type RunningAgent } from './running-agent.js'
 
 export interface DoctorIo {
-  readonly out: (text: string) => void
+  /** As `PlanIo.out`. */
+  readonly out: (text: string) => Promise<void>
   readonly err: (text: string) => void
   readonly environment: ExamineOptions['environment']
 }
@@ -40,15 +41,17 @@ export async function runDoctor(words: readonly string[], io: DoctorIo): Promise
   try {
     const first = await examineOnce(own, io)
     if ('text' in first) {
-      const print = first.exitCode === 0 ? io.out : io.err
-      print(first.text)
+      if (first.exitCode === 0) await io.out(first.text)
+      else io.err(first.text)
       return first.exitCode
     }
     const { watchMs } = own
     // NB: before the first line, since a reader of that line may send the signal at once.
     const end = watchMs === undefined ? undefined : new End()
-    if (first.origin !== undefined && own.output === 'table') io.out(`${first.origin}\n`)
-    io.out(await format(first.findings, own))
+    const origin = first.origin !== undefined && own.output === 'table' ? `${first.origin}\n` : ''
+    const text = `${origin}${await format(first.findings, own)}`
+    // NB: the signal also ends the wait for a reader that reads no more.
+    await (end?.orUntil(io.out(text)) ?? io.out(text))
     if (watchMs === undefined || end === undefined) return codeOf(first.findings)
     return codeOf(await watch(first.findings, { own: { ...own, watchMs }, end, io }))
   } catch (error) {
@@ -81,7 +84,7 @@ async function watch(
     if (end.isHere || next === undefined) break
     const time = new Date(systemClock.unixMs()).toISOString()
     if ('findings' in next) {
-      io.out(printChanges(changesBetween(last, next.findings), time))
+      await end.orUntil(io.out(printChanges(changesBetween(last, next.findings), time)))
       last = next.findings
     } else io.err(`${time} ${next.text}`)
   }
