@@ -5,11 +5,11 @@ import { type Config, readConfigFile } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { changesBetween, diagnose, type Finding, printChanges, printFindings } from '../doctor/index.js'
 import { isConfigError, KernelError } from '../errors.js'
-import { openKernel } from '../kernel/index.js'
+import { KernelModules, openKernel } from '../kernel/index.js'
 import { stopSignal } from '../process/index.js'
 import { adviceOn } from './advice.js'
 import { examine, type ExamineOptions } from './examine-node.js'
-import { findAgent, type RunningAgent } from './running-agent.js'
+import { findAgent, modulesInUse, type RunningAgent } from './running-agent.js'
 
 export interface DoctorIo {
   /** As `PlanIo.out`. */
@@ -150,9 +150,10 @@ function originOf({ answer, socket }: RunningAgent, flags: readonly string[]): s
 
 /** The findings about this node for an agent with this configuration. Throws KernelError or ConfigError. */
 export async function findingsOf(config: Config, options: ExamineOptions): Promise<readonly Finding[]> {
-  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], isPlanned: true })
+  const modules = new KernelModules('/', modulesInUse(options.agent))
+  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], isPlanned: true, modules })
   try {
-    return await diagnose(await examine(config, kernel, options))
+    return await diagnose(await examine(config, kernel, { ...options, modules }))
   } finally {
     await kernel.close()
   }

@@ -7,7 +7,7 @@ import { systemClock } from '../clock.js'
 import { type Config, inputWarnings, version } from '../config/index.js'
 import type { ApiAnswers, Examined } from '../doctor/index.js'
 import { isConfigError } from '../errors.js'
-import { KernelModules } from '../kernel/index.js'
+import type { KernelModules } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
 import { probeModes } from './probe-modes.js'
 import type { RunningAgent } from './running-agent.js'
@@ -25,14 +25,13 @@ export interface ExamineOptions {
   readonly origin?: string | undefined
 }
 
-/** `kernel`: that of a plan, so that no read changes it or loads a module. Throws KernelError. */
+/** `kernel`: that of a plan with these modules, so that no read changes it or loads a module. Throws KernelError. */
 export async function examine(
   config: Config,
   kernel: Examined['kernel'],
-  { environment, agent, origin }: ExamineOptions,
+  { environment, agent, origin, modules }: ExamineOptions & { readonly modules: KernelModules },
 ): Promise<Examined> {
   const { socket, silence, answer } = agent
-  const modules = new KernelModules()
   return {
     config,
     nodeName: nodeName(config, hostname()),
