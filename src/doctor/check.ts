@@ -72,6 +72,8 @@ export interface Examined {
   readonly seesAllProcesses: boolean
   /** Processes of this network namespace, as far as /proc shows them. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
+  /** Processes whose network namespace this process may not read. `name` is empty if it may not be read either. */
+  readonly unplacedProcesses: readonly { readonly pid: number; readonly name: string }[]
   /** Whether the kernel can be asked for listening sockets without loading a module. */
   readonly canAskSockets: boolean
   readonly inputWarnings: readonly string[]
