@@ -26,7 +26,7 @@ async function main(): Promise<number> {
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor')
     return await runDoctor(words, {
-      out: (text) => void process.stdout.write(text),
+      out: writeOutput,
       err: (text) => void process.stderr.write(text),
       environment: process.env,
     })
@@ -38,7 +38,7 @@ async function main(): Promise<number> {
     })
   if (word === 'hand-over')
     return await runHandOver(words, {
-      out: (text) => void process.stdout.write(text),
+      out: writeOutput,
       err: (text) => void process.stderr.write(text),
       addonPath: process.env['VIADUCT_ADDON'],
       clock: systemClock,

@@ -84,7 +84,7 @@ std::optional<LinkRecord> DecodeLink(std::span<const uint8_t> payload) {
   return link;
 }
 
-// fib_nl_fill_rule() leaves out what is zero.
+// fib_nl_fill_rule() leaves out a priority or a mark of zero, and the mask if both mask and mark are zero.
 std::optional<RuleRecord> DecodeRule(std::span<const uint8_t> payload) {
   AttributeTable<FRA_FWMASK> attributes;
   const auto header = ParseMessage<fib_rule_hdr>(payload, kRulePolicy, attributes);

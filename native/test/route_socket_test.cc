@@ -66,6 +66,18 @@ TEST_F(RouteSocketTest, AKernelWithoutPolicyRoutingHasNoRules) {
   }
 }
 
+TEST_F(RouteSocketTest, ARefusalMayComeAtTheEndOfARuleDump) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    // -EAFNOSUPPORT
+    const Bytes code = {0x9f, 0xff, 0xff, 0xff};
+    kernel.queue(fd).push_back({MakeMessage(NLMSG_DONE, NLM_F_MULTI, HeadersOf(sent)[0].nlmsg_seq, code)});
+    return 0;
+  };
+  auto rules = socket->DumpRules(AF_INET6);
+  ASSERT_TRUE(rules.ok());
+  EXPECT_TRUE(rules.value().empty());
+}
+
 TEST_F(RouteSocketTest, AnyOtherRefusalOfARuleDumpIsAnError) {
   kernel.on_send = [&](int fd, const Bytes& sent) {
     kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, EPERM)});

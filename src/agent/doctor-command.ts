@@ -5,14 +5,15 @@ import { type Config, readConfigFile } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { changesBetween, diagnose, type Finding, printChanges, printFindings } from '../doctor/index.js'
 import { isConfigError, KernelError } from '../errors.js'
-import { openKernel } from '../kernel/index.js'
+import { KernelModules, openKernel } from '../kernel/index.js'
 import { stopSignal } from '../process/index.js'
 import { adviceOn } from './advice.js'
 import { examine, type ExamineOptions } from './examine-node.js'
-import { findAgent, type RunningAgent } from './running-agent.js'
+import { findAgent, modulesInUse, type RunningAgent } from './running-agent.js'
 
 export interface DoctorIo {
-  readonly out: (text: string) => void
+  /** As `PlanIo.out`. */
+  readonly out: (text: string) => Promise<void>
   readonly err: (text: string) => void
   readonly environment: ExamineOptions['environment']
 }
@@ -40,15 +41,17 @@ export async function runDoctor(words: readonly string[], io: DoctorIo): Promise
   try {
     const first = await examineOnce(own, io)
     if ('text' in first) {
-      const print = first.exitCode === 0 ? io.out : io.err
-      print(first.text)
+      if (first.exitCode === 0) await io.out(first.text)
+      else io.err(first.text)
       return first.exitCode
     }
     const { watchMs } = own
     // NB: before the first line, since a reader of that line may send the signal at once.
     const end = watchMs === undefined ? undefined : new End()
-    if (first.origin !== undefined && own.output === 'table') io.out(`${first.origin}\n`)
-    io.out(await format(first.findings, own))
+    const origin = first.origin !== undefined && own.output === 'table' ? `${first.origin}\n` : ''
+    const text = `${origin}${await format(first.findings, own)}`
+    // NB: the signal also ends the wait for a reader that reads no more.
+    await (end?.orUntil(io.out(text)) ?? io.out(text))
     if (watchMs === undefined || end === undefined) return codeOf(first.findings)
     return codeOf(await watch(first.findings, { own: { ...own, watchMs }, end, io }))
   } catch (error) {
@@ -81,7 +84,7 @@ async function watch(
     if (end.isHere || next === undefined) break
     const time = new Date(systemClock.unixMs()).toISOString()
     if ('findings' in next) {
-      io.out(printChanges(changesBetween(last, next.findings), time))
+      await end.orUntil(io.out(printChanges(changesBetween(last, next.findings), time)))
       last = next.findings
     } else io.err(`${time} ${next.text}`)
   }
@@ -147,9 +150,10 @@ function originOf({ answer, socket }: RunningAgent, flags: readonly string[]): s
 
 /** The findings about this node for an agent with this configuration. Throws KernelError or ConfigError. */
 export async function findingsOf(config: Config, options: ExamineOptions): Promise<readonly Finding[]> {
-  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], isPlanned: true })
+  const modules = new KernelModules('/', modulesInUse(options.agent))
+  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], isPlanned: true, modules })
   try {
-    return await diagnose(await examine(config, kernel, options))
+    return await diagnose(await examine(config, kernel, { ...options, modules }))
   } finally {
     await kernel.close()
   }

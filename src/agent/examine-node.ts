@@ -7,7 +7,7 @@ import { systemClock } from '../clock.js'
 import { type Config, inputWarnings, version } from '../config/index.js'
 import type { ApiAnswers, Examined } from '../doctor/index.js'
 import { isConfigError } from '../errors.js'
-import { KernelModules } from '../kernel/index.js'
+import type { KernelModules } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
 import { probeModes } from './probe-modes.js'
 import type { RunningAgent } from './running-agent.js'
@@ -25,14 +25,13 @@ export interface ExamineOptions {
   readonly origin?: string | undefined
 }
 
-/** `kernel`: that of a plan, so that no read changes it or loads a module. Throws KernelError. */
+/** `kernel`: that of a plan with these modules, so that no read changes it or loads a module. Throws KernelError. */
 export async function examine(
   config: Config,
   kernel: Examined['kernel'],
-  { environment, agent, origin }: ExamineOptions,
+  { environment, agent, origin, modules }: ExamineOptions & { readonly modules: KernelModules },
 ): Promise<Examined> {
   const { socket, silence, answer } = agent
-  const modules = new KernelModules()
   return {
     config,
     nodeName: nodeName(config, hostname()),
@@ -55,7 +54,7 @@ export async function examine(
         systemClock.schedule(ms, resolve)
       }),
     seesAllProcesses: (await readlink('/proc/self/ns/pid')) === firstPidNamespace,
-    processes: await listProcesses(),
+    ...(await listProcesses()),
     canAskSockets: ['tcp_diag', 'udp_diag'].every((module) => modules.canAsk(module)),
     inputWarnings: inputWarnings(config),
   }
@@ -122,17 +121,31 @@ async function canWrite(path: string): Promise<boolean> {
   )
 }
 
-/** The processes of this network namespace. One that ends meanwhile, or that cannot be read, is left out. */
-async function listProcesses(): Promise<Examined['processes']> {
+/** The processes of this network namespace, and those of which the namespace may not be read. One that ends meanwhile is left out. */
+async function listProcesses(): Promise<Pick<Examined, 'processes' | 'unplacedProcesses'>> {
   const own = await readlink('/proc/self/ns/net')
-  const found: { pid: number; name: string; command: string }[] = []
+  const processes: { pid: number; name: string; command: string }[] = []
+  const unplacedProcesses: { pid: number; name: string }[] = []
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/u.test(entry)) continue
-    const place = await readlink(`/proc/${entry}/ns/net`).catch(() => '')
-    if (place !== own) continue
-    const name = await readFile(`/proc/${entry}/comm`, 'utf8').catch(() => '')
-    const command = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => '')
-    found.push({ pid: Number(entry), name: name.trim(), command: command.replaceAll('\0', ' ') })
+    const place = await namespaceOf(entry)
+    if (place !== own && place !== 'hidden') continue
+    const pid = Number(entry)
+    const name = (await readFile(`/proc/${entry}/comm`, 'utf8').catch(() => '')).trim()
+    if (place === 'hidden') unplacedProcesses.push({ pid, name })
+    else {
+      const command = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => '')
+      processes.push({ pid, name, command: command.replaceAll('\0', ' ') })
+    }
   }
-  return found
+  return { processes, unplacedProcesses }
+}
+
+/** The network namespace of a process. undefined: it has ended. `hidden`: this process may not trace it (proc_ns_readlink()). */
+async function namespaceOf(process: string): Promise<string | undefined> {
+  return await readlink(`/proc/${process}/ns/net`).catch((error: unknown) =>
+    error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
+      ? 'hidden'
+      : undefined,
+  )
 }

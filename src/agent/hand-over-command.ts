@@ -10,7 +10,8 @@ import { copyTable, deleteCopy, handOverTable, tableName } from '../modes/nft-ta
 import { adviceOn } from './advice.js'
 
 export interface HandOverIo {
-  readonly out: (text: string) => void
+  /** As `PlanIo.out`. */
+  readonly out: (text: string) => Promise<void>
   readonly err: (text: string) => void
   /** The addon's file; undefined: beside the program. */
   readonly addonPath: string | undefined
@@ -43,7 +44,7 @@ export async function runHandOver(words: readonly string[], io: HandOverIo): Pro
 }
 
 async function handOver(kernel: Kernel, timeoutMs: number, io: HandOverIo): Promise<number> {
-  const say = (text: string): void => io.out(`viaduct: ${text}\n`)
+  const say = async (text: string): Promise<void> => await io.out(`viaduct: ${text}\n`)
   const copied: IpFamily[] = []
   const counts: string[] = []
   for (const family of families) {
@@ -53,18 +54,18 @@ async function handOver(kernel: Kernel, timeoutMs: number, io: HandOverIo): Prom
     counts.push(`${clusterIPs} cluster IPs in ${logFamily(family)}`)
   }
   if (copied.length === 0) {
-    say(
+    await say(
       `nothing to hand over: nf_tables has no table ${tableName} of Viaduct with Services; iptables mode in the flavour legacy and ipvs mode have none`,
     )
     return 0
   }
-  say(
+  await say(
     `the table ${handOverTable} keeps Services reachable (${counts.join(', ')}); stop the agent, then start kube-proxy`,
   )
   const missing = await waitForKubeProxy(kernel, copied, timeoutMs, io)
   for (const family of copied) await deleteCopy(kernel.nftables, family)
   if (missing.length === 0) {
-    say(`kube-proxy has written its rules; the table ${handOverTable} is deleted`)
+    await say(`kube-proxy has written its rules; the table ${handOverTable} is deleted`)
     return 0
   }
   io.err(

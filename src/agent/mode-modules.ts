@@ -6,10 +6,12 @@ import type { KernelModules, XtFlavour } from '../kernel/index.js'
 export interface ModeModules {
   /** Installed and not loaded. */
   readonly loadable: readonly string[]
-  /** Not loaded, and whether they are installed is not known. */
+  /** Not loaded, and the mode cannot run without them; whether they are installed is not known. */
   readonly unknown: readonly string[]
   /** Not installed, and the mode cannot run without them. */
   readonly absent: readonly string[]
+  /** Whether no question about the mode can load a module. */
+  readonly canAsk: boolean
 }
 
 interface Needs {
@@ -58,8 +60,9 @@ export function modulesOf(
   ]
   return {
     loadable: asked.filter((module) => modules.state(module) === 'loadable'),
-    unknown: asked.filter((module) => modules.state(module) === 'unknown'),
+    unknown: needed.filter((module) => modules.state(module) === 'unknown'),
     absent: needed.filter((module) => modules.state(module) === 'absent'),
+    canAsk: asked.every((module) => ['present', 'absent'].includes(modules.state(module))),
   }
 }
 

@@ -19,6 +19,12 @@ import { compatModules, modulesOf, type ModeModules } from './mode-modules.js'
 import { absentModule, openMode } from './open-mode.js'
 import { silentLog as log } from './silent-log.js'
 
+/** The modules that bring settings. All others belong to the kernel itself. */
+const settingOwners = [
+  { prefix: 'net/netfilter/nf_conntrack_', module: 'nf_conntrack' },
+  { prefix: 'net/ipv4/vs/', module: 'ip_vs' },
+] as const
+
 export interface ProbeOptions {
   readonly config: Config
   /** The kernel in this process's namespace, as of a plan: no call changes it or loads a module. */
@@ -45,10 +51,10 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     const probe = new Probe({ ...options, config: { ...config, iptablesFlavour: flavour } }, isolated)
     const settings = new Map<string, ModeProbe['settings'][number]>()
     const sysctl = recordingSysctl(kernel.sysctl, async (path, value) => {
-      // A module that is not loaded will bring it.
-      if ((await kernel.sysctl.read(path)) === undefined) return true
-      const isAllowed = await canWrite(path)
-      settings.set(path, { path, value, canWrite: isAllowed })
+      const exists = (await kernel.sysctl.read(path)) !== undefined
+      if (!exists && comesWithModule(path, options.modules)) return true
+      const isAllowed = exists && (await canWrite(path))
+      settings.set(path, { path, value, exists, canWrite: isAllowed })
       return isAllowed
     })
     // NB: not on the isolated kernel, where a question would load the modules of connection tracking.
@@ -87,6 +93,8 @@ function flavourQuestions({ kernel, modules }: ProbeOptions, isolated: Kernel): 
   return states.every((state) => state === 'present') ? isolated.nftables : kernel.nftables
 }
 
+const allLoaded: ModeModules = { loadable: [], unknown: [], absent: [], canAsk: true }
+
 /** A mode that can run, as far as this is known without loading a module. */
 interface Opened {
   readonly name: ProxyMode
@@ -95,7 +103,7 @@ interface Opened {
   readonly problem: string | undefined
   /** Installed modules of the mode that are not loaded. */
   readonly notLoaded: readonly string[]
-  /** Modules of the mode that are not loaded, and perhaps not installed. */
+  /** Modules without which the mode cannot run, not loaded and perhaps not installed. */
   readonly unknown: readonly string[]
 }
 
@@ -113,7 +121,7 @@ class Probe {
   async open(changed: Partial<Pick<Config, 'mode' | 'modeFallback'>>, sysctl: Sysctl): Promise<Opened> {
     const config = { ...this.#options.config, ...changed }
     const notes: string[] = []
-    let used: ModeModules = { loadable: [], unknown: [], absent: [] }
+    let used = allLoaded
     const planned = openKernel({ addonPath: this.#options.addonPath, isPlanned: true })
     try {
       const mode = await openMode(
@@ -131,8 +139,7 @@ class Probe {
         },
         async (kind, own) => {
           used = this.#modulesOf(kind.name, own)
-          if (used.loadable.length + used.unknown.length === 0)
-            return await kind.open({ ...own, kernel: { ...this.#isolated, sysctl } })
+          if (used.canAsk) return await kind.open({ ...own, kernel: { ...this.#isolated, sysctl } })
           if (used.absent.length > 0)
             throw new ConfigError(
               absentModule,
@@ -149,7 +156,7 @@ class Probe {
   }
 
   #modulesOf(name: ProxyMode, { config, flavour }: Pick<OpenModeOptions, 'config' | 'flavour'>): ModeModules {
-    if (name === this.#options.running) return { loadable: [], unknown: [], absent: [] }
+    if (name === this.#options.running) return allLoaded
     return modulesOf(this.#options.modules, { config, name, flavour })
   }
 }
@@ -181,6 +188,12 @@ function recordingSysctl(sysctl: Sysctl, record: (path: string, value: string) =
       })
     },
   }
+}
+
+/** Whether a module that is not in the kernel yet may bring the setting. */
+function comesWithModule(path: string, modules: ProbeOptions['modules']): boolean {
+  const owner = settingOwners.find(({ prefix }) => path.startsWith(prefix))
+  return owner !== undefined && ['loadable', 'unknown'].includes(modules.state(owner.module))
 }
 
 /** The mode, or one sentence why it cannot run. */

@@ -14,6 +14,14 @@ export interface RunningAgent {
     { readonly status: AgentStatus; readonly mode: ProxyMode; readonly input: ConfigInput } | undefined
 }
 
+/** Modules that the agent's mode uses: the kernel has them, even where no file says so. */
+export function modulesInUse({ answer }: Pick<RunningAgent, 'answer'>): readonly string[] {
+  if (answer === undefined) return []
+  const { mode, input } = answer
+  const usesTables = mode === 'nftables' || (mode !== 'userspace' && input.iptablesFlavour === 'nft')
+  return [...(usesTables ? ['nf_tables'] : []), ...(mode === 'ipvs' ? ['ip_set', 'ip_vs'] : [])]
+}
+
 /** Never throws CommandError: an agent that does not answer is a result. */
 export async function findAgent(socket: string): Promise<RunningAgent> {
   if (!existsSync(socket)) return { socket, silence: undefined, answer: undefined }

@@ -19,6 +19,16 @@ export type Verdict =
 /** A verdict and the name of its check. */
 export type Finding = Verdict & { readonly check: string }
 
+/** A setting below /proc/sys that the agent would write. */
+interface WantedSetting {
+  readonly path: string
+  readonly value: string
+  /** False: the kernel does not have it, and no module will bring it. */
+  readonly exists: boolean
+  /** Whether this process may write it. */
+  readonly canWrite: boolean
+}
+
 /** The result of opening each mode on an empty network namespace of this kernel, as far as that loads no module. */
 export interface ModeProbe {
   /** The mode that the agent would run, such as `iptables (nft)`; undefined: none. */
@@ -29,12 +39,12 @@ export interface ModeProbe {
   readonly problem: string | undefined
   /** Modules of the chosen mode that are installed and not loaded: the check could not ask the kernel about the mode. */
   readonly notLoaded: readonly string[]
-  /** Modules of the chosen mode that are not loaded, and perhaps not installed. */
+  /** Modules without which the chosen mode cannot run, not loaded and perhaps not installed. */
   readonly unknown: readonly string[]
   /** Every other mode that can run here. */
   readonly others: readonly string[]
-  /** Settings below /proc/sys that the agent would write. `canWrite`: whether this process may. */
-  readonly settings: readonly { readonly path: string; readonly value: string; readonly canWrite: boolean }[]
+  /** Settings below /proc/sys that the agent would write. */
+  readonly settings: readonly WantedSetting[]
 }
 
 /** A part of the kernel by its module. */
@@ -62,6 +72,8 @@ export interface Examined {
   readonly seesAllProcesses: boolean
   /** Processes of this network namespace, as far as /proc shows them. */
   readonly processes: readonly { readonly pid: number; readonly name: string; readonly command: string }[]
+  /** Processes whose network namespace this process may not read. `name` is empty if it may not be read either. */
+  readonly unplacedProcesses: readonly { readonly pid: number; readonly name: string }[]
   /** Whether the kernel can be asked for listening sockets without loading a module. */
   readonly canAskSockets: boolean
   readonly inputWarnings: readonly string[]
@@ -108,6 +120,6 @@ export function unknownModules(modules: readonly string[]): {
   return {
     cause:
       'The doctor loads no module, and the lists of /lib/modules, which tell what is built in, are not on this file system.',
-    remedy: `Mount /lib/modules of the node read-only into the pod, or look on the node: modprobe -n -v -a ${modules.join(' ')}.`,
+    remedy: `Mount /lib/modules of the node read-only into the pod, or look on the node: modprobe -n -v -a ${modules.join(' ')} (no output: the kernel has them).`,
   }
 }

@@ -10,7 +10,10 @@ export const lockCheck: Check = {
     const { path, id } = node.xtablesLock
     if (id === undefined) return ok(`there is no ${path}`)
     const holder = await holderOf(node, id)
-    if (holder === undefined) return node.seesAllProcesses ? ok('nothing holds it') : hidden(path)
+    if (holder === undefined) {
+      if (node.seesAllProcesses) return ok('nothing holds it')
+      return usesLegacy(node) ? hidden(path) : ok('no process of this PID namespace holds it')
+    }
     for (let look = 1; look < looks; look++) {
       await node.wait(pauseMs)
       const now = await holderOf(node, id)
@@ -18,7 +21,7 @@ export const lockCheck: Check = {
     }
     const name = (await node.read(`/proc/${holder}/comm`))?.trim()
     // The lock belongs to an open file, which the children of a process keep.
-    const who = name === undefined ? `a child of pid ${holder}, which has ended,` : `${name} (pid ${holder})`
+    const who = name === undefined ? `a child of the ended process ${holder}` : `${name} (pid ${holder})`
     return [
       {
         status: 'warning',
@@ -34,6 +37,10 @@ export const lockCheck: Check = {
   },
 }
 
+function usesLegacy({ modes: { chosen } }: Examined): boolean {
+  return chosen === undefined || chosen.endsWith('(legacy)')
+}
+
 /** fs/locks.c leaves out the locks of processes that the reader's PID namespace does not contain. */
 function hidden(path: string): readonly Verdict[] {
   return [
@@ -41,7 +48,8 @@ function hidden(path: string): readonly Verdict[] {
       status: 'unknown',
       seen: `no process of this PID namespace holds ${path}, and /proc/locks hides the holders of others`,
       cause: 'While a program of the node holds the lock, nothing can change the legacy tables.',
-      remedy: "Run the doctor with the host's processes (hostPID), or look on the node: lslocks.",
+      remedy:
+        "Run the doctor with the host's processes (hostPID), or look on the node: lslocks; on a node that is itself a container, such as one of kind, this stays unknown.",
     },
   ]
 }

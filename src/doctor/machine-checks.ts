@@ -6,7 +6,7 @@ import { type Check, type Examined, ok, problemsOr, type Verdict } from './check
 const littleKib = 160 * 1024
 const fullPercent = 90
 /** STA_UNSYNC of linux/timex.h. */
-const isUnsynchronized = 0x40
+const unsynchronizedBit = 0x40
 
 export const machineChecks: readonly Check[] = [
   {
@@ -23,9 +23,10 @@ export const machineChecks: readonly Check[] = [
   },
   {
     name: 'clock-sync',
-    looksAt: 'whether a program keeps the clock right, by the kernel (STA_UNSYNC of adjtimex)',
+    looksAt:
+      'the state of the clock in the kernel (STA_UNSYNC of adjtimex): whether a program keeps it right',
     run: async ({ kernel }) => {
-      if ((kernel.clockStatus() & isUnsynchronized) === 0)
+      if ((kernel.clockStatus() & unsynchronizedBit) === 0)
         return ok('the kernel counts the clock as synchronized')
       return [
         {

@@ -94,11 +94,15 @@ async function countRules(kernel: Examined['kernel'], flavour: XtFlavour): Promi
 function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): readonly Verdict[] {
   return settings
     .filter(({ canWrite }) => !canWrite)
-    .map(({ path, value }) => ({
+    .map(({ path, value, exists }) => ({
       status: 'warning',
-      seen: `/proc/sys/${path} is not ${value}, and this process cannot write it`,
+      seen: exists
+        ? `/proc/sys/${path} is not ${value}, and this process cannot write it`
+        : `this kernel has no /proc/sys/${path}, which the agent would set to ${value}`,
       cause: 'The agent needs this setting and will report that it cannot change it.',
-      remedy: `Set it on the node: sysctl -w ${path.replaceAll('/', '.')}=${value}.`,
+      remedy: exists
+        ? `Set it on the node: sysctl -w ${path.replaceAll('/', '.')}=${value}.`
+        : 'Leave out the flag that asks for it, or use a kernel that has it.',
     }))
 }
 

@@ -14,11 +14,7 @@ interface Sign {
   readonly remedy: string
 }
 
-const proxyAll = {
-  seen: 'Antrea serves all Services (proxyAll)',
-  status: 'broken',
-  remedy: 'Set antreaProxy.proxyAll to false in the configuration of Antrea.',
-} as const
+const disableProxyAll = 'Set antreaProxy.proxyAll to false in the configuration of Antrea'
 
 /**
  * The names are those in the sources of the programs: kube-router's pkg/controllers/proxy, Calico's felix/dataplane/linux/dataplanedefs,
@@ -43,13 +39,17 @@ const signs: readonly Sign[] = [
   {
     kind: 'set',
     names: ['ANTREA-NODEPORT-IP', 'ANTREA-NODEPORT-IP6'],
-    ...proxyAll,
+    seen: 'Antrea serves all Services (proxyAll), or did before',
+    status: 'broken',
+    remedy: `${disableProxyAll}, then destroy the set (ipset destroy) or restart the node: Antrea leaves it.`,
   },
   {
     kind: 'chain',
     // Antrea with nftables instead of iptables
     names: ['antrea nat-prerouting-proxy-all'],
-    ...proxyAll,
+    seen: 'Antrea serves all Services (proxyAll)',
+    status: 'broken',
+    remedy: `${disableProxyAll}.`,
   },
   {
     kind: 'link',

@@ -1,34 +1,39 @@
 // Other proxies on the node: processes, and the objects that they left.
 import type { XtFlavour } from '../kernel/index.js'
-import { type Check, type Examined, partProblemsOr, problemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, ok, partProblemsOr, type Verdict } from './check.js'
 
-const unseenProcesses: Verdict = {
+const proxyName = 'kube-proxy'
+const unseen = {
   status: 'unknown',
-  seen: 'no kube-proxy runs in this PID namespace, and /proc hides the processes of others',
   cause: 'A kube-proxy and Viaduct change the same rules, and each undoes the work of the other.',
-  remedy: "Run the doctor with the host's processes (hostPID), or look on the node: pgrep kube-proxy.",
+} as const
+const hiddenProcesses: Verdict = {
+  ...unseen,
+  seen: 'no kube-proxy runs in this PID namespace, and /proc hides the processes of others',
+  remedy:
+    "Run the doctor with the host's processes (hostPID), or look on the node: pgrep kube-proxy (the only way on a node that is itself a container, such as one of kind).",
 }
 
 /** Chains that kube-proxy, and Viaduct in the same mode, have. */
 const serviceChain = /^KUBE-(?:SERVICES|NODEPORTS|NODE-PORT|LOAD-BALANCER|SVC-.*|SEP-.*)$/u
-const table = 'kube-proxy'
 
 export const proxyChecks: readonly Check[] = [
   {
     name: 'kube-proxy-process',
     looksAt: 'processes named kube-proxy in this network namespace',
-    run: async ({ processes, seesAllProcesses }) => {
+    run: async ({ processes, unplacedProcesses, seesAllProcesses }) => {
       const found = processes
-        .filter(({ name }) => name === 'kube-proxy')
+        .filter((each) => each.name === proxyName)
         .map(({ pid }): Verdict => ({
           status: 'broken',
           seen: `kube-proxy runs (pid ${pid})`,
           cause: 'It and Viaduct change the same rules, and each undoes the work of the other.',
           remedy: 'Stop kube-proxy on this node before the agent starts (docs/installing.md).',
         }))
-      return found.length > 0 || seesAllProcesses
-        ? problemsOr(found, 'no kube-proxy runs')
-        : [unseenProcesses]
+      if (found.length > 0) return found
+      const unplaced = unplacedProxies(unplacedProcesses)
+      if (unplaced.length > 0) return unplaced
+      return seesAllProcesses ? ok('no kube-proxy runs') : [hiddenProcesses]
     },
   },
   {
@@ -44,6 +49,23 @@ export const proxyChecks: readonly Check[] = [
       ),
   },
 ]
+
+/** Processes that may be a kube-proxy of this network namespace. The kernel hides their namespaces more strictly than their names. */
+function unplacedProxies(processes: Examined['unplacedProcesses']): readonly Verdict[] {
+  const named = processes.find((each) => each.name === proxyName)
+  const nameless = processes.filter((each) => each.name === '').length
+  if (named === undefined && nameless === 0) return []
+  return [
+    {
+      ...unseen,
+      seen:
+        named === undefined
+          ? `this process may not read the names of ${nameless} processes`
+          : `kube-proxy runs (pid ${named.pid}), and this process may not read in which network namespace`,
+      remedy: 'Give the doctor the capability CAP_SYS_PTRACE, or look on the node: pgrep kube-proxy.',
+    },
+  ]
+}
 
 async function leftChains({
   kernel,
@@ -84,12 +106,12 @@ function count(found: Map<XtFlavour, number>, flavour: XtFlavour, chains: readon
 /** nftables mode, and iptables mode of the flavour nft, have the table. */
 async function leftTables({ kernel, modes: { chosen } }: Examined): Promise<readonly Verdict[]> {
   if (chosen === 'nftables' || chosen === 'iptables (nft)') return []
-  const chains = (await kernel.activeChains()).filter((each) => each.table === table)
+  const chains = (await kernel.activeChains()).filter(({ table }) => table === proxyName)
   if (chains.length === 0) return []
   return [
     {
       status: 'warning',
-      seen: `nf_tables has a table ${table} with ${chains.length} chains`,
+      seen: `nf_tables has a table ${proxyName} with ${chains.length} chains`,
       cause: 'A proxy in nftables mode left it, and it still translates connections to Services.',
       remedy: 'Start the agent, which removes it after its first sync, or run viaduct --cleanup.',
     },

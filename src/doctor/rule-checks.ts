@@ -1,4 +1,5 @@
 // Rules of other programs that meet Viaduct's.
+import { KernelError, orRefusal } from '../errors.js'
 import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
 import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
@@ -6,6 +7,10 @@ import { type Check, type Examined, partProblemsOr, type Verdict } from './check
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
 const destinationNat = -100
+/** The mask of a rule that compares the whole mark. */
+const everyBit = 0xffffffff
+/** A node may have thousands of rules that are alike. */
+const mostRules = 8
 const otherBits =
   'Give the other program other bits, or change iptables.masqueradeBit, nftables.masqueradeBit or --ipvs-mark-mask.'
 
@@ -16,24 +21,11 @@ export const ruleChecks: readonly Check[] = [
       'rules of other programs, in the legacy tables, nf_tables and policy routing, that match or set bits of the mark that Viaduct or kubelet uses',
     run: async (node) => {
       const own = ownBits(node)
-      const routing = await routingRules(node, own)
-      const uses = await node.kernel.findMarkUses(isForeign)
-      const meeting = uses.filter(({ bits }) => (bits & own) !== 0)
       return partProblemsOr(
         node,
         ['nf_tables'],
-        [
-          ...meeting.map((use): Verdict => ({
-            status: 'warning',
-            seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits 0x${(use.bits & own).toString(16)}`,
-            cause: use.isSet
-              ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
-              : "The rule takes Viaduct's marked packets for packets of the other program.",
-            remedy: otherBits,
-          })),
-          ...routing,
-        ],
-        `no other program uses the mark bits 0x${own.toString(16)}`,
+        [...(await packetRules(node, own)), ...(await routingRules(node, own))],
+        `no other program uses the mark bits ${hex(own)}`,
       )
     },
   },
@@ -76,17 +68,65 @@ export const ruleChecks: readonly Check[] = [
   },
 ]
 
+/** Rules of the legacy tables and of nf_tables that match or set our bits. */
+async function packetRules({ kernel }: Examined, own: number): Promise<readonly Verdict[]> {
+  const uses = (await kernel.findMarkUses(isForeign)).filter(({ bits }) => (bits & own) !== 0)
+  const found = uses.slice(0, mostRules).map((use): Verdict => ({
+    status: 'warning',
+    seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits ${hex(use.bits & own)}`,
+    cause: use.isSet
+      ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
+      : "The rule takes Viaduct's marked packets for packets of the other program.",
+    remedy: otherBits,
+  }))
+  return [...found, ...moreRules(uses.length, `match or set the mark bits ${hex(own)}`)]
+}
+
 /** Policy routing rules whose result depends on our bits. Viaduct has no such rules, and the kernel's own do not look at the mark. */
 async function routingRules({ kernel }: Examined, own: number): Promise<readonly Verdict[]> {
-  const rules = [...(await kernel.policyRules('ipv4')), ...(await kernel.policyRules('ipv6'))]
-  return rules
-    .filter(({ markMask }) => (markMask & own) !== 0)
-    .map((rule) => ({
+  const all = await orRefusal(async () => [
+    ...(await kernel.policyRules('ipv4')),
+    ...(await kernel.policyRules('ipv6')),
+  ])
+  if (all instanceof KernelError) return [unreadRouting(all)]
+  const rules = all.filter(({ markMask }) => (markMask & own) !== 0)
+  const found = rules.slice(0, mostRules).map((rule): Verdict => ({
+    status: 'warning',
+    seen: `ip ${rule.family === 'ipv4' ? '-4' : '-6'} rule "${describePolicyRule(rule)}" depends on the mark bits ${hex(rule.markMask & own)}`,
+    cause: "Packets with Viaduct's marks may take another route than the same packets without them.",
+    remedy:
+      rule.markMask === everyBit
+        ? `Let the rule compare only its own bits, as in fwmark 0x1/0x1; none of them may be in ${hex(own)}.`
+        : otherBits,
+  }))
+  return [...found, ...moreRules(rules.length, `of policy routing depend on the mark bits ${hex(own)}`)]
+}
+
+function unreadRouting({ message }: KernelError): Verdict {
+  return {
+    status: 'unknown',
+    seen: message,
+    cause:
+      "Rules of policy routing may send packets with Viaduct's marks another way, and could not be read.",
+    remedy: 'Look on the node: ip -4 rule, ip -6 rule.',
+  }
+}
+
+/** One verdict for the rules after the first ones. */
+function moreRules(count: number, what: string): readonly Verdict[] {
+  if (count <= mostRules) return []
+  return [
+    {
       status: 'warning',
-      seen: `ip ${rule.family === 'ipv4' ? '-4' : '-6'} rule "${describePolicyRule(rule)}" depends on the mark bits 0x${((rule.markMask & own) >>> 0).toString(16)}`,
-      cause: "Packets with Viaduct's marks may take another route than the same packets without them.",
+      seen: `${count - mostRules} more rules ${what}`,
+      cause: "Viaduct and the other programs take each other's marks for their own.",
       remedy: otherBits,
-    }))
+    },
+  ]
+}
+
+function hex(bits: number): string {
+  return `0x${(bits >>> 0).toString(16)}`
 }
 
 function ownBits({ config, modes: { chosen = '' } }: Examined): number {

@@ -89,6 +89,8 @@ export interface KernelOptions {
    * state with the changes of earlier calls. Watches see nothing. Default false.
    */
   readonly isPlanned?: boolean
+  /** The modules by which a plan decides what it may ask. Default: those that the files list. */
+  readonly modules?: KernelModules
   /**
    * The sockets are in an empty network namespace of their own, for probes. Needs CAP_SYS_ADMIN; without it, calls throw KernelError
    * EPERM. Files under /proc show this process's namespace nevertheless.
@@ -113,8 +115,8 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules &
   const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
   const { isPlanned = false, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
+  const { modules = new KernelModules() } = options
   const real = openParts({ addon, calls, portStore, sysctlRoot })
-  const modules = new KernelModules()
   const { setNames, ...parts } = isPlanned
     ? planParts(real, { sysctlRoot, modules, countReferences: async () => await countReferences(tables) })
     : real

@@ -7,26 +7,37 @@ import { describe, it } from 'node:test'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { DoctorLab, sh } from '../support/doctor-lab.js'
 import { Program } from '../support/processes.js'
+import { withNetAdminAlone } from '../support/rights.js'
 
 requireFreshNamespace()
 
 describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, () => {
   const lab = new DoctorLab('doctor-rules.txt')
   let impostor: Program | undefined
+  const startImpostor = async (): Promise<void> => {
+    copyFileSync('/bin/cat', join(lab.folder, 'kube-proxy'))
+    impostor = new Program([join(lab.folder, 'kube-proxy')])
+    impostor.write('ready\n')
+    await impostor.line((line) => line === 'ready')
+  }
 
   lab.names([
     {
       what: 'a running kube-proxy',
-      make: async () => {
-        copyFileSync('/bin/cat', join(lab.folder, 'kube-proxy'))
-        impostor = new Program([join(lab.folder, 'kube-proxy')])
-        impostor.write('ready\n')
-        await impostor.line((line) => line === 'ready')
-      },
+      make: startImpostor,
       undo: async () => await impostor?.kill(),
       check: 'kube-proxy-process',
       status: 'broken',
       seen: /kube-proxy runs \(pid \d+\)/,
+    },
+    {
+      what: 'a running kube-proxy whose network namespace it may not read',
+      make: startImpostor,
+      undo: async () => await impostor?.kill(),
+      options: { wrapper: withNetAdminAlone() },
+      check: 'kube-proxy-process',
+      status: 'unknown',
+      seen: /^kube-proxy runs \(pid \d+\), and this process may not read in which network namespace$/,
     },
     {
       what: 'processes that it cannot see',
@@ -97,6 +108,26 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       check: 'mark-bits',
       status: 'warning',
       seen: /^ip -6 rule "101: not fwmark 0x1 unreachable" depends on the mark bits 0xc000$/,
+      remedy:
+        /^Let the rule compare only its own bits, as in fwmark 0x1\/0x1; none of them may be in 0xc000\.$/,
+    },
+    {
+      what: 'many policy routing rules',
+      make: () =>
+        sh('for i in $(seq 100 109); do ip rule add fwmark 0x4000/0x4000 priority $i table 100; done'),
+      undo: () => sh('for i in $(seq 100 109); do ip rule delete priority $i; done'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^2 more rules of policy routing depend on the mark bits 0xc000$/,
+    },
+    {
+      what: 'many legacy rules',
+      make: () =>
+        sh('for i in $(seq 10); do iptables-legacy -t mangle -A INPUT -j MARK --or-mark 0x4000; done'),
+      undo: () => sh('iptables-legacy -t mangle -F'),
+      check: 'mark-bits',
+      status: 'warning',
+      seen: /^2 more rules match or set the mark bits 0xc000$/,
     },
     {
       what: 'a nat chain before ours',

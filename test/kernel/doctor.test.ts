@@ -7,7 +7,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
-import { DoctorLab, sh } from '../support/doctor-lab.js'
+import { DoctorLab, hiddenChecks, sh } from '../support/doctor-lab.js'
 import { mustRun, Program } from '../support/processes.js'
 import { withReadOnlySettings } from '../support/rights.js'
 
@@ -82,6 +82,23 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       check: 'kernel-settings',
       status: 'warning',
       seen: /nf_conntrack_tcp_timeout_established is not 77/,
+    },
+    {
+      what: 'a setting that the kernel does not have',
+      options: {
+        wrapper: [
+          'unshare',
+          '--mount',
+          'sh',
+          '-ec',
+          'mount -t tmpfs none /proc/sys/net/netfilter; exec "$@"',
+          'sh',
+        ],
+        flags: ['--conntrack-tcp-timeout-established=77s'],
+      },
+      check: 'kernel-settings',
+      status: 'warning',
+      seen: /^this kernel has no \/proc\/sys\/net\/netfilter\/nf_conntrack_tcp_timeout_established, /,
     },
     {
       what: 'a kernel without the configured mode',
@@ -164,7 +181,7 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       options: { wrapper: ['env', `XTABLES_LOCKFILE=${lockFile}`] },
       check: 'xtables-lock',
       status: 'warning',
-      seen: /^a child of pid \d+, which has ended, holds .*xtables\.lock/,
+      seen: /^a child of the ended process \d+ holds .*xtables\.lock/,
     },
     {
       what: 'a lock of x_tables whose holder it cannot see',
@@ -174,6 +191,7 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       },
       undo: async () => await lockHolder?.kill(),
       options: {
+        flags: ['--proxy-mode=iptables', '--iptables-flavour=legacy'],
         wrapper: ['env', `XTABLES_LOCKFILE=${lockFile}`, 'unshare', '--pid', '--fork', '--mount-proc'],
       },
       check: 'xtables-lock',
@@ -253,7 +271,9 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
   ])
 
   it('prints text and YAML, and refuses another format', async () => {
-    assert.match((await lab.run({ flags: ['--output=table'] })).stdout, /^ok {7}2[67] of 27: agent, mode, /mu)
+    const fine =
+      hiddenChecks.size === 0 ? /^ok {7}2[67] of 27: agent, mode, /mu : /^ok {7}2[56] of 27: agent, mode, /mu
+    assert.match((await lab.run({ flags: ['--output=table'] })).stdout, fine)
     assert.match((await lab.run({ flags: ['-o', 'yaml'] })).stdout, /^- check: agent\n {2}status: ok\n/u)
     const { code, stderr } = await lab.run({ flags: ['-o', 'xml'] })
     assert.deepEqual([code, stderr], [2, 'viaduct: -o: must be one of table, json, yaml, not "xml"\n'])
@@ -263,7 +283,7 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
     const { stdout } = await lab.run({ flags: ['--all'] })
     assert.match(
       stdout,
-      /^(?:ok|warning) +clock-sync: the kernel counts the clock as (?:not )?synchronized$/mu,
+      /^(?:ok {7}clock-sync: the kernel counts the clock as|warning  clock-sync: the kernel counts the clock as not) synchronized$/mu,
     )
   })
 

@@ -50,6 +50,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
     wait: async () => {},
     seesAllProcesses: true,
     processes: [],
+    unplacedProcesses: [],
     canAskSockets: true,
     inputWarnings: [],
   }

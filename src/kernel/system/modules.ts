@@ -19,12 +19,14 @@ type Names = ReadonlySet<string>
 /** The modules of the running kernel, as its files list them. */
 export class KernelModules {
   readonly #root: string
+  readonly #used: readonly string[]
   /** Read once. */
   #lists: { readonly builtIn: Names | undefined; readonly installed: Names | undefined } | undefined
 
-  /** `root`: the root of the file system. */
-  constructor(root = '/') {
+  /** `root`: the root of the file system. `used`: modules that a program uses now, and so are present. */
+  constructor(root = '/', used: readonly string[] = []) {
     this.#root = root
+    this.#used = used
   }
 
   /** False: the kernel was built without modules, or has switched their loading off. No request can make it load one. */
@@ -34,7 +36,7 @@ export class KernelModules {
   }
 
   state(module: string): ModuleState {
-    if (this.hasFile(`sys/module/${module}`)) return 'present'
+    if (this.#used.includes(module) || this.hasFile(`sys/module/${module}`)) return 'present'
     this.#lists ??= { builtIn: this.#names('modules.builtin'), installed: this.#names('modules.dep') }
     const { builtIn, installed } = this.#lists
     if (builtIn?.has(module) === true) return 'present'

@@ -5,7 +5,7 @@ import { resolveConfig } from '../../../src/config/index.js'
 import type { ModuleState } from '../../../src/kernel/index.js'
 
 const config = resolveConfig({ manifests: 'none' })
-const nothing = { loadable: [], unknown: [], absent: [] }
+const nothing = { loadable: [], unknown: [], absent: [], canAsk: true }
 
 /** A kernel that has all modules but these. */
 function without(states: Readonly<Record<string, ModuleState>>): { state: (module: string) => ModuleState } {
@@ -20,10 +20,16 @@ describe('the modules of a mode', () => {
       name: 'nftables',
       flavour: 'nft',
       states: { nft_masq: 'loadable' },
-      found: { ...nothing, loadable: ['nft_masq'] },
+      found: { ...nothing, loadable: ['nft_masq'], canAsk: false },
     },
     // Newer kernels have it in nf_tables.
     { name: 'nftables', flavour: 'nft', states: { nft_counter: 'absent' }, found: nothing },
+    {
+      name: 'nftables',
+      flavour: 'nft',
+      states: { nft_counter: 'unknown' },
+      found: { ...nothing, canAsk: false },
+    },
     {
       name: 'nftables',
       flavour: 'nft',
@@ -34,13 +40,13 @@ describe('the modules of a mode', () => {
       name: 'ipvs',
       flavour: 'nft',
       states: { ip_vs: 'loadable' },
-      found: { ...nothing, loadable: ['ip_vs'] },
+      found: { ...nothing, loadable: ['ip_vs'], canAsk: false },
     },
     {
       name: 'ipvs',
       flavour: 'nft',
       states: { ip_vs_rr: 'unknown' },
-      found: { ...nothing, unknown: ['ip_vs_rr'] },
+      found: { ...nothing, unknown: ['ip_vs_rr'], canAsk: false },
     },
     { name: 'iptables', flavour: 'legacy', states: { nft_compat: 'loadable' }, found: nothing },
     // The search for the IPv6 tables would load nft_compat.
@@ -48,7 +54,7 @@ describe('the modules of a mode', () => {
       name: 'iptables',
       flavour: 'legacy',
       states: { ip6_tables: 'absent', nft_compat: 'loadable' },
-      found: { ...nothing, loadable: ['nft_compat'] },
+      found: { ...nothing, loadable: ['nft_compat'], canAsk: false },
     },
   ] as const
   for (const { name, flavour, states, found } of cases) {

@@ -142,7 +142,7 @@ describe('the check of the lock of x_tables', () => {
       what: 'of a process that has ended',
       looks: [held.replace('42', '43')],
       status: 'warning',
-      seen: /^a child of pid 43, which has ended, holds .* in 5 looks/,
+      seen: /^a child of the ended process 43 holds .* in 5 looks/,
     },
     {
       what: 'without a holder here',
@@ -152,6 +152,14 @@ describe('the check of the lock of x_tables', () => {
       seen: /hides the holders/,
     },
     {
+      what: 'without a holder here that the mode does not take',
+      looks: [''],
+      seesAll: false,
+      chosen: 'iptables (nft)',
+      status: 'ok',
+      seen: /^no process of this PID namespace holds it$/,
+    },
+    {
       what: 'of one holder here',
       looks: [held],
       seesAll: false,
@@ -159,13 +167,14 @@ describe('the check of the lock of x_tables', () => {
       seen: /^iptables \(pid 42\)/,
     },
   ]
-  for (const { what, looks, seesAll = true, status, seen } of cases) {
+  for (const { what, looks, seesAll = true, chosen = 'iptables (legacy)', status, seen } of cases) {
     it(`is ${status} for a lock ${what}`, async () => {
       let look = 0
       const node = examinedNode({ '/proc/42/comm': 'iptables\n' })
       const [found] = (
         await diagnose({
           ...node,
+          modes: { ...node.modes, chosen },
           seesAllProcesses: seesAll,
           xtablesLock: { path: '/run/xtables.lock', id: '00:19:77' },
           read: async (path) =>

@@ -52,6 +52,15 @@ describe('the state of a module', () => {
     { what: 'no lists', tree: files, module: 'nft_masq', state: 'unknown' },
     { what: 'no lists, and a loaded module', tree: files, module: 'ip_vs', state: 'present' },
   ]
+  it('is present for a module that a program uses, where no file says so', () => {
+    const root = join(folder, 'used')
+    mkdirSync(join(root, 'proc'), { recursive: true })
+    writeFileSync(join(root, 'proc/modules'), '')
+    const modules = new KernelModules(root, ['nf_tables'])
+    assert.deepEqual([modules.state('nf_tables'), modules.state('ip_set')], ['present', 'unknown'])
+    assert.equal(modules.canAsk('nf_tables'), true)
+  })
+
   for (const [index, { what, tree, module, state }] of cases.entries()) {
     it(`is ${state} for ${what}`, () => {
       const root = join(folder, String(index))
