@@ -7,7 +7,7 @@ import type {
   FirewallRule,
   MarkChange,
 } from '../kernel/index.js'
-import { XtState } from '../kernel/index.js'
+import { natPriority, XtState } from '../kernel/index.js'
 
 /** A packet at a hook. */
 export interface Passage {
@@ -51,7 +51,11 @@ export class FirewallChains {
   constructor(chains: readonly FirewallChain[]) {
     this.#base = chains
       .filter((chain): chain is BaseChain => chain.entrance !== undefined)
-      .toSorted((a, b) => a.entrance.priority - b.entrance.priority)
+      .toSorted(
+        (a, b) =>
+          a.entrance.priority - b.entrance.priority ||
+          (a.entrance.natOrder ?? 0) - (b.entrance.natOrder ?? 0),
+      )
     this.#byPlace = new Map(chains.map((chain) => [placeOf(chain, chain.chain), chain]))
   }
 
@@ -74,9 +78,6 @@ function placeOf({ flavour, family, table }: FirewallChain, chain: string): stri
 /** Priorities at which IPVS takes packets to virtual servers, by hook (net/netfilter/ipvs/ip_vs_core.c). */
 export const ipvsPriorities = { prerouting: Infinity, input: 99, output: -98 } as const
 
-/** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
-const natPriority = -100
-
 /** The worst fate of the packet in the base chains of its hook. Throws KernelError. */
 export async function fateAt(passage: Passage, chains: FirewallChains): Promise<FirewallFate> {
   const fates: FirewallFate[] = []
@@ -92,17 +93,18 @@ export async function fateAt(passage: Passage, chains: FirewallChains): Promise<
 }
 
 function isEarly({ entrance: { hook, priority } }: BaseChain): boolean {
-  return hook === 'output' && priority <= natPriority
+  return hook === 'output' && priority <= natPriority(hook)
 }
 
 /**
- * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination. Legacy tables
- * drop no packet in table nat.
+ * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination, and at input
+ * those of the node's own packets, whose sources it has settled at hook postrouting. Legacy tables drop no packet in table nat.
  */
-function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated }: Passage): boolean {
-  const { hook, priority, isNat } = entrance
-  if (!isNat || flavour === 'legacy') return isNat
-  return hook === 'output' && priority >= natPriority && isTranslated === true
+function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated, isFromNode }: Passage): boolean {
+  const { hook, natOrder } = entrance
+  if (natOrder === undefined) return false
+  if (flavour === 'legacy' || (hook === 'input' && isFromNode)) return true
+  return hook === 'output' && natOrder >= natPriority(hook) && isTranslated === true
 }
 
 /** A verdict that ends the way through a base chain. */

@@ -64,6 +64,11 @@ const iptablesCases: readonly Case[] = [
     by: / ip nat /u,
   },
   {
+    name: 'a bit in table nat at INPUT, which is behind IPVS',
+    lines: ['-t nat -A INPUT -j MARK --or-mark 0x100000'],
+    state: 'same',
+  },
+  {
     name: 'a bit in table nat behind the acceptance of Services',
     lines: [
       '-t nat -N KUBE-SERVICES',
@@ -189,6 +194,27 @@ const nftCases: readonly Case[] = [
   {
     name: 'a mark for other packets',
     lines: [...inputOf(0), 'add rule inet fw input udp dport 53 meta mark set 0x7'],
+    state: 'same',
+  },
+  {
+    name: 'a mark in a chain of type nat, which is before IPVS at any priority',
+    lines: [
+      'add table inet fw',
+      'add chain inet fw output { type nat hook output priority 0; }',
+      'add rule inet fw output meta mark set 0x7',
+    ],
+    packet: ofNode,
+    state: 'other',
+  },
+  {
+    name: 'a bit that a chain of type nat takes away again, although its priority comes first',
+    lines: [
+      'add table inet fw',
+      'add chain inet fw first { type filter hook prerouting priority -180; }',
+      'add rule inet fw first meta mark set 0x100000',
+      'add chain inet fw last { type nat hook prerouting priority -190; }',
+      'add rule inet fw last meta mark set 0',
+    ],
     state: 'same',
   },
 ]
