@@ -183,6 +183,13 @@ const iptablesCases: readonly Case[] = [
     state: 'drops',
   },
   {
+    name: 'the VIP of an own connection in table raw',
+    lines: ['-t raw -A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ownRequest,
+    state: 'drops',
+    by: / ip raw /u,
+  },
+  {
     name: 'a connection to IPVS in table mangle, which comes before IPVS',
     lines: ['-t mangle -A OUTPUT -d 10.96.0.10 -j DROP'],
     packet: ipvsRequest,
@@ -408,7 +415,7 @@ async function check({ packet, state, by = /^/u }: Case): Promise<void> {
 
 async function empty(flavour: XtFlavour): Promise<void> {
   for (const chain of ['INPUT', 'FORWARD']) await mustRun([`iptables-${flavour}`, '-P', chain, 'ACCEPT'])
-  for (const of of ['filter', 'mangle'])
+  for (const of of ['filter', 'mangle', 'raw'])
     for (const verb of ['-F', '-X']) await mustRun([`iptables-${flavour}`, '-t', of, verb])
 }
 

@@ -49,7 +49,7 @@ export interface FirewallEntrance {
 export interface FirewallScope {
   /** Tables of nf_tables that do not count. */
   readonly isLeftOut: (table: string) => boolean
-  /** Whether the legacy tables raw and nat count too, which have no firewalls, but may change the packet mark. */
+  /** Whether the legacy table nat counts too, which drops no packet, but may change the packet mark. */
   readonly hasMarks: boolean
 }
 
@@ -89,6 +89,7 @@ const continuing: ReadonlySet<string> = new Set([
   'DSCP',
   'ECN',
   'HL',
+  'HMARK',
   'IDLETIMER',
   'LED',
   'LOG',

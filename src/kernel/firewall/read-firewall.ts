@@ -39,7 +39,7 @@ async function legacyChains(
 ): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
-    if (!hasMarks && table !== 'filter' && table !== 'mangle') continue
+    if (!hasMarks && table === 'nat') continue
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({
