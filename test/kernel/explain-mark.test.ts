@@ -125,6 +125,24 @@ const iptablesCases: readonly Case[] = [
     by: /CONNMARK/u,
   },
   {
+    name: 'the bit for masquerading from the mark of the connection',
+    lines: ['-t mangle -A INPUT -j CONNMARK --restore-mark --mask 0x4000'],
+    state: 'same',
+  },
+  {
+    name: 'a mark from a hash',
+    lines: ['-t mangle -A INPUT -j HMARK --hmark-tuple src --hmark-mod 10 --hmark-offset 100 --hmark-rnd 1'],
+    state: 'unknown',
+    by: /HMARK/u,
+  },
+  {
+    name: 'a mark from a socket',
+    lines: ['-t mangle -A INPUT -m socket --restore-skmark'],
+    state: 'unknown',
+    by: /socket/u,
+  },
+  { name: 'a socket', lines: ['-t mangle -A INPUT -m socket --transparent'], state: 'same' },
+  {
     name: 'a mark for the connection',
     lines: ['-t mangle -A PREROUTING -j CONNMARK --save-mark'],
     state: 'same',
@@ -179,6 +197,14 @@ const nftCases: readonly Case[] = [
   {
     name: 'a mark from the connection',
     lines: [...inputOf(0), 'add rule inet fw input meta mark set ct mark'],
+    state: 'unknown',
+  },
+  {
+    name: 'two marks in one rule, of which the last one sets no bit',
+    lines: [
+      ...inputOf(0),
+      'add rule inet fw input meta mark set meta mark or 0x100000 meta mark set meta mark and 0xffffffff',
+    ],
     state: 'unknown',
   },
   {
