@@ -2,6 +2,7 @@
 import type { ServiceMarks } from '../engine/index.js'
 import { isLoopback } from '../node/index.js'
 import type { Packet, PacketView } from './explain-client.js'
+import { isRelayed } from './explain-frontend.js'
 import { explainPacket, type PacketDecision } from './explain-packet.js'
 import { type FirewallChains, ipvsPriorities, type MarkFollower, type Passage, Walk } from './firewall.js'
 import { type MarkComparison, PacketMark } from './packet-mark.js'
@@ -15,7 +16,8 @@ export async function withMark(
 ): Promise<PacketDecision> {
   const { marks } = view.rules
   const { found, isByMark } = decision
-  if (marks === undefined || found === undefined || isByMark !== true) return decision
+  if (marks === undefined || found === undefined || isByMark !== true || isRelayed(packet, view))
+    return decision
   const mark = marks.of(found.port.key)
   if (mark === undefined)
     return explainPacket(packet, { ...view, lostMark: 'the Service has no firewall mark: all are taken' })
