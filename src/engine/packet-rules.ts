@@ -10,8 +10,8 @@ export interface ServiceMarks {
   readonly masqueradeMark: number
   /** The chains that set the mark. */
   readonly chains: readonly string[]
-  /** undefined: the service port has none, as all are taken. */
-  readonly of: (key: ServicePortKey) => number | undefined
+  /** `all-taken`: the service port gets none. undefined: the mode has not compiled it yet, or it needs none. */
+  readonly of: (key: ServicePortKey) => number | 'all-taken' | undefined
 }
 
 /**

@@ -6,7 +6,14 @@ import type { FirewallHook } from '../kernel/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { isRelayed } from './explain-frontend.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
-import { type FirewallChains, type FirewallFate, fateAt, ipvsPriorities, type Passage } from './firewall.js'
+import {
+  type ChainReader,
+  type FirewallChains,
+  type FirewallFate,
+  fateAt,
+  ipvsPriorities,
+  type Passage,
+} from './firewall.js'
 
 /** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
@@ -29,14 +36,7 @@ export async function withFirewall(
   packet: Packet,
   view: PacketView,
   decision: PacketDecision,
-  {
-    read,
-    pause,
-  }: {
-    readonly read: () => Promise<FirewallChains>
-    /** Lets other work of the agent have its turn. */
-    readonly pause: () => Promise<void>
-  },
+  { read, pause }: ChainReader,
 ): Promise<Firewalled> {
   const ways = waysOf(packet, view, decision)
   const { verdict, endpoints, steps } = decision

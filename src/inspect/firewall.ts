@@ -70,6 +70,14 @@ export class FirewallChains {
   }
 }
 
+/** The reading of the chains for one packet. */
+export interface ChainReader {
+  /** Throws KernelError. */
+  readonly read: () => Promise<FirewallChains>
+  /** Lets other work of the agent have its turn. */
+  readonly pause: () => Promise<void>
+}
+
 /** The kernel's names contain no NUL. */
 function placeOf({ flavour, family, table }: FirewallChain, chain: string): string {
   return [flavour, family, table, chain].join('\0')
@@ -115,7 +123,7 @@ interface End {
 
 /** Sees what rules and chains do to the packet mark. `isSure`: the packet certainly meets them. */
 export interface MarkFollower {
-  rule(change: MarkChange, isSure: boolean, by: string): void
+  rule(change: MarkChange, isSure: boolean, by: () => string): void
   /** One of Viaduct's own chains, which is not walked. */
   ownChain(name: string, isSure: boolean): void
 }
@@ -154,7 +162,7 @@ export class Walk {
       // The text of a rule takes longer than its match.
       const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
       if (rule.mark !== undefined)
-        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by())
+        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by)
       if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
       if (typeof rule.verdict === 'object') {

@@ -250,7 +250,11 @@ after(async () => await kernel.close())
 
 async function check({ packet, state, by = /^/u }: Case): Promise<void> {
   const chains = new FirewallChains(await kernel.firewall('ipv4', { isLeftOut: () => false, hasMarks: true }))
-  const answer = await markAt({ ...pod, ...packet }, chains)
+  const reader = {
+    read: async () => await Promise.resolve(chains),
+    pause: async () => await Promise.resolve(),
+  }
+  const answer = await markAt({ ...pod, ...packet }, reader)
   assert.equal(answer.state, state, answer.by)
   assert.match(answer.by ?? '', by)
 }
