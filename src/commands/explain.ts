@@ -7,7 +7,7 @@ export const explainCommand: Command = {
   name: 'explain',
   help: 'what happens to a connection to a Service, and why',
   description:
-    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks input, forward and output; a rule that cannot be evaluated may drop it. In ipvs mode it also names rules that change the packet's mark, by which Services of policy Local are recognized. Then it asks the kernel whether it has these objects.",
+    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks input, forward and output; a rule that cannot be evaluated may drop it. In ipvs mode it also names rules that change the packet's mark, by which Services of policy Local are recognized: in JSON the field mark says whether the packet keeps the mark; may-lose means that the endpoints of this node may be the only candidates. Then it asks the kernel whether it has these objects.",
   arguments: [
     { name: 'CLIENT', isRequired: true, help: 'an IP address, or node for a process of this node' },
     { name: 'VIP:PORT[/PROTOCOL]', isRequired: true, help: 'the destination; tcp if no protocol is written' },
@@ -64,6 +64,14 @@ const agreements: Readonly<Record<Explanation['kernel']['state'], string>> = {
   unknown: 'kernel did not answer',
 }
 
+const marks: Readonly<Record<Explanation['mark']['state'], string>> = {
+  keeps: 'the packet keeps the mark of the Service',
+  'may-lose': 'the packet may lose the mark of the Service',
+  loses: 'the packet does not have the mark of the Service',
+  'not-asked': '',
+  unknown: 'was not read',
+}
+
 const firewalls: Readonly<Record<Explanation['firewall']['state'], string>> = {
   passes: "no rule of the node's own firewall drops it",
   drops: "the node's own firewall drops it",
@@ -73,7 +81,7 @@ const firewalls: Readonly<Record<Explanation['firewall']['state'], string>> = {
 }
 
 function table(explanation: Explanation): string {
-  const { client, destination, mode, verdict, service, endpoints, steps, firewall, objects, kernel } =
+  const { client, destination, mode, verdict, service, endpoints, steps, firewall, mark, objects, kernel } =
     explanation
   const head = pairs([
     ['Client', client.address === '' ? client.text : `${client.address} (${client.text})`],
@@ -82,6 +90,7 @@ function table(explanation: Explanation): string {
     ['Mode', mode],
     ['Verdict', verdicts[verdict]],
     ['Firewall', firewalls[firewall.state]],
+    ...(mark.state === 'not-asked' ? [] : [['Mark', marks[mark.state]] as const]),
     ['Kernel', agreements[kernel.state]],
   ])
   const rows = endpoints.map(({ endpoint, node = '', isCandidate, isMasqueraded, rule, reason }) => [

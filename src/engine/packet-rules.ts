@@ -10,8 +10,8 @@ export interface ServiceMarks {
   readonly masqueradeMark: number
   /** The chains that set the mark. */
   readonly chains: readonly string[]
-  /** undefined: the service port has none, as all are taken. */
-  readonly of: (key: ServicePortKey) => number | undefined
+  /** `all-taken`: the service port gets none. undefined: the mode has not compiled it yet, or it needs none. */
+  readonly of: (key: ServicePortKey) => number | 'all-taken' | undefined
 }
 
 /**
@@ -27,6 +27,8 @@ export interface PacketRules {
   readonly nodePortAddresses: 'all' | readonly IpAddress[]
   /** Loopback networks that serve node ports as well (F-064). */
   readonly loopbackNodePorts: readonly Cidr[]
+  /** A loopback address at which the agent itself accepts connections to node ports, and connects to the endpoints. Absent: none. */
+  readonly relayedLoopback?: IpAddress | undefined
   /** The node's primary address of the family, which source ranges may allow (F-056). */
   readonly nodeIP: IpAddress | undefined
   /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). */

@@ -4,8 +4,16 @@ import { BugError } from '../errors.js'
 import { isLoopback } from '../node/index.js'
 import type { FirewallHook } from '../kernel/index.js'
 import type { Packet, PacketView } from './explain-client.js'
+import { isRelayed } from './explain-frontend.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
-import { type FirewallChains, type FirewallFate, fateAt, ipvsPriorities, type Passage } from './firewall.js'
+import {
+  type ChainReader,
+  type FirewallChains,
+  type FirewallFate,
+  fateAt,
+  ipvsPriorities,
+  type Passage,
+} from './firewall.js'
 
 /** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
@@ -28,14 +36,7 @@ export async function withFirewall(
   packet: Packet,
   view: PacketView,
   decision: PacketDecision,
-  {
-    read,
-    pause,
-  }: {
-    readonly read: () => Promise<FirewallChains>
-    /** Lets other work of the agent have its turn. */
-    readonly pause: () => Promise<void>
-  },
+  { read, pause }: ChainReader,
 ): Promise<Firewalled> {
   const ways = waysOf(packet, view, decision)
   const { verdict, endpoints, steps } = decision
@@ -82,6 +83,7 @@ function waysOf(
   { verdict, client, endpoints }: PacketDecision,
 ): readonly (readonly Passage[])[] {
   const { rules, machine } = view
+  const isByRelay = isRelayed(packet, view)
   const isLocal = machine.includes(packet.destination) || isLoopback(packet.destination)
   const passage: MakePassage = (hook, { isAccepted = false, ...what } = {}) => ({
     hook,
@@ -103,7 +105,7 @@ function waysOf(
   }
   /** IPVS takes the packet at input, the node's own at output; the relay has sockets. */
   const toProxy = (): readonly Passage[] => {
-    if (rules.isRelayed) return direct(true, false)
+    if (isByRelay) return direct(true, false)
     const hook = client.isNode ? 'output' : 'input'
     return [passage(hook, { leavesAt: ipvsPriorities[hook] })]
   }
@@ -112,9 +114,9 @@ function waysOf(
       return endpoints
         .filter(({ isCandidate }) => isCandidate)
         .map((endpoint) =>
-          rules.firewallHook === 'forward'
+          rules.firewallHook === 'forward' && !isByRelay
             ? translatedWay(passage, endpoint, view, client.isNode ? packet : undefined)
-            : [...toProxy(), proxiedPassage(passage, endpoint, view)],
+            : [...toProxy(), proxiedPassage(passage, endpoint, isByRelay)],
         )
     case 'reset':
       return [toProxy()]
@@ -148,9 +150,9 @@ function translatedWay(
 }
 
 /** IPVS and the relay send to the endpoint at output. Whether conntrack calls the packets of IPVS translated is left open. */
-function proxiedPassage(passage: MakePassage, { endpoint }: PacketEndpoint, { rules }: PacketView): Passage {
+function proxiedPassage(passage: MakePassage, { endpoint }: PacketEndpoint, isByRelay: boolean): Passage {
   const target = addressOf(endpoint)
-  return rules.isRelayed
+  return isByRelay
     ? passage('output', { ...target, source: undefined, isFromNode: true })
     : passage('output', { ...target, isTranslated: undefined })
 }

@@ -52,6 +52,11 @@ function servesNodePorts(address: IpAddress, { rules, machine }: PacketView): bo
   return machine.includes(address) && !isLoopback(address)
 }
 
+/** Whether the agent itself accepts the connection: no rule of a mode leads the packet to an endpoint, and no mark matters. */
+export function isRelayed({ destination }: Packet, { rules }: PacketView): boolean {
+  return rules.isRelayed || destination === rules.relayedLoopback
+}
+
 function addressesOf({ clusterIP, externalIPs, loadBalancerIPs }: ServicePort): readonly IpAddress[] {
   return [clusterIP, ...externalIPs, ...loadBalancerIPs]
 }

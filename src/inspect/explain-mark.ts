@@ -2,23 +2,48 @@
 import type { ServiceMarks } from '../engine/index.js'
 import { isLoopback } from '../node/index.js'
 import type { Packet, PacketView } from './explain-client.js'
+import { isRelayed } from './explain-frontend.js'
 import { explainPacket, type PacketDecision } from './explain-packet.js'
-import { type FirewallChains, ipvsPriorities, type MarkFollower, type Passage, Walk } from './firewall.js'
+import { type ChainReader, ipvsPriorities, type MarkFollower, type Passage, Walk } from './firewall.js'
 import { type MarkComparison, PacketMark } from './packet-mark.js'
+
+/** Whether the packet has the mark of its Service when it reaches IPVS. */
+export interface MarkAnswer {
+  /**
+   * `keeps`: it has. `may-lose`: it depends on rules that cannot be evaluated, and without the mark the packet goes to endpoints of this
+   * node if there are any. `loses`: it has not, and the endpoints are those without the mark. `not-asked`: no mark leads the packet, or the
+   * mode has not programmed the Service yet. `unknown`: the kernel did not answer.
+   */
+  readonly state: 'keeps' | 'may-lose' | 'loses' | 'not-asked' | 'unknown'
+  /** The rule that changes the mark or may change it, or another reason, one clause; of other states empty. */
+  readonly by: string
+}
+
+interface Marked {
+  readonly decision: PacketDecision
+  readonly mark: MarkAnswer
+}
 
 /** The decision again, with the mark with which the packet reaches IPVS. Throws KernelError. */
 export async function withMark(
   packet: Packet,
   view: PacketView,
   decision: PacketDecision,
-  read: () => Promise<FirewallChains>,
-): Promise<PacketDecision> {
+  reader: ChainReader,
+): Promise<Marked> {
   const { marks } = view.rules
   const { found, isByMark } = decision
-  if (marks === undefined || found === undefined || isByMark !== true) return decision
-  const mark = marks.of(found.port.key)
-  if (mark === undefined)
-    return explainPacket(packet, { ...view, lostMark: 'the Service has no firewall mark: all are taken' })
+  const isLed = marks !== undefined && isByMark === true && !isRelayed(packet, view)
+  const mark = isLed && found !== undefined ? marks.of(found.port.key) : undefined
+  if (marks === undefined || mark === undefined) return { decision, mark: { state: 'not-asked', by: '' } }
+  const withoutMark = (lostMark: string, by: string): Marked => ({
+    decision: explainPacket(packet, { ...view, lostMark }),
+    mark: { state: 'loses', by },
+  })
+  if (mark === 'all-taken') {
+    const reason = 'the Service has no firewall mark: all are taken'
+    return withoutMark(reason, reason)
+  }
   const { destination, port, protocol, inInterface } = packet
   const { client } = decision
   const isOnMachine = view.machine.includes(destination) || isLoopback(destination)
@@ -35,15 +60,16 @@ export async function withMark(
     mark,
     marks,
   }
-  const { state, by = `${marks.chains.join(' or ')} does not see it` } = await markAt(marked, await read())
+  const { state, by = `${marks.chains.join(' or ')} does not see it` } = await markAt(marked, reader)
   switch (state) {
     case 'same':
-      return decision
+      return { decision, mark: { state: 'keeps', by: '' } }
     case 'other':
-      return explainPacket(packet, { ...view, lostMark: `the packet loses the mark of the Service: ${by}` })
+      return withoutMark(`the packet loses the mark of the Service: ${by}`, by)
     case 'unknown': {
       const text = `the packet may lose the mark of the Service, and then goes to endpoints of this node if there are any: ${by}`
-      return { ...decision, steps: [...decision.steps, { rule: 'F-052', text }] }
+      const steps = [...decision.steps, { rule: 'F-052', text } as const]
+      return { decision: { ...decision, steps }, mark: { state: 'may-lose', by } }
     }
   }
 }
@@ -57,14 +83,15 @@ export interface MarkedPacket extends Omit<Passage, 'hook' | 'isTranslated' | 'l
 /** The mark of the packet at IPVS, compared with that of its Service. Throws KernelError. */
 export async function markAt(
   { mark, marks, ...packet }: MarkedPacket,
-  chains: FirewallChains,
+  { read, pause }: ChainReader,
 ): Promise<MarkComparison> {
+  const chains = await read()
   const found = new PacketMark()
   const follower: MarkFollower = {
     rule: (change, isSure, by) => found.change(change, isSure, by),
     ownChain: (name, isSure) => {
       if (marks.chains.includes(name))
-        found.change({ mask: marks.mask, value: mark }, isSure, `it may not come to chain ${name}`)
+        found.change({ mask: marks.mask, value: mark }, isSure, () => `it may not come to chain ${name}`)
     },
   }
   const hooks = packet.isFromNode ? (['output'] as const) : (['prerouting', 'input'] as const)
@@ -73,6 +100,7 @@ export async function markAt(
     for (const chain of chains.at(hook)) {
       if (chain.entrance.priority >= ipvsPriorities[hook]) continue
       await new Walk(passage, chains, follower).through(chain)
+      await pause()
     }
   }
   return found.compare(mark, marks.masqueradeMark)

@@ -6,7 +6,8 @@ import { servicePortName } from '../model/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
-import { type FirewallAnswer, type Firewalled, withFirewall } from './explain-firewall.js'
+import type { FirewallAnswer } from './explain-firewall.js'
+import type { MarkAnswer } from './explain-mark.js'
 import {
   explainPacket,
   type PacketDecision,
@@ -14,8 +15,8 @@ import {
   type PacketStep,
   type PacketVerdict,
 } from './explain-packet.js'
-import { withMark } from './explain-mark.js'
-import { FirewallChains } from './firewall.js'
+import { withOtherRules } from './explain-rules.js'
+import { type ChainReader, FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
 
 /** The question as it was written. */
@@ -43,6 +44,7 @@ export interface Explanation {
   readonly endpoints: readonly PacketEndpoint[]
   readonly steps: readonly PacketStep[]
   readonly firewall: FirewallAnswer
+  readonly mark: MarkAnswer
   /** The kernel objects by which the mode serves the frontend, as the tools list them. */
   readonly objects: readonly string[]
   readonly kernel: KernelAgreement
@@ -74,7 +76,8 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
   }
   const decision = explainPacket(packet, view)
   const { client, found } = decision
-  const { verdict, endpoints, steps, firewall } = await firewalled(inspected, packet, view, decision)
+  const reader = chainReader(inspected, packet, view, decision)
+  const { verdict, endpoints, steps, firewall, mark } = await withOtherRules(packet, view, decision, reader)
   const narrowed = found && routeTo(packet.destination, found, view)
   return {
     client: {
@@ -89,33 +92,24 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     endpoints,
     steps,
     firewall,
+    mark,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
     kernel: narrowed === undefined ? notAsked : await agreement(pipeline, narrowed),
   }
 }
 
-async function firewalled(
-  inspected: Inspected,
-  packet: Packet,
-  view: PacketView,
-  decision: PacketDecision,
-): Promise<Firewalled> {
+/** Reads the chains once. */
+function chainReader(
+  { firewall, clock }: Inspected,
+  { destination }: Packet,
+  { rules }: PacketView,
+  { isByMark }: PacketDecision,
+): ChainReader {
   let chains: Promise<FirewallChains> | undefined
-  const family = familyOf(packet.destination)
-  const hasMarks = decision.isByMark === true && view.rules.marks !== undefined
+  const hasMarks = isByMark === true && rules.marks !== undefined
   const readOnce = async (): Promise<FirewallChains> =>
-    new FirewallChains(await inspected.firewall(family, { hasMarks }))
-  const read = (): Promise<FirewallChains> => (chains ??= readOnce())
-  try {
-    const marked = await withMark(packet, view, decision, read)
-    return await withFirewall(packet, view, marked, {
-      read,
-      pause: async () => await inspected.clock.pause(),
-    })
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    return { ...decision, firewall: { state: 'unknown', rules: [error.message] } }
-  }
+    new FirewallChains(await firewall(familyOf(destination), { hasMarks }))
+  return { read: () => (chains ??= readOnce()), pause: async () => await clock.pause() }
 }
 
 const notAsked: KernelAgreement = { state: 'not-asked', differences: [] }

@@ -7,7 +7,7 @@ import type {
   FirewallRule,
   MarkChange,
 } from '../kernel/index.js'
-import { XtState } from '../kernel/index.js'
+import { natPriority, XtState } from '../kernel/index.js'
 
 /** A packet at a hook. */
 export interface Passage {
@@ -51,7 +51,11 @@ export class FirewallChains {
   constructor(chains: readonly FirewallChain[]) {
     this.#base = chains
       .filter((chain): chain is BaseChain => chain.entrance !== undefined)
-      .toSorted((a, b) => a.entrance.priority - b.entrance.priority)
+      .toSorted(
+        (a, b) =>
+          a.entrance.priority - b.entrance.priority ||
+          (a.entrance.natOrder ?? 0) - (b.entrance.natOrder ?? 0),
+      )
     this.#byPlace = new Map(chains.map((chain) => [placeOf(chain, chain.chain), chain]))
   }
 
@@ -66,6 +70,14 @@ export class FirewallChains {
   }
 }
 
+/** The reading of the chains for one packet. */
+export interface ChainReader {
+  /** Throws KernelError. */
+  readonly read: () => Promise<FirewallChains>
+  /** Lets other work of the agent have its turn. */
+  readonly pause: () => Promise<void>
+}
+
 /** The kernel's names contain no NUL. */
 function placeOf({ flavour, family, table }: FirewallChain, chain: string): string {
   return [flavour, family, table, chain].join('\0')
@@ -73,9 +85,6 @@ function placeOf({ flavour, family, table }: FirewallChain, chain: string): stri
 
 /** Priorities at which IPVS takes packets to virtual servers, by hook (net/netfilter/ipvs/ip_vs_core.c). */
 export const ipvsPriorities = { prerouting: Infinity, input: 99, output: -98 } as const
-
-/** NF_IP_PRI_NAT_DST (linux/netfilter_ipv4.h): chains at hook output translate destinations there. */
-const natPriority = -100
 
 /** The worst fate of the packet in the base chains of its hook. Throws KernelError. */
 export async function fateAt(passage: Passage, chains: FirewallChains): Promise<FirewallFate> {
@@ -92,17 +101,18 @@ export async function fateAt(passage: Passage, chains: FirewallChains): Promise<
 }
 
 function isEarly({ entrance: { hook, priority } }: BaseChain): boolean {
-  return hook === 'output' && priority <= natPriority
+  return hook === 'output' && priority <= natPriority(hook)
 }
 
 /**
- * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination. Legacy tables
- * drop no packet in table nat.
+ * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination, and at input
+ * those of the node's own packets, whose sources it has settled at hook postrouting. Legacy tables drop no packet in table nat.
  */
-function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated }: Passage): boolean {
-  const { hook, priority, isNat } = entrance
-  if (!isNat || flavour === 'legacy') return isNat
-  return hook === 'output' && priority >= natPriority && isTranslated === true
+function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated, isFromNode }: Passage): boolean {
+  const { hook, natOrder } = entrance
+  if (natOrder === undefined) return false
+  if (flavour === 'legacy' || (hook === 'input' && isFromNode)) return true
+  return hook === 'output' && natOrder >= natPriority(hook) && isTranslated === true
 }
 
 /** A verdict that ends the way through a base chain. */
@@ -113,7 +123,7 @@ interface End {
 
 /** Sees what rules and chains do to the packet mark. `isSure`: the packet certainly meets them. */
 export interface MarkFollower {
-  rule(change: MarkChange, isSure: boolean, by: string): void
+  rule(change: MarkChange, isSure: boolean, by: () => string): void
   /** One of Viaduct's own chains, which is not walked. */
   ownChain(name: string, isSure: boolean): void
 }
@@ -152,7 +162,7 @@ export class Walk {
       // The text of a rule takes longer than its match.
       const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
       if (rule.mark !== undefined)
-        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by())
+        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by)
       if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
       if (typeof rule.verdict === 'object') {

@@ -15,10 +15,10 @@ export class PacketMark {
   /** The bits whose values are known. */
   #known = everyBit
   /** The changes, the last one last. */
-  readonly #changes: { readonly bits: number; readonly by: string }[] = []
+  readonly #changes: { readonly bits: number; readonly by: () => string }[] = []
 
-  /** `isSure` false: the change may not happen. `by`: its rule. */
-  change({ mask, value }: MarkChange, isSure: boolean, by: string): void {
+  /** `isSure` false: the change may not happen. `by`: its rule, which is asked for only if it decides. */
+  change({ mask, value }: MarkChange, isSure: boolean, by: () => string): void {
     const changed = (this.#value & ~mask) ^ (value ?? 0)
     const known = value === undefined ? this.#known & ~mask : this.#known | mask
     // In doubt a bit is known if it is the same with the change and without it.
@@ -35,6 +35,6 @@ export class PacketMark {
     const open = ~this.#known & ~ignored
     const bits = other === 0 ? open : other
     const by = this.#changes.findLast((change) => (change.bits & bits) !== 0)?.by
-    return { state: other !== 0 ? 'other' : open !== 0 ? 'unknown' : 'same', by }
+    return { state: other !== 0 ? 'other' : open !== 0 ? 'unknown' : 'same', by: by?.() }
   }
 }

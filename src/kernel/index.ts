@@ -51,13 +51,14 @@ export { isLasting, type KernelOperation, type OperationTool } from './recorded/
 export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
 export { recordKernel, type Recorder } from './recorded/recorder.js'
 export type { ChainPlace, MarkUse } from './marks/mark-uses.js'
-export type {
-  FirewallChain,
-  FirewallEntrance,
-  FirewallHook,
-  FirewallRule,
-  FirewallScope,
-  MarkChange,
+export {
+  type FirewallChain,
+  type FirewallEntrance,
+  type FirewallHook,
+  type FirewallRule,
+  type FirewallScope,
+  type MarkChange,
+  natPriority,
 } from './firewall/firewall.js'
 export {
   openKernel,

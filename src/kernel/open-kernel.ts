@@ -42,7 +42,7 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   forwardBarriers(): Promise<readonly NfForwardBarrier[]>
   /**
    * The chains that packets of a family meet at the hooks prerouting, input, forward and output, and the chains to which these may lead, of
-   * any program: of nf_tables, and of the legacy tables filter and mangle if they exist. Throws KernelError.
+   * any program: of nf_tables, and of the legacy tables that exist, without table nat unless the scope has marks. Throws KernelError.
    */
   firewall(family: IpFamily, scope: FirewallScope): Promise<readonly FirewallChain[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */

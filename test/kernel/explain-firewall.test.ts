@@ -183,6 +183,13 @@ const iptablesCases: readonly Case[] = [
     state: 'drops',
   },
   {
+    name: 'the VIP of an own connection in table raw',
+    lines: ['-t raw -A OUTPUT -d 10.96.0.10 -j DROP'],
+    packet: ownRequest,
+    state: 'drops',
+    by: / ip raw /u,
+  },
+  {
     name: 'a connection to IPVS in table mangle, which comes before IPVS',
     lines: ['-t mangle -A OUTPUT -d 10.96.0.10 -j DROP'],
     packet: ipvsRequest,
@@ -227,9 +234,16 @@ const iptablesCases: readonly Case[] = [
 const base = 'add chain inet fw forward { type filter hook forward priority 0; }'
 const table = ['add table inet fw', base] as const
 
-/** A table with a base chain of hook output. */
+/** A table with a base chain that has the name of its hook. */
+function ofHook(hook: 'input' | 'output', type: 'filter' | 'nat', priority: number): readonly string[] {
+  return [
+    'add table inet fw',
+    `add chain inet fw ${hook} { type ${type} hook ${hook} priority ${priority}; }`,
+  ]
+}
+
 function ofOutput(type: 'filter' | 'nat', priority: number): readonly string[] {
-  return ['add table inet fw', `add chain inet fw output { type ${type} hook output priority ${priority}; }`]
+  return ofHook('output', type, priority)
 }
 
 const nftCases: readonly Case[] = [
@@ -344,6 +358,30 @@ const nftCases: readonly Case[] = [
     state: 'passes',
   },
   {
+    name: 'a chain of type nat, which the kernel runs before IPVS at any priority',
+    lines: [...ofHook('output', 'nat', 0), 'add rule inet fw output drop'],
+    packet: ipvsRequest,
+    state: 'drops',
+  },
+  {
+    name: 'a chain of type nat at input, which the kernel runs behind IPVS at any priority',
+    lines: [...ofHook('input', 'nat', 0), 'add rule inet fw input drop'],
+    packet: { hook: 'input', isTranslated: false, leavesAt: 99 },
+    state: 'passes',
+  },
+  {
+    name: 'a chain of type nat at input',
+    lines: [...ofHook('input', 'nat', 0), 'add rule inet fw input drop'],
+    packet: { hook: 'input' },
+    state: 'drops',
+  },
+  {
+    name: "a chain of type nat at input, which does not see the node's own packets",
+    lines: [...ofHook('input', 'nat', 0), 'add rule inet fw input drop'],
+    packet: { hook: 'input', source: ip('127.0.0.1'), inInterface: 'lo', isFromNode: true },
+    state: 'passes',
+  },
+  {
     name: 'a chain of type nat that translates the packet, and so ends',
     lines: [
       ...ofOutput('nat', -90),
@@ -377,7 +415,7 @@ async function check({ packet, state, by = /^/u }: Case): Promise<void> {
 
 async function empty(flavour: XtFlavour): Promise<void> {
   for (const chain of ['INPUT', 'FORWARD']) await mustRun([`iptables-${flavour}`, '-P', chain, 'ACCEPT'])
-  for (const of of ['filter', 'mangle'])
+  for (const of of ['filter', 'mangle', 'raw'])
     for (const verb of ['-F', '-X']) await mustRun([`iptables-${flavour}`, '-t', of, verb])
 }
 

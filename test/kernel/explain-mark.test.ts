@@ -64,6 +64,11 @@ const iptablesCases: readonly Case[] = [
     by: / ip nat /u,
   },
   {
+    name: 'a bit in table nat at INPUT, which is behind IPVS',
+    lines: ['-t nat -A INPUT -j MARK --or-mark 0x100000'],
+    state: 'same',
+  },
+  {
     name: 'a bit in table nat behind the acceptance of Services',
     lines: [
       '-t nat -N KUBE-SERVICES',
@@ -119,6 +124,24 @@ const iptablesCases: readonly Case[] = [
     state: 'unknown',
     by: /CONNMARK/u,
   },
+  {
+    name: 'the bit for masquerading from the mark of the connection',
+    lines: ['-t mangle -A INPUT -j CONNMARK --restore-mark --mask 0x4000'],
+    state: 'same',
+  },
+  {
+    name: 'a mark from a hash',
+    lines: ['-t mangle -A INPUT -j HMARK --hmark-tuple src --hmark-mod 10 --hmark-offset 100 --hmark-rnd 1'],
+    state: 'unknown',
+    by: /HMARK/u,
+  },
+  {
+    name: 'a mark from a socket',
+    lines: ['-t mangle -A INPUT -m socket --restore-skmark'],
+    state: 'unknown',
+    by: /socket/u,
+  },
+  { name: 'a socket', lines: ['-t mangle -A INPUT -m socket --transparent'], state: 'same' },
   {
     name: 'a mark for the connection',
     lines: ['-t mangle -A PREROUTING -j CONNMARK --save-mark'],
@@ -177,6 +200,14 @@ const nftCases: readonly Case[] = [
     state: 'unknown',
   },
   {
+    name: 'two marks in one rule, of which the last one sets no bit',
+    lines: [
+      ...inputOf(0),
+      'add rule inet fw input meta mark set meta mark or 0x100000 meta mark set meta mark and 0xffffffff',
+    ],
+    state: 'unknown',
+  },
+  {
     name: 'a mark behind IPVS',
     lines: [...inputOf(110), 'add rule inet fw input meta mark set 0x7'],
     state: 'same',
@@ -191,6 +222,27 @@ const nftCases: readonly Case[] = [
     lines: [...inputOf(0), 'add rule inet fw input udp dport 53 meta mark set 0x7'],
     state: 'same',
   },
+  {
+    name: 'a mark in a chain of type nat, which is before IPVS at any priority',
+    lines: [
+      'add table inet fw',
+      'add chain inet fw output { type nat hook output priority 0; }',
+      'add rule inet fw output meta mark set 0x7',
+    ],
+    packet: ofNode,
+    state: 'other',
+  },
+  {
+    name: 'a bit that a chain of type nat takes away again, although its priority comes first',
+    lines: [
+      'add table inet fw',
+      'add chain inet fw first { type filter hook prerouting priority -180; }',
+      'add rule inet fw first meta mark set 0x100000',
+      'add chain inet fw last { type nat hook prerouting priority -190; }',
+      'add rule inet fw last meta mark set 0',
+    ],
+    state: 'same',
+  },
 ]
 
 const kernel = openKernel()
@@ -198,7 +250,11 @@ after(async () => await kernel.close())
 
 async function check({ packet, state, by = /^/u }: Case): Promise<void> {
   const chains = new FirewallChains(await kernel.firewall('ipv4', { isLeftOut: () => false, hasMarks: true }))
-  const answer = await markAt({ ...pod, ...packet }, chains)
+  const reader = {
+    read: async () => await Promise.resolve(chains),
+    pause: async () => await Promise.resolve(),
+  }
+  const answer = await markAt({ ...pod, ...packet }, reader)
   assert.equal(answer.state, state, answer.by)
   assert.match(answer.by ?? '', by)
 }

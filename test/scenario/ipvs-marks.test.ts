@@ -9,6 +9,7 @@ import {
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { cleanUp } from '../../src/modes/ipvs/index.js'
+import { servicePortKey } from '../../src/model/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
@@ -212,6 +213,17 @@ describe('a mask with fewer marks than Services', () => {
     await lab.deliver(remove('Service', 'pie'))
     assert.equal((await leadsIn(lab.kernel)).length, 1)
     assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
+    await lab.stop()
+  })
+
+  it('explain learns that a Service gets none, and not so of one that is not compiled', async () => {
+    const lab = new PipelineLab({ config })
+    await lab.deliver(...shop, ...others, synced)
+    const marks = lab.pipelines.get('ipv4')?.packetRules()?.marks
+    const answers = ['shop', 'tea', 'later'].map((name) =>
+      marks?.of(servicePortKey(`default/${name}`, '/TCP')),
+    )
+    assert.deepEqual(answers, [0x1, 'all-taken', undefined])
     await lab.stop()
   })
 

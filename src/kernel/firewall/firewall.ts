@@ -39,17 +39,17 @@ export interface FirewallRule {
 /** The place at which packets enter a chain. */
 export interface FirewallEntrance {
   readonly hook: FirewallHook
-  /** Packets pass the chains of a hook in the order of their priorities. */
+  /** Packets pass the chains of a hook in the order of these priorities. That of a chain of type nat is `natPriority`. */
   readonly priority: number
-  /** The chain translates addresses. */
-  readonly isNat: boolean
+  /** The priority that a chain of type nat has itself: the order of such chains among themselves. Absent: it is of another type. */
+  readonly natOrder?: number
 }
 
 /** The reading of `Kernel.firewall`. */
 export interface FirewallScope {
   /** Tables of nf_tables that do not count. */
   readonly isLeftOut: (table: string) => boolean
-  /** Whether the legacy tables raw and nat count too, which have no firewalls, but may change the packet mark. */
+  /** Whether the legacy table nat counts too, which drops no packet, but may change the packet mark. */
   readonly hasMarks: boolean
 }
 
@@ -68,6 +68,14 @@ export interface FirewallChain {
   readonly rules: () => Promise<readonly FirewallRule[]>
 }
 
+/**
+ * The priority at which the kernel runs all chains of type nat of a hook, regardless of their own priorities: NF_IP_PRI_NAT_SRC at input,
+ * else NF_IP_PRI_NAT_DST (nf_nat_ipv4_ops in net/netfilter/nf_nat_proto.c).
+ */
+export function natPriority(hook: FirewallHook): number {
+  return hook === 'input' ? 100 : -100
+}
+
 export const firewallHooks: readonly FirewallHook[] = ['prerouting', 'input', 'forward', 'output']
 
 /** Targets of x_tables after which the next rule follows. */
@@ -81,6 +89,7 @@ const continuing: ReadonlySet<string> = new Set([
   'DSCP',
   'ECN',
   'HL',
+  'HMARK',
   'IDLETIMER',
   'LED',
   'LOG',

@@ -4,8 +4,9 @@ import { nftMarkBits } from '../marks/nft-marks.js'
 import { targets } from '../xtables/nft/info.js'
 import type { MarkChange } from './firewall.js'
 
-/** A target of x_tables. */
-interface Target {
+/** A match or a target of x_tables. */
+interface Extension {
+  readonly kind: 'match' | 'target'
   readonly name: string
   readonly revision: number
   readonly info: Uint8Array
@@ -13,15 +14,28 @@ interface Target {
 
 const anyMark: MarkChange = { mask: 0xffffffff, value: undefined }
 
-/** undefined: the target leaves the packet mark. */
-export function markChangeOfTarget({ name, revision, info }: Target): MarkChange | undefined {
+/** undefined: the rule leaves the packet mark. `extensions`: its matches and its target. */
+export function markChangeOfXtRule(extensions: readonly Extension[]): MarkChange | undefined {
+  return changeOf(extensions.map(markChangeOfExtension))
+}
+
+/** The result of several changes is not known. */
+function changeOf(changes: readonly (MarkChange | undefined)[]): MarkChange | undefined {
+  const [change, ...more] = changes.filter((each) => each !== undefined)
+  return more.length === 0 ? change : anyMark
+}
+
+function markChangeOfExtension({ kind, name, revision, info }: Extension): MarkChange | undefined {
+  if (kind === 'match')
+    return name === 'socket' && ((info[0] ?? 0) & restoreSocketMark) !== 0 ? anyMark : undefined
   switch (name) {
     case 'MARK':
       return (revision === 2 ? targets.MARK.decode(info) : undefined) ?? anyMark
     case 'CONNMARK':
-      return info[connmarkModes[revision] ?? 0] === restoreMode ? anyMark : undefined
+      return changeByConnmark(revision, info)
     case 'SET':
       return ((info[setFlags] ?? 0) & mapMark) === 0 ? undefined : anyMark
+    case 'HMARK':
     case 'TPROXY':
       return anyMark
     default:
@@ -29,19 +43,29 @@ export function markChangeOfTarget({ name, revision, info }: Target): MarkChange
   }
 }
 
-/** `mode` of structs xt_connmark_tginfo1 and 2, and XT_CONNMARK_RESTORE (linux/netfilter/xt_connmark.h). */
-const connmarkModes: Readonly<Record<number, number>> = { 1: 12, 2: 14 }
+/**
+ * Structs xt_connmark_tginfo1 and 2 (linux/netfilter/xt_connmark.h): `ctmark`, `ctmask`, `nfmask`, in revision 2 the direction and the
+ * number of a shift, `mode`. XT_CONNMARK_RESTORE: the new mark is (old & ~nfmask) ^ (the mark of the connection & ctmask, shifted).
+ */
+function changeByConnmark(revision: number, info: Uint8Array): MarkChange | undefined {
+  if (info.length < 16 || (revision !== 1 && revision !== 2)) return anyMark
+  if (info[revision === 1 ? 12 : 14] !== restoreMode) return undefined
+  if (revision === 2 && info[13] !== 0) return anyMark
+  const view = new DataView(info.buffer, info.byteOffset)
+  return { mask: (view.getUint32(4, true) | view.getUint32(8, true)) >>> 0, value: undefined }
+}
+
 const restoreMode = 2
+/** XT_SOCKET_RESTORESKMARK (linux/netfilter/xt_socket.h). */
+const restoreSocketMark = 4
 /** The second byte of `flags` of struct xt_set_info_target_v3, and the bit of IPSET_FLAG_MAP_SKBMARK in it (linux/netfilter/xt_set.h). */
 const setFlags = 13
 const mapMark = 1
 
-/** undefined: the rule leaves the packet mark. The last change counts. */
+/** undefined: the rule leaves the packet mark. */
 export function markChangeOfRule(expressions: readonly NfExpression[]): MarkChange | undefined {
-  const targetChange = expressions
-    .map((each) => (each.kind === 'target' ? markChangeOfTarget(each) : undefined))
-    .findLast((change) => change !== undefined)
-  return targetChange ?? nftMarkBits(expressions).change
+  const extensions = expressions.filter((each) => each.kind === 'match' || each.kind === 'target')
+  return changeOf([markChangeOfXtRule(extensions), nftMarkBits(expressions).change])
 }
 
 /** The expressions without those that make a new mark. */

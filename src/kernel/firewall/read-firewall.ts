@@ -1,9 +1,18 @@
 // Reads the chains that packets of one family meet, in both flavours.
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
+import type { NfHook } from '../nftables/nftables.js'
 import type { RealNftables } from '../nftables/real-nftables.js'
 import type { KernelTables } from '../xtables/kernel-tables.js'
-import { type FirewallChain, type FirewallEntrance, firewallHooks, type FirewallScope } from './firewall.js'
+import type { XtTableName } from '../xtables/xtables.js'
+import {
+  type FirewallChain,
+  type FirewallEntrance,
+  type FirewallHook,
+  firewallHooks,
+  type FirewallScope,
+  natPriority,
+} from './firewall.js'
 import { readNftRule } from './nft-rule.js'
 
 interface FirewallReader {
@@ -20,8 +29,8 @@ export async function readFirewall(
   return [...(await legacyChains(reader, family, hasMarks)), ...(await nftChains(reader, family, isLeftOut))]
 }
 
-/** NF_IP_PRI_* (linux/netfilter_ipv4.h). */
-const legacyPriorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const
+/** NF_IP_PRI_* (linux/netfilter_ipv4.h); undefined: those of table nat, which differ by hook. */
+const legacyPriorities = { raw: -300, mangle: -150, nat: undefined, filter: 0 } as const
 
 async function legacyChains(
   { tables }: FirewallReader,
@@ -30,8 +39,7 @@ async function legacyChains(
 ): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
-    if (!hasMarks && table !== 'filter' && table !== 'mangle') continue
-    const at = { priority: legacyPriorities[table], isNat: table === 'nat' }
+    if (!hasMarks && table === 'nat') continue
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({
@@ -39,7 +47,7 @@ async function legacyChains(
         family,
         table,
         chain,
-        ...(chain === chain.toUpperCase() ? entranceOf(chain.toLowerCase(), at) : {}),
+        ...(chain === chain.toUpperCase() ? legacyEntrance(chain.toLowerCase(), table) : {}),
         accepts: !closed.has(chain),
         rules: once(async () => await Promise.resolve(rules())),
       })
@@ -54,12 +62,26 @@ function once<Result>(read: () => Promise<Result>): () => Promise<Result> {
   return () => (result ??= read())
 }
 
-function entranceOf(
-  name: string,
-  at: Omit<FirewallEntrance, 'hook'>,
-): { readonly entrance?: FirewallEntrance } {
+/** Empty: packets come only from other chains, or at a hook that is left out. */
+interface Entered {
+  readonly entrance?: FirewallEntrance
+}
+
+function legacyEntrance(name: string, table: XtTableName): Entered {
   const hook = firewallHooks.find((each) => each === name)
-  return hook === undefined ? {} : { entrance: { hook, ...at } }
+  if (hook === undefined) return {}
+  const priority = legacyPriorities[table]
+  return priority === undefined ? natEntrance(hook, natPriority(hook)) : { entrance: { hook, priority } }
+}
+
+function nftEntrance({ hook: name, priority, type }: NfHook): Entered {
+  const hook = firewallHooks.find((each) => each === name)
+  if (hook === undefined) return {}
+  return type === 'nat' ? natEntrance(hook, priority) : { entrance: { hook, priority } }
+}
+
+function natEntrance(hook: FirewallHook, natOrder: number): Entered {
+  return { entrance: { hook, priority: natPriority(hook), natOrder } }
 }
 
 /** Errors of a kernel without nfnetlink or without nf_tables. */
@@ -82,9 +104,7 @@ async function nftChains(
       found.push({
         flavour: 'nft',
         ...place,
-        ...(hook === undefined
-          ? {}
-          : entranceOf(hook.hook, { priority: hook.priority, isNat: hook.type === 'nat' })),
+        ...(hook === undefined ? {} : nftEntrance(hook)),
         accepts: hook?.policy !== 'drop',
         rules: once(async () => (await nftables.rulesOf(place)).map((rule) => readNftRule(rule, family))),
       })

@@ -39,7 +39,8 @@ export function nftMarkBits(expressions: readonly NfExpression[]): MarkBits {
       if (each.from !== undefined) {
         const content = registers.get(each.from)
         set |= content?.ones ?? 0
-        change = changeTo(content)
+        // The result of several changes is not known.
+        change = change === undefined ? changeTo(content) : { mask: everyBit, value: undefined }
       }
     } else if (each.kind === 'cmp' && each.op === '==') {
       const content = registers.get(each.from)

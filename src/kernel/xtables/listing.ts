@@ -4,7 +4,7 @@ import { readAddress } from '../../address.js'
 import type { RawXtListing } from '../addon.js'
 import { protocolOf } from '../ipvs/encode.js'
 import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from '../firewall/firewall.js'
-import { markChangeOfTarget } from '../firewall/mark-change.js'
+import { markChangeOfXtRule } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
@@ -187,13 +187,14 @@ class EntryReader {
     const header = this.#header(at, { anyProtocol: true })
     let matches: Omit<XtRule, 'target'> = { ...header }
     let isWhole = header !== undefined
-    for (const match of this.#matches(at)) {
-      const parts = decodeMatch({ kind: 'match', ...match }, this.#context)
+    const found = this.#matches(at).map((match) => ({ kind: 'match', ...match }) as const)
+    for (const match of found) {
+      const parts = decodeMatch(match, this.#context)
       const isRepeated = parts !== undefined && Object.keys(parts).some((name) => name in matches)
       isWhole &&= parts !== undefined && !isRepeated
       matches = { ...parts, ...matches }
     }
-    const mark = markChangeOfTarget(this.#target(at))
+    const mark = markChangeOfXtRule([...found, { kind: 'target', ...this.#target(at) }])
     const text = (): string => this.#text(at)
     return {
       get text() {

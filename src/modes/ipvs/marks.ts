@@ -57,6 +57,11 @@ export class IpvsMarks {
     return this.#marks.markOf(key)
   }
 
+  /** As `ServiceMarks.of`. */
+  answerFor(key: ServicePortKey): number | 'all-taken' | undefined {
+    return this.markOf(key) ?? (this.#waiting.has(key) ? 'all-taken' : undefined)
+  }
+
   /** The route needs no mark any more, or was removed. */
   release(key: ServicePortKey): void {
     this.#marks.release(key)

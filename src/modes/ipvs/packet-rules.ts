@@ -18,6 +18,7 @@ export function packetRules({ relayedLoopback, marks, ...settings }: PacketSetti
   return {
     ...iptablesPacketRules,
     ...settings,
+    relayedLoopback,
     loopbackNodePorts: relayedLoopback === undefined ? [] : [hostCidr(relayedLoopback)],
     refusedPorts: 'vips',
     refusesNode: true,

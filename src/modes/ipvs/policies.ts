@@ -207,7 +207,7 @@ export class IpvsPolicies {
       marks: {
         mask: config.ipvs.markMask,
         masqueradeMark: 2 ** config.iptables.masqueradeBit,
-        of: (key) => this.#marks.markOf(key),
+        of: (key) => this.#marks.answerFor(key),
       },
     })
   }

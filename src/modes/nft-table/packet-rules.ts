@@ -26,6 +26,7 @@ export function packetRules(
     localDetector,
     masqueradeAll,
     nodePortAddresses,
+    relayedLoopback,
     loopbackNodePorts: relayedLoopback === undefined ? network : [hostCidr(relayedLoopback)],
     nodeIP,
     ...(isNftables

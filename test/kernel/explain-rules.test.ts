@@ -1,0 +1,187 @@
+// Rules of other programs in `viaduct explain`: the answers about the mark and the firewall, for Services of policy Local in ipvs mode.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import { KernelError } from '../../src/errors.js'
+import {
+  type ChainReader,
+  type Explanation,
+  explainPacket,
+  FirewallChains,
+  type Packet,
+  type PacketView,
+  withOtherRules,
+} from '../../src/inspect/index.js'
+import { openKernel } from '../../src/kernel/index.js'
+import { Tracker } from '../../src/model/index.js'
+import { packetRules } from '../../src/modes/ipvs/index.js'
+import { NodeTracker } from '../../src/node/index.js'
+import { requireFreshNamespace } from '../contract/fresh-namespace.js'
+import { endpoint, node as nodeObject, port, service, set, slice } from '../support/objects.js'
+import { mustRun } from '../support/processes.js'
+import { cidr, ip } from '../support/routes.js'
+
+requireFreshNamespace()
+
+const nodeIP = ip('192.168.60.11')
+const here = '10.244.1.10:8080'
+const elsewhere = '10.244.2.10:8080'
+const both = [here, elsewhere] as const
+
+const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+const policyLocal = {
+  type: 'NodePort',
+  externalTrafficPolicy: 'Local',
+  externalIPs: ['203.0.113.80'],
+  ports: [port(80, { nodePort: 30_080 })],
+} as const
+services.apply(set(service('web', '10.96.0.10', policyLocal)))
+const endpoints = [
+  endpoint('10.244.1.10', { nodeName: 'node-a' }),
+  endpoint('10.244.2.10', { nodeName: 'node-b' }),
+]
+services.apply(set(slice('web-1', 'web', endpoints)))
+const node = new NodeTracker('node-a')
+node.apply(set(nodeObject('node-a', { ips: [nodeIP] })))
+
+/** The view of an agent that gave the Service this mark. */
+function viewWith(mark: ReturnType<NonNullable<PacketView['rules']['marks']>['of']>): PacketView {
+  const rules = packetRules({
+    nodePortAddresses: [nodeIP],
+    nodeIP,
+    localDetector: { kind: 'cidr', cidr: cidr('10.244.1.0/24') },
+    masqueradeAll: false,
+    relayedLoopback: ip('127.0.0.1'),
+    marks: { mask: 0x107f, masqueradeMark: 0x4000, of: () => mark },
+  })
+  return { services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] }
+}
+
+const atVip = { destination: ip('203.0.113.80'), port: 80 } as const
+const atLoopback = { destination: ip('127.0.0.1'), port: 30_080 } as const
+
+interface Case {
+  readonly name: string
+  readonly lines: readonly string[]
+  readonly to: Pick<Packet, 'destination' | 'port'>
+  readonly mark?: Parameters<typeof viewWith>[0]
+  readonly candidates: readonly string[]
+  readonly states: readonly [mark: Explanation['mark']['state'], firewall: Explanation['firewall']['state']]
+}
+
+const cases: readonly Case[] = [
+  { name: 'no rule', lines: [], to: atVip, candidates: both, states: ['keeps', 'passes'] },
+  {
+    name: 'a bit',
+    lines: ['-t mangle -A OUTPUT -j MARK --or-mark 0x100000'],
+    to: atVip,
+    candidates: [here],
+    states: ['loses', 'passes'],
+  },
+  {
+    name: 'a bit that cannot be evaluated',
+    lines: ['-t mangle -A OUTPUT -m limit --limit 1/s -j MARK --or-mark 0x100000'],
+    to: atVip,
+    candidates: both,
+    states: ['may-lose', 'passes'],
+  },
+  {
+    name: 'a bit, and a Service without a mark, as all are taken',
+    lines: ['-t mangle -A OUTPUT -j MARK --or-mark 0x100000'],
+    to: atVip,
+    mark: 'all-taken',
+    candidates: [here],
+    states: ['loses', 'passes'],
+  },
+  {
+    name: 'a bit, and a Service that is not compiled yet',
+    lines: ['-t mangle -A OUTPUT -j MARK --or-mark 0x100000'],
+    to: atVip,
+    mark: undefined,
+    candidates: both,
+    states: ['not-asked', 'passes'],
+  },
+  {
+    name: 'a bit on the way to the relay, which no mark leads',
+    lines: ['-t mangle -A OUTPUT -j MARK --or-mark 0x100000'],
+    to: atLoopback,
+    candidates: both,
+    states: ['not-asked', 'passes'],
+  },
+  {
+    name: 'a drop at INPUT on the way to the relay',
+    lines: ['-A INPUT -d 127.0.0.1 -p tcp --dport 30080 -j DROP'],
+    to: atLoopback,
+    candidates: both,
+    states: ['not-asked', 'drops'],
+  },
+]
+
+const kernel = openKernel()
+after(async () => await kernel.close())
+
+async function empty(): Promise<void> {
+  for (const table of ['filter', 'mangle'])
+    for (const verb of ['-F', '-X']) await mustRun(['iptables-legacy', '-t', table, verb])
+}
+
+/** The chain that sets the marks of the node's own packets, as the mode makes it. */
+async function addOwn(): Promise<void> {
+  await mustRun(['iptables-legacy', '-t', 'mangle', '-N', 'KUBE-IPVS-OUT'])
+  await mustRun(['iptables-legacy', '-t', 'mangle', '-A', 'OUTPUT', '-j', 'KUBE-IPVS-OUT'])
+}
+
+/** `isGone`: tells whether a chain vanished before its rules were read. */
+function readerOf(isGone: (chain: string) => boolean = () => false): ChainReader {
+  return {
+    read: async () => {
+      const chains = await kernel.firewall('ipv4', { isLeftOut: () => false, hasMarks: true })
+      const gone = new KernelError({ subsystem: 'nftables', operation: 'list-rules', errno: 2 })
+      const rules = async (): Promise<never> => await Promise.reject(gone)
+      return new FirewallChains(chains.map((chain) => (isGone(chain.chain) ? { ...chain, rules } : chain)))
+    },
+    pause: async () => await Promise.resolve(),
+  }
+}
+
+async function explain(
+  { to, ...given }: Pick<Case, 'to' | 'mark'>,
+  reader: ChainReader,
+): ReturnType<typeof withOtherRules> {
+  const packet: Packet = { client: 'node', inInterface: undefined, protocol: 'tcp', ...to }
+  const view = viewWith('mark' in given ? given.mark : 0x1001)
+  return await withOtherRules(packet, view, explainPacket(packet, view), reader)
+}
+
+type Answer = Awaited<ReturnType<typeof explain>>
+
+function candidatesOf({ endpoints: all }: Pick<Answer, 'endpoints'>): readonly string[] {
+  return all.filter(({ isCandidate }) => isCandidate).map(({ endpoint: address }) => address)
+}
+
+describe("explain answers about the mark and the firewall for the node's own packets in ipvs mode", () => {
+  before(async () => await mustRun(['nft', 'flush ruleset']))
+  beforeEach(async () => {
+    await empty()
+    await addOwn()
+  })
+  after(empty)
+
+  for (const one of cases) {
+    it(one.name, async () => {
+      for (const line of one.lines) await mustRun(['iptables-legacy', ...line.split(' ')])
+      const answer = await explain(one, readerOf())
+      assert.deepEqual([answer.mark.state, answer.firewall.state], one.states, answer.steps.at(-1)?.text)
+      assert.deepEqual(candidatesOf(answer), one.candidates)
+    })
+  }
+
+  it('a chain that vanishes behind the marks: the lost mark stays', async () => {
+    await mustRun('iptables-legacy -t mangle -A OUTPUT -j MARK --or-mark 0x100000'.split(' '))
+    const later = readerOf((chain) => chain === 'OUTPUT')
+    const reads = [readerOf().read]
+    const read = async (): Promise<FirewallChains> => await (reads.shift() ?? later.read)()
+    const answer = await explain({ to: atVip }, { ...later, read })
+    assert.deepEqual([answer.mark.state, answer.firewall.state], ['loses', 'unknown'])
+    assert.deepEqual(candidatesOf(answer), [here])
+  })
+})
