@@ -95,6 +95,14 @@ async function connectionCounts(name: string, ...words: readonly string[]): Prom
   })
 }
 
+/** Waits for a row: the kernel adds up the counters of its CPUs every two seconds, those of each object at a time of its own. */
+async function expectCount(name: string, list: string, row: string): Promise<void> {
+  await eventually(
+    () => connectionCounts(name, list, 'shop/web'),
+    (rows) => rows.includes(row),
+  )
+}
+
 async function expectWrites(expected: RequestCounts): Promise<void> {
   assert.deepEqual(await trace.takeWrites(), expected)
 }
@@ -126,16 +134,10 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
   it('a client reaches every usable backend and no other', expectShopTraffic)
 
   it('prints the statistics and the connections of IPVS', async () => {
-    // The kernel adds up the counters of its CPUs every two seconds.
-    const services = await eventually(
-      () => connectionCounts('clusterIP', 'services', 'shop/web'),
-      (rows) => rows.includes('IPv4 http 10.96.0.20:80 4'),
-    )
-    assert.ok(services.includes('IPv6 http [fd00:10:96::20]:80 4'), services.join('\n'))
-    const endpoints = await connectionCounts('endpoint', 'endpoints', 'shop/web')
-    assert.ok(endpoints.includes('IPv4 http 10.244.1.11:8080 2'), endpoints.join('\n'))
-    const frontends = await connectionCounts('frontend', 'routes', 'shop/web')
-    assert.ok(frontends.includes('IPv4 http tcp 10.96.0.20:80 4'), frontends.join('\n'))
+    await expectCount('clusterIP', 'services', 'IPv4 http 10.96.0.20:80 4')
+    await expectCount('clusterIP', 'services', 'IPv6 http [fd00:10:96::20]:80 4')
+    await expectCount('endpoint', 'endpoints', 'IPv4 http 10.244.1.11:8080 2')
+    await expectCount('frontend', 'routes', 'IPv4 http tcp 10.96.0.20:80 4')
     const rows = (await ask('connections', '--service', 'shop/web')).split('\n')
     const row =
       /^shop\/web:http\/TCP +[\d.]+:\d+ +10\.96\.0\.20:80 +10\.244\.1\.1[12]:8080 +[A-Z_]+ +\d+[sm]/u
