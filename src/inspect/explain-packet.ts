@@ -316,8 +316,8 @@ function endpointsOf(
     return {
       endpoint: formatEndpoint(address, port),
       ...(nodeName === undefined ? {} : { node: nodeName }),
-      isCandidate: choice.isChosen,
-      isMasqueraded: choice.isChosen && (rules.isRelayed || masquerade !== undefined || isHairpin),
+      isCandidate: choice.isUsed,
+      isMasqueraded: choice.isUsed && (rules.isRelayed || masquerade !== undefined || isHairpin),
       rule: choice.rule,
       reason: choice.text,
     }

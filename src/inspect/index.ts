@@ -17,7 +17,6 @@ export {
   routes,
   services,
   type EndpointRow,
-  type EndpointUse,
   type RouteRow,
   type Rows,
   type ServiceRow,

@@ -4,6 +4,7 @@ import { ConfigError } from '../errors.js'
 import type { ServicePort } from '../model/index.js'
 import {
   describeFrontend,
+  type EndpointChoice,
   explainFrontends,
   explainRoute,
   frontendsOf,
@@ -41,11 +42,11 @@ export interface ServiceRow extends PortHead {
   /** The verdict on new connections to the cluster IP. */
   readonly internal: Verdict
   /** The verdict on new connections from outside. Absent: it has no such frontend. */
-  readonly external?: Verdict
+  readonly external?: Verdict | undefined
   /** The sum of all frontends; absent: not asked for. */
-  readonly counters?: TrafficCounters
+  readonly counters?: TrafficCounters | undefined
   /** RFC 3339, UTC: since when its last change is in force. Absent: it is not, or that is not known. */
-  readonly since?: string
+  readonly since?: string | undefined
 }
 
 export interface EndpointRow extends PortHead {
@@ -55,14 +56,10 @@ export interface EndpointRow extends PortHead {
   readonly node: string
   readonly conditions: { readonly ready: boolean; readonly serving: boolean; readonly terminating: boolean }
   /** Whether traffic of each policy uses the endpoint, and the rule of docs/traffic.md that decided. */
-  readonly cluster: EndpointUse
-  readonly local: EndpointUse
+  readonly cluster: EndpointChoice
+  readonly local: EndpointChoice
   /** Absent: not asked for. */
-  readonly counters?: TrafficCounters
-}
-
-export interface EndpointUse extends Reason {
-  readonly isUsed: boolean
+  readonly counters?: TrafficCounters | undefined
 }
 
 export interface RouteRow extends PortHead {
@@ -73,9 +70,9 @@ export interface RouteRow extends PortHead {
   /** The endpoints that serve the frontend. */
   readonly backends: readonly string[]
   /** Absent: not asked for. */
-  readonly counters?: TrafficCounters
+  readonly counters?: TrafficCounters | undefined
   /** The kernel objects that the mode desires for the service port, in the syntax of the mode's tools. Only for one Service. */
-  readonly kernel?: readonly string[]
+  readonly kernel?: readonly string[] | undefined
 }
 
 /** A list that grows with the cluster. */
@@ -162,15 +159,15 @@ export function headOf({ service, portName, protocol, clusterIP }: ServicePort):
   return { service, port: portName, protocol, family: familyName(clusterIP.includes(':') ? 'ipv6' : 'ipv4') }
 }
 
-/** Parts of a row: the figures that `of` finds; nothing without `counters`. */
+/** The figures of a row that `of` finds; undefined without `counters`. */
 function countersPart(
   counters: Counters | undefined,
   view: PipelineView,
   decided: Route,
-): (of: (counted: PortCounters) => TrafficCounters) => { readonly counters?: TrafficCounters } {
-  if (counters === undefined) return () => ({})
+): (of: (counted: PortCounters) => TrafficCounters) => TrafficCounters | undefined {
+  if (counters === undefined) return () => undefined
   const counted = counters.get(view)?.(decided)
-  return (of) => ({ counters: counted === undefined ? {} : of(counted) })
+  return (of) => (counted === undefined ? {} : of(counted))
 }
 
 function serviceRow(
@@ -197,9 +194,9 @@ function serviceRow(
       local: decided.localBackends.length,
     },
     internal: verdictOf(decided, 'internal'),
-    ...(port.isExternallyAccessible ? { external: verdictOf(decided, 'external') } : {}),
-    ...countersPart(counters, view, decided)(({ total }) => total),
-    ...(since === undefined ? {} : { since: timeText(since) }),
+    external: port.isExternallyAccessible ? verdictOf(decided, 'external') : undefined,
+    counters: countersPart(counters, view, decided)(({ total }) => total),
+    since: since === undefined ? undefined : timeText(since),
   }
 }
 
@@ -226,9 +223,9 @@ function endpointRows(
         serving: endpoint.isServing,
         terminating: endpoint.isTerminating,
       },
-      cluster: { isUsed: cluster.isChosen, rule: cluster.rule, text: cluster.text },
-      local: { isUsed: local.isChosen, rule: local.rule, text: local.text },
-      ...countersOf((counted) => counted.endpoint(name)),
+      cluster,
+      local,
+      counters: countersOf((counted) => counted.endpoint(name)),
     }
   })
 }
@@ -258,8 +255,8 @@ function routeRows(
       verdict,
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
-      ...countersOf((counted) => counted.frontend(name)),
-      ...(isDetailed && isFirst ? { kernel: view.describe(decided) } : {}),
+      counters: countersOf((counted) => counted.frontend(name)),
+      kernel: isDetailed && isFirst ? view.describe(decided) : undefined,
     }
   })
 }

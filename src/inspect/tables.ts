@@ -1,13 +1,16 @@
 // The long lists as tables for people. The agent makes them: a client would first have to read a long list of objects.
 import { type Cell, Columns } from '../columns.js'
 import { duration, portText } from '../words.js'
-import type { EndpointRow, EndpointUse, PortHead, RouteRow, ServiceRow } from './services.js'
+import type { EndpointChoice } from '../routing/index.js'
+import type { EndpointRow, PortHead, RouteRow, ServiceRow } from './services.js'
 
 /** The form of a row in a table. */
 export interface Table<Row> {
   readonly headings: readonly string[]
   /** One per heading. Blank: the row has no such value. */
   readonly cells: (row: Row) => readonly Cell[]
+  /** The first two cells, which name the row. */
+  readonly names: (row: Row) => readonly [Cell, Cell]
 }
 
 /** `nowMs`: Unix milliseconds, for the ages. */
@@ -35,6 +38,7 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
       row.external ?? '',
       inForceText(row.since, nowMs),
     ],
+    names: (row) => [portText(row), row.clusterIP],
   }
 }
 
@@ -50,6 +54,7 @@ export function endpointTable(): Table<EndpointRow> {
       useText(row.cluster),
       useText(row.local),
     ],
+    names: (row) => [nameOf(row), row.endpoint],
   }
 }
 
@@ -62,12 +67,13 @@ export const routeTable: Table<RouteRow> = {
     row.backends.length,
     row.reasons.map(({ text }) => text).join('; '),
   ],
+  names: (row) => [portText(row), row.frontend],
 }
 
 /** The first two columns of a table, then the counters. */
 export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
   headings,
-  cells,
+  names,
 }: Table<Row>): Table<Row> {
   return {
     headings: [
@@ -80,21 +86,24 @@ export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
       'BYTES IN',
       'BYTES OUT',
     ],
-    cells: (row) => [...cells(row).slice(0, 2), ...counterCells(row.counters)],
+    cells: (row) => {
+      const [name, place] = names(row)
+      // Blank: this mode has no such counter.
+      const counters = row.counters ?? {}
+      return [
+        name,
+        place,
+        counters.connections ?? '',
+        counters.activeConnections ?? '',
+        counters.inactiveConnections ?? '',
+        counters.packetsIn ?? '',
+        counters.packetsOut ?? '',
+        counters.bytesIn ?? '',
+        counters.bytesOut ?? '',
+      ]
+    },
+    names,
   }
-}
-
-/** Blank: this mode has no such counter. */
-function counterCells(counters: ServiceRow['counters'] = {}): readonly Cell[] {
-  return [
-    counters.connections ?? '',
-    counters.activeConnections ?? '',
-    counters.inactiveConnections ?? '',
-    counters.packetsIn ?? '',
-    counters.packetsOut ?? '',
-    counters.bytesIn ?? '',
-    counters.bytesOut ?? '',
-  ]
 }
 
 /** Rows that decide on the widths of the columns. A wider cell after them widens its column from there on. */
@@ -160,7 +169,7 @@ function portTexts(): (head: PortHead) => string {
 const usedTexts = new Map<string, string>()
 const unusedTexts = new Map<string, string>()
 
-function useText({ isUsed, text }: EndpointUse): string {
+function useText({ isUsed, text }: EndpointChoice): string {
   const texts = isUsed ? usedTexts : unusedTexts
   let use = texts.get(text)
   if (use === undefined) {

@@ -7,7 +7,7 @@ import { route, type Route, type Verdict, verdictOf } from './route.js'
 
 /** Whether a list of a route has an endpoint, and the rule that decided it. */
 export interface EndpointChoice extends Reason {
-  readonly isChosen: boolean
+  readonly isUsed: boolean
 }
 
 export interface EndpointReasons {
@@ -41,7 +41,7 @@ export function explainRoute(
   endpoints: readonly Endpoint[],
   node: NodeView,
 ): ExplainedRoute {
-  const [cluster, local, flows] = [new Choices(), new Choices(), new Choices()]
+  const [cluster, local, flows] = [new Choices(endpoints), new Choices(endpoints), new Choices(endpoints)]
   const decided = route(port, endpoints, node, {
     cluster: cluster.note,
     local: local.note,
@@ -63,20 +63,44 @@ export function explainFrontends(decided: Route): readonly FrontendReasons[] {
   return frontendsOf(decided).map((frontend) => explainFrontend(decided, frontend))
 }
 
-/** The choices of one list. */
+/** One step of a choice, and what it says about the endpoints that it keeps and drops. */
+interface Step {
+  readonly endpoints: readonly Endpoint[]
+  readonly isKept: (endpoint: Endpoint) => boolean
+  readonly kept: EndpointChoice
+  readonly dropped: EndpointChoice
+  /** The endpoints as a set; made when an endpoint is looked for. */
+  members?: ReadonlySet<Endpoint>
+}
+
+/** The choices of one list. A list of all endpoints of a cluster asks for many of them: most have one step, and need no set. */
 class Choices {
-  readonly #choices = new Map<Endpoint, EndpointChoice>()
+  readonly #all: readonly Endpoint[]
+  readonly #steps: Step[] = []
+
+  constructor(all: readonly Endpoint[]) {
+    this.#all = all
+  }
 
   readonly note: NoteStep = (endpoints, isKept, { rule, kept, dropped }) => {
-    const chosen: EndpointChoice = { isChosen: true, rule, text: kept }
-    const other: EndpointChoice = { isChosen: false, rule, text: dropped }
-    for (const endpoint of endpoints) this.#choices.set(endpoint, isKept(endpoint) ? chosen : other)
+    this.#steps.push({
+      endpoints,
+      isKept,
+      kept: { isUsed: true, rule, text: kept },
+      dropped: { isUsed: false, rule, text: dropped },
+    })
   }
 
   of(endpoint: Endpoint): EndpointChoice {
-    const choice = this.#choices.get(endpoint)
-    if (choice === undefined) throw new BugError(`no rule decided about ${endpoint.address}`)
-    return choice
+    const step = this.#steps.findLast((each) => this.#has(each, endpoint))
+    if (step === undefined) throw new BugError(`no rule decided about ${endpoint.address}`)
+    return step.isKept(endpoint) ? step.kept : step.dropped
+  }
+
+  #has(step: Step, endpoint: Endpoint): boolean {
+    if (step.endpoints === this.#all) return true
+    step.members ??= new Set(step.endpoints)
+    return step.members.has(endpoint)
   }
 }
 

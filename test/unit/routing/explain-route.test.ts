@@ -43,7 +43,7 @@ function explain(endpoints: readonly SliceEndpoint[], rest: Partial<Service> = {
 
 /** A choice as text. `+`: the endpoint is chosen. */
 function line(choice: EndpointChoice | undefined): string {
-  return choice === undefined ? '' : `${choice.isChosen ? '+' : '-'} ${choice.rule} ${choice.text}`
+  return choice === undefined ? '' : `${choice.isUsed ? '+' : '-'} ${choice.rule} ${choice.text}`
 }
 
 interface EndpointCase {
@@ -274,7 +274,7 @@ it('an explained route chooses the endpoints of the route, for any endpoints', (
         ['local', plain.localBackends],
         ['flows', plain.flowBackends],
       ] as const) {
-        const chosen = endpoints.filter((reasons) => reasons[list]?.isChosen === true)
+        const chosen = endpoints.filter((reasons) => reasons[list]?.isUsed === true)
         assert.deepEqual(idsOf(chosen.map((reasons) => reasons.endpoint)), idsOf(expected))
         for (const reasons of endpoints) assert.notEqual(reasons[list]?.text, '')
         found.chosen += chosen.length
