@@ -204,7 +204,8 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
         [...source, ...flags],
         /Sync done/u,
       )
-      assert.equal(code, 0)
+      const errors = [...files].filter(([name]) => name.endsWith('.error'))
+      assert.deepEqual({ code, errors }, { code: 0, errors: [] })
       assert.deepEqual([...files.keys()].toSorted(), [...agentParts, ...nodeParts].toSorted())
       for (const line of lines) assert.match(files.get(file) ?? '', line)
       assert.match(files.get('log.txt') ?? '', /Sync done/u)
