@@ -194,6 +194,9 @@ async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Pr
   say(`a connection to ${search.address} port ${search.port} gets no answer`)
 }
 
+/** Lines of one answer that the demo shows. `connections` has one for each of the requests above. */
+const answerLines = 30
+
 /** Questions to the agent. Its answers are right: a command that finds something wrong exits with 1, and ends the demo. */
 async function showCommands(lab: ShopLab, { controlSocket }: Access): Promise<void> {
   const questions = [
@@ -208,7 +211,10 @@ async function showCommands(lab: ShopLab, { controlSocket }: Access): Promise<vo
   ]
   for (const words of questions) {
     say(`\n$ viaduct ${words.join(' ')}`)
-    quote((await lab.node.must(process.execPath, agentFile, ...words, '--socket', controlSocket)).trimEnd())
+    const text = await lab.node.must(process.execPath, agentFile, ...words, '--socket', controlSocket)
+    const lines = text.trimEnd().split('\n')
+    quote(lines.slice(0, answerLines).join('\n'))
+    if (lines.length > answerLines) quote(`(and ${lines.length - answerLines} more lines)`)
   }
 }
 
