@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import type { Configuration } from '../cli/index.js'
 import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
-import type { Kernel } from '../kernel/index.js'
+import type { Kernel, XtFlavour } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
 import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
@@ -53,7 +53,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const start = { clock, log }
   const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
-  const { name, families } = mode
+  const { name, flavour, families } = mode
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
@@ -82,7 +82,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     clock,
   })
   openRelayMetrics(registry, async () => await mode.countRelay?.())
-  const servers = openServers(options, { mode: name, node, synchronizer })
+  const servers = openServers(options, { mode: name, flavour, node, synchronizer })
   return { mode: name, synchronizer, nodeWatch, node, servers, inForce: once(milestones, 'inForce') }
 }
 
@@ -111,11 +111,14 @@ async function openConfiguredMode(
 /** The parts of the agent that its pages show. */
 export interface Shown {
   readonly mode: ProxyMode
+  /** undefined: the mode has no rules of x_tables. */
+  readonly flavour: XtFlavour | undefined
   readonly node: NodeTracker
   readonly synchronizer: Synchronizer
 }
 
-function openServers(options: BuildOptions, { mode, node, synchronizer }: Shown): AgentServers {
+function openServers(options: BuildOptions, shown: Shown): AgentServers {
+  const { mode, node, synchronizer } = shown
   const { config, flagTexts, clock, log, metrics, registry, events } = options
   return new AgentServers({
     config: config.servers,
@@ -129,8 +132,8 @@ function openServers(options: BuildOptions, { mode, node, synchronizer }: Shown)
       startedMs: processStartMs(clock),
       version: config.version,
     },
-    control: openControl(options, { mode, node, synchronizer }),
-    statusPage: openStatusPage(options, { mode, node, synchronizer }),
+    control: openControl(options, shown),
+    statusPage: openStatusPage(options, shown),
     counts: metrics,
     nodeName: node.facts.name,
     events,

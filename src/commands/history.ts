@@ -20,7 +20,7 @@ export const historyCommand: Command = {
   ],
   run: async ({ ask }) => {
     const value = await ask('history')
-    return { value, table: () => passTable(value.items, causeLines) }
+    return { value, table: () => passTable(value.items, stageColumns, causeLines) }
   },
 }
 
@@ -39,8 +39,9 @@ function stageText(ms: number | undefined): string {
   return ms === undefined ? '-' : `${ms.toFixed(1)} ms`
 }
 
-/** The objects that a pass is for, and its first operations. */
-function causeLines({ objects, operations, firstOperations }: PassSnapshot): readonly string[] {
+/** The objects that a pass is for, its first operations, and its failures. */
+function causeLines(pass: PassSnapshot): readonly string[] {
+  const { objects, operations, firstOperations } = pass
   const shown = firstOperations.slice(0, shownOperations)
   const counts = Object.values(operations).flatMap((byName) => Object.values(byName))
   const all = counts.reduce(
@@ -52,17 +53,30 @@ function causeLines({ objects, operations, firstOperations }: PassSnapshot): rea
     ...(objects.count === 0 ? [] : [`for ${objects.first.join(', ')}${restText(objects)}`]),
     ...shown,
     ...(shown.length > 0 && rest > 0 ? [`and ${rest} more operations`] : []),
+    ...pass.failures,
   ]
 }
+
+export const failureLines = ({ failures }: PassSnapshot): readonly string[] => failures
 
 function restText({ count, first }: PassSnapshot['objects']): string {
   return count > first.length ? ` and ${count - first.length} more` : ''
 }
 
-/** One line per pass, and an indented line for each of `more` and for each failure. */
+/** A column with the time of a stage. */
+type StageColumn = readonly [heading: string, text: (pass: PassSnapshot) => string]
+
+const stageColumns: readonly StageColumn[] = [
+  ['COMPILE', ({ changed, stages }) => (changed.count === 0 ? '-' : stageText(stages.compileMs))],
+  ['PLAN', ({ stages }) => stageText(stages.planMs)],
+  ['KERNEL', ({ stages }) => stageText(stages.kernelMs)],
+]
+
+/** One line per pass, with these stages, and an indented line for each of `below`. */
 export function passTable(
   passes: readonly PassSnapshot[],
-  more: (pass: PassSnapshot) => readonly string[] = () => [],
+  stages: readonly StageColumn[],
+  below: (pass: PassSnapshot) => readonly string[],
 ): string {
   const [head = '', ...lines] = columns(
     [
@@ -71,9 +85,7 @@ export function passTable(
       'REASON',
       'WAITED',
       'TIME',
-      'COMPILE',
-      'PLAN',
-      'KERNEL',
+      ...stages.map(([heading]) => heading),
       'RESULT',
       'CHANGED',
       'OPERATIONS',
@@ -84,9 +96,7 @@ export function passTable(
       pass.reason,
       stageText(pass.stages.waitingMs),
       stageText(pass.durationMs),
-      pass.changed.count === 0 ? '-' : stageText(pass.stages.compileMs),
-      stageText(pass.stages.planMs),
-      stageText(pass.stages.kernelMs),
+      ...stages.map(([, text]) => text(pass)),
       pass.isComplete ? 'complete' : 'failed',
       firstName(pass.changed),
       operationsText(pass.operations),
@@ -94,8 +104,8 @@ export function passTable(
   ).split(/(?<=\n)/u)
   const withMore = lines.map((line, at) => {
     const pass = passes[at]
-    const below = pass === undefined ? [] : [...more(pass), ...pass.failures]
-    return `${line}${below.map((text) => `  ${printable(text)}\n`).join('')}`
+    const more = pass === undefined ? [] : below(pass)
+    return `${line}${more.map((text) => `  ${printable(text)}\n`).join('')}`
   })
   return `${head}${withMore.join('')}`
 }

@@ -2,7 +2,7 @@ import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
 import { duration, printable } from '../words.js'
 import { columns, pairs } from './columns.js'
 import type { Command } from './command.js'
-import { passTable } from './history.js'
+import { failureLines, passTable } from './history.js'
 
 export const statusCommand: Command = {
   name: 'status',
@@ -27,10 +27,7 @@ export function statusTable(status: StatusSnapshot): string {
   const head = pairs([
     ['Version', `${version}, up ${duration(uptimeSeconds)}`],
     ['Node', node],
-    [
-      'Mode',
-      mode.active === mode.configured ? mode.active : `${mode.active} (configured: ${mode.configured})`,
-    ],
+    ['Mode', modeText(mode)],
     ['Sync', syncText(status)],
     ['Source', sourceText(source)],
     [
@@ -45,16 +42,25 @@ export function statusTable(status: StatusSnapshot): string {
     families.map((family) => [
       family.family,
       family.isInForce ? 'yes' : 'no',
-      family.lastSync,
+      family.lastSync ?? '',
       family.servicePorts,
       family.endpoints,
     ]),
   )
-  const problems = `Problems: ${status.problemCount === 0 ? 'none' : status.problemCount}\n${problemLines(status.problems)}`
-  const passes = passTable(status.passes)
+  const problems = `Problems: ${status.problemCount === 0 ? 'none' : status.problemCount}\n${problemLines(status)}`
+  const passes = status.passes.length === 0 ? 'Passes: none\n' : passTable(status.passes, [], failureLines)
   return [head, isInForce || families.length > 0 ? perFamily : '', problems, passes]
     .filter((part) => part !== '')
     .join('\n')
+}
+
+/** `iptables (flavour nft, configured: nftables)`. */
+function modeText({ active, configured, flavour }: StatusSnapshot['mode']): string {
+  const remarks = [
+    ...(flavour === undefined ? [] : [`flavour ${flavour}`]),
+    ...(active === configured ? [] : [`configured: ${configured}`]),
+  ]
+  return remarks.length === 0 ? active : `${active} (${remarks.join(', ')})`
 }
 
 function syncText({ isInForce, families, source }: StatusSnapshot): string {
@@ -73,11 +79,13 @@ function sourceText({ kind, kindsNotWatched, objectsNotApplied }: StatusSnapshot
   return parts.join(', ')
 }
 
-function problemLines(problems: readonly ProblemSnapshot[]): string {
-  return problems
-    .map(({ level, problem, fields }) => {
-      const ends = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
-      return `  ${level.toUpperCase().padEnd(5)} ${printable(`${problem}${ends.join('')}`)}\n`
-    })
-    .join('')
+function problemLines({ problems, problemCount }: StatusSnapshot): string {
+  const rest = problemCount - problems.length
+  const lines = [...problems.map(problemLine), ...(rest > 0 ? [`and ${rest} more: see the log`] : [])]
+  return lines.map((line) => `  ${line}\n`).join('')
+}
+
+function problemLine({ level, problem, fields }: ProblemSnapshot): string {
+  const ends = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
+  return `${level.toUpperCase().padEnd(5)} ${printable(`${problem}${ends.join('')}`)}`
 }

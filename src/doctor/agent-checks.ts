@@ -8,7 +8,7 @@ export interface AgentStatus {
   readonly families: readonly {
     readonly family: string
     readonly isHealthy: boolean
-    readonly lastSync: string
+    readonly lastSync?: string | undefined
   }[]
   readonly problemCount: number
   readonly problems: readonly { readonly problem: string }[]
@@ -44,7 +44,7 @@ export const agentChecks: readonly Check[] = [
         ]
       if (status === undefined) return ok(`no agent runs: there is no ${socket}`)
       const { version, families } = status
-      const last = families.map(({ family, lastSync }) => `${family} ${lastSync}`).join(', ')
+      const last = families.map(({ family, lastSync }) => `${family} ${lastSync ?? 'none'}`).join(', ')
       return problemsOr(
         [...lateSync(status), ...presentProblems(status), ...otherVersion(version, ownVersion)],
         `version ${version} answers on ${socket}, last sync: ${last}${origin === undefined ? '' : `; ${origin}`}`,
@@ -58,7 +58,7 @@ function lateSync({ isInForce, families }: AgentStatus): readonly Verdict[] {
   if (late.length > 0)
     return late.map(({ family, lastSync }) => ({
       status: 'broken',
-      seen: `events of ${family} wait for more than two sync periods: the last complete sync ended at ${lastSync}`,
+      seen: `events of ${family} wait for more than two sync periods: ${lastSync === undefined ? 'no sync was complete' : `the last complete sync ended at ${lastSync}`}`,
       cause: 'The kernel does not have the present Services and endpoints.',
       remedy: 'Run viaduct history, which shows what the kernel refused.',
     }))

@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
-import type { Conntrack, FirewallChain, FirewallScope } from '../kernel/index.js'
+import type { Conntrack, FirewallChain, FirewallScope, XtFlavour } from '../kernel/index.js'
 import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
@@ -17,6 +17,8 @@ export interface Inspected {
   readonly config: Config
   /** The active mode. */
   readonly mode: ProxyMode
+  /** The flavour of its rules of x_tables; undefined: it has none. */
+  readonly flavour: XtFlavour | undefined
   readonly node: { readonly facts: NodeFacts; readonly isEligible: boolean }
   readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
   /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */

@@ -16,7 +16,12 @@ export interface StatusSnapshot {
   /** RFC 3339, UTC. */
   readonly start: string
   readonly uptimeSeconds: number
-  readonly mode: { readonly active: string; readonly configured: string }
+  readonly mode: {
+    readonly active: string
+    readonly configured: string
+    /** The flavour of iptables; absent: the mode has no such rules. */
+    readonly flavour?: string | undefined
+  }
   /** Everything was in the kernel once. */
   readonly isInForce: boolean
   /** IPv4 first. */
@@ -33,7 +38,7 @@ export interface StatusSnapshot {
   readonly drift: readonly { readonly family: string; readonly kind: string; readonly count: number }[]
   /** Number of present problems. */
   readonly problemCount: number
-  /** The first present problems. */
+  /** The first present problems, errors before warnings. */
   readonly problems: readonly ProblemSnapshot[]
   /** The last passes, oldest first. */
   readonly passes: readonly PassSnapshot[]
@@ -44,8 +49,8 @@ export interface FamilyStatus {
   readonly isInForce: boolean
   /** No event has waited for two sync periods. */
   readonly isHealthy: boolean
-  /** End of the last complete sync: RFC 3339, UTC. */
-  readonly lastSync: string
+  /** End of the last complete sync: RFC 3339, UTC. Absent: there was none. */
+  readonly lastSync?: string | undefined
   readonly servicePorts: number
   readonly endpoints: number
 }
@@ -55,15 +60,15 @@ const [shownProblems, shownPasses] = [20, 5]
 
 /** Its cost does not depend on the number of Services. */
 export async function status(inspected: Inspected): Promise<StatusSnapshot> {
-  const { config, mode, node, synchronizer, startedMs, clock } = inspected
+  const { config, mode, flavour, node, synchronizer, startedMs, clock } = inspected
   const families = synchronizer.views.map(familyStatus)
-  const problems = inspected.problems()
+  const problems = inspected.problems().toSorted((a, b) => a.level.localeCompare(b.level))
   return {
     version: config.version,
     node: node.facts.name,
     start: timeText(startedMs),
     uptimeSeconds: Math.floor((clock.unixMs() - startedMs) / 1000),
-    mode: { active: mode, configured: config.mode },
+    mode: { active: mode, configured: config.mode, flavour },
     isInForce: families.every(({ isInForce }) => isInForce),
     families,
     source: await sourceStatus(inspected),
@@ -74,12 +79,13 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
   }
 }
 
-function familyStatus({ health, services, isInForce }: PipelineView): FamilyStatus {
+function familyStatus({ health, services, isInForce, passes }: PipelineView): FamilyStatus {
+  const hasSynced = isInForce || passes.some(({ isComplete }) => isComplete)
   return {
     family: familyName(health.family),
     isInForce,
     isHealthy: health.isHealthy,
-    lastSync: timeText(health.lastUpdatedMs),
+    lastSync: hasSynced ? timeText(health.lastUpdatedMs) : undefined,
     servicePorts: services.servicePortCount,
     endpoints: services.endpointCount,
   }

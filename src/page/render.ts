@@ -142,7 +142,7 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
                 <td>${familyState({ isInForce, isHealthy }, source.objectsNotApplied)}</td>
                 <td class="number">${servicePorts}</td>
                 <td class="number">${endpoints}</td>
-                <td>${time(lastSync)}</td>
+                <td>${lastSync === undefined ? 'none' : time(lastSync)}</td>
               </tr>`,
           )}
         </tbody>

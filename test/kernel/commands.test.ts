@@ -102,7 +102,10 @@ describe('the commands', { timeout: 120_000 }, () => {
   })
 
   const tables: readonly (readonly [words: readonly string[], lines: readonly RegExp[]])[] = [
-    [['status'], [/^Node: +node-a$/m, /^Mode: +iptables$/m, /^IPv4 .* 2 +2$/m, /^Problems: none$/m]],
+    [
+      ['status'],
+      [/^Node: +node-a$/m, /^Mode: +iptables \(flavour legacy\)$/m, /^IPv4 .* 2 +2$/m, /^Problems: none$/m],
+    ],
     [
       ['services'],
       [

@@ -1,4 +1,4 @@
-// The sentence of `viaduct status` about the sync.
+// The screen of `viaduct status`.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { statusTable } from '../../../src/commands/status.js'
@@ -29,6 +29,8 @@ function snapshot(isInForce: boolean, isHealthy: boolean, objectsNotApplied: num
   }
 }
 
+const linesOf = (value: StatusSnapshot): readonly string[] => statusTable(value).split('\n')
+
 describe('viaduct status', () => {
   const cases: readonly (readonly [value: StatusSnapshot, sync: string])[] = [
     [snapshot(true, true, 0), 'up to date'],
@@ -42,6 +44,37 @@ describe('viaduct status', () => {
   ]
   for (const [value, sync] of cases)
     it(`says ${sync.split(':')[0] ?? ''}, with ${value.source.objectsNotApplied} objects not applied`, () => {
-      assert.ok(statusTable(value).split('\n').includes(`Sync:     ${sync}`))
+      assert.ok(linesOf(value).includes(`Sync:     ${sync}`))
     })
+
+  it('names the flavour, and the configured mode if another one runs', () => {
+    const base = snapshot(true, true, 0)
+    const modes: readonly (readonly [StatusSnapshot['mode'], string])[] = [
+      [{ active: 'nftables', configured: 'nftables' }, 'nftables'],
+      [{ active: 'iptables', configured: 'iptables', flavour: 'nft' }, 'iptables (flavour nft)'],
+      [
+        { active: 'iptables', configured: 'ipvs', flavour: 'legacy' },
+        'iptables (flavour legacy, configured: ipvs)',
+      ],
+    ]
+    for (const [mode, text] of modes) assert.equal(linesOf({ ...base, mode })[2], `Mode:     ${text}`)
+  })
+
+  it('says how many problems it does not show', () => {
+    const problems = [{ level: 'error', problem: 'Table is refused', fields: { table: 'nat' } }] as const
+    const lines = linesOf({ ...snapshot(true, true, 0), problems, problemCount: 3 })
+    const at = lines.indexOf('Problems: 3')
+    assert.deepEqual(lines.slice(at + 1, at + 3), [
+      '  ERROR Table is refused table="nat"',
+      '  and 2 more: see the log',
+    ])
+  })
+
+  it('has no time of a sync, and no pass, before the first one', () => {
+    const base = snapshot(false, true, 0)
+    const families = base.families.map((family) => ({ ...family, lastSync: undefined }))
+    const lines = linesOf({ ...base, families })
+    assert.match(lines.find((line) => line.startsWith('IPv4')) ?? '', /^IPv4 +no +- +1 +1$/)
+    assert.ok(lines.includes('Passes: none'))
+  })
 })

@@ -27,6 +27,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
   const inspected = {
     config,
     mode: 'iptables',
+    flavour: 'legacy',
     node: { facts: { ...surroundings.node.facts, name: nodeName }, isEligible: true },
     synchronizer: {
       views: [pipeline],
