@@ -4,12 +4,13 @@ import { ConfigError, KernelError } from '../errors.js'
 import {
   configuration,
   connections,
-  type Counters,
   endpoints,
   explain,
   history,
   type Inspected,
+  readConflicts,
   readCounters,
+  type ReadForRows,
   routes,
   type Rows,
   services,
@@ -78,14 +79,15 @@ export function controlPages(inspected: Inspected, records: Records): Pages {
 /** The rows, with figures if the query asks for them: `counters=true`. An unknown Service costs no reading of the kernel. */
 function rowsWith(
   rows: (
-    ...asked: readonly [inspected: Inspected, service: string | undefined, counters?: Counters]
+    ...asked: readonly [inspected: Inspected, service: string | undefined, read: ReadForRows]
   ) => TableRows<unknown> | undefined,
   inspected: Inspected,
 ): Question<TableRows<unknown>> {
   return async (service, query) => {
-    const plain = rows(inspected, service)
+    const conflicts = await readConflicts(inspected)
+    const plain = rows(inspected, service, { conflicts })
     if (plain === undefined || query.get('counters') !== 'true') return plain
-    return rows(inspected, service, await readCounters(inspected, service))
+    return rows(inspected, service, { conflicts, counters: await readCounters(inspected, service) })
   }
 }
 
@@ -95,7 +97,7 @@ function page<Value extends object>(question: Question<Value>, replyOf: (value: 
     const service = query.get('service') ?? undefined
     try {
       const value = await question(service, query, signal)
-      if (value === undefined) return json({ error: `no Service ${service} is known to this agent` }, 404)
+      if (value === undefined) return json({ error: unknownService(service) }, 404)
       return replyOf(value)
     } catch (error) {
       if (error instanceof ConfigError) return json({ error: error.message }, 400)
@@ -103,6 +105,10 @@ function page<Value extends object>(question: Question<Value>, replyOf: (value: 
       throw error
     }
   }
+}
+
+function unknownService(service: string | undefined): string {
+  return `no Service ${service} is known to this agent: headless Services and those of type ExternalName have nothing to program`
 }
 
 function isRows(value: object): value is Rows<unknown> {
@@ -120,7 +126,7 @@ function* jsonTexts({ items }: Rows<unknown>): Generator<string> {
   yield '\n]}\n'
 }
 
-/** The NUL character at the end shows that the reply is complete: no cell has one, and a table may have no line. */
+/** The NUL character at the end shows that the reply is complete: no cell has one. */
 function* tableTexts({ texts }: TableRows<unknown>): Generator<string> {
   yield* texts
   yield '\0'

@@ -67,7 +67,12 @@ function isBefore({ key }: ServicePort, owner: Owner | undefined): boolean {
 
 /** Whether the service port owns the frontend. */
 export function owns(owners: Owners, port: ServicePort['key'], frontend: Frontend): boolean {
-  return owners.byFrontend.get(keyOfFrontend(frontend))?.port.key === port
+  return portThatOwns(owners, frontend)?.key === port
+}
+
+/** The service port that owns the frontend; undefined: none of `owners` does. */
+export function portThatOwns(owners: Owners, frontend: Frontend): ServicePort | undefined {
+  return owners.byFrontend.get(keyOfFrontend(frontend))?.port
 }
 
 type Destination = Pick<ConntrackFlow, 'protocol' | 'destination' | 'destinationPort'>

@@ -12,11 +12,13 @@ export {
 } from './service-finder.js'
 export type { Snapshots } from './snapshots.js'
 export { configuration, type ConfigurationSnapshot } from './configuration.js'
+export { type Conflicts, readConflicts } from './conflicts.js'
 export {
   endpoints,
   routes,
   services,
   type EndpointRow,
+  type ReadForRows,
   type RouteRow,
   type Rows,
   type ServiceRow,

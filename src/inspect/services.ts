@@ -1,12 +1,15 @@
 // Service ports, their endpoints and their routes, one row each. Rows are made while the reader takes them.
 import { formatEndpoint } from '../address.js'
 import { ConfigError } from '../errors.js'
-import type { ServicePort } from '../model/index.js'
+import type { ServicePort, ServicePortKey } from '../model/index.js'
 import {
+  addressOf,
   describeFrontend,
   type EndpointChoice,
   explainFrontends,
   explainRoute,
+  type Frontend,
+  type FrontendReasons,
   frontendsOf,
   type Reason,
   type Route,
@@ -15,10 +18,22 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
+import { type Conflicts, rivalOf } from './conflicts.js'
 import type { Counters } from './counters.js'
+import type { Owners } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
 import { endpointTable, routeTable, serviceTable, type Table, tableTexts, withCounters } from './tables.js'
+
+/** The fate of new connections. `conflict`: another service port has the frontend (docs/adr/0007). */
+export type FrontendVerdict = Verdict | 'conflict'
+
+/** Readings of the agent that come before the rows. */
+export interface ReadForRows {
+  /** The figures to show; absent: none. */
+  readonly counters?: Counters | undefined
+  readonly conflicts: Conflicts
+}
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -40,9 +55,11 @@ export interface ServiceRow extends PortHead {
   /** Numbers of all endpoints, and of those that serve policy Cluster and policy Local. */
   readonly endpoints: { readonly all: number; readonly cluster: number; readonly local: number }
   /** The verdict on new connections to the cluster IP. */
-  readonly internal: Verdict
-  /** The verdict on new connections from outside. Absent: it has no such frontend. */
-  readonly external?: Verdict | undefined
+  readonly internal: FrontendVerdict
+  /** The verdict on new connections from outside; `conflict` if all such frontends have one. Absent: there is no such frontend. */
+  readonly external?: FrontendVerdict | undefined
+  /** The frontends that other service ports have, such as `tcp 203.0.113.1:80`. Absent: none. */
+  readonly conflicts?: readonly string[] | undefined
   /** The sum of all frontends; absent: not asked for. */
   readonly counters?: TrafficCounters | undefined
   /** RFC 3339, UTC: since when its last change is in force. Absent: it is not, or that is not known. */
@@ -65,13 +82,16 @@ export interface EndpointRow extends PortHead {
 export interface RouteRow extends PortHead {
   /** `tcp 10.96.0.10:80`. */
   readonly frontend: string
-  readonly verdict: Verdict
+  readonly verdict: FrontendVerdict
   readonly reasons: readonly Reason[]
   /** The endpoints that serve the frontend. */
   readonly backends: readonly string[]
   /** Absent: not asked for. */
   readonly counters?: TrafficCounters | undefined
-  /** The kernel objects that the mode desires for the service port, in the syntax of the mode's tools. Only for one Service. */
+  /**
+   * The kernel objects that the mode desires for the service port, in the syntax of the mode's tools. Only for one Service. Absent if
+   * another service port has its cluster IP.
+   */
   readonly kernel?: readonly string[] | undefined
 }
 
@@ -87,24 +107,24 @@ export interface TableRows<Row> extends Rows<Row> {
 }
 
 /**
- * One row per service port; `service` (`namespace/name`) selects one Service. `counters`: the figures to show; absent: none. undefined:
- * that Service is not known. Throws ConfigError for a `service` of another form.
+ * One row per service port; `service` (`namespace/name`) selects one Service. undefined: that Service is not known. Throws ConfigError
+ * for a `service` of another form.
  */
 export function services(
   inspected: Inspected,
   service: string | undefined,
-  counters?: Counters,
+  read: ReadForRows,
 ): TableRows<ServiceRow> | undefined {
-  const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, counters)])
+  const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, read)])
   const table = serviceTable(inspected.clock.unixMs())
-  return withTable(items, counters === undefined ? table : withCounters(table))
+  return withTable(items, read.counters === undefined ? table : withCounters(table))
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
 export function endpoints(
   inspected: Inspected,
   service: string | undefined,
-  counters?: Counters,
+  { counters }: Pick<ReadForRows, 'counters'>,
 ): TableRows<EndpointRow> | undefined {
   const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
   const table = endpointTable()
@@ -115,13 +135,13 @@ export function endpoints(
 export function routes(
   inspected: Inspected,
   service: string | undefined,
-  counters?: Counters,
+  read: ReadForRows,
 ): TableRows<RouteRow> | undefined {
   const isDetailed = service !== undefined
   const items = rows(inspected, service, (port, view) =>
-    routeRows(port, view, inspected, { isDetailed, counters }),
+    routeRows(port, view, inspected, { isDetailed, ...read }),
   )
-  return withTable(items, counters === undefined ? routeTable : withCounters(routeTable))
+  return withTable(items, read.counters === undefined ? routeTable : withCounters(routeTable))
 }
 
 function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
@@ -174,11 +194,13 @@ function serviceRow(
   port: ServicePort,
   view: PipelineView,
   { node }: Inspected,
-  counters: Counters | undefined,
+  { counters, conflicts }: ReadForRows,
 ): ServiceRow {
   const known = view.services.endpoints(port)
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
+  const lost = lostOf(port, conflicts, view)
+  const isUnserved = servesNot(port, view)
   // Field by field: V8 makes a literal that spreads another object many times slower.
   return {
     service: port.service,
@@ -193,11 +215,47 @@ function serviceRow(
       cluster: decided.clusterBackends.length,
       local: decided.localBackends.length,
     },
-    internal: verdictOf(decided, 'internal'),
-    external: port.isExternallyAccessible ? verdictOf(decided, 'external') : undefined,
+    internal: lost.some((frontend) => isClusterIP(port, frontend))
+      ? 'conflict'
+      : isUnserved
+        ? 'refuse'
+        : verdictOf(decided, 'internal'),
+    external: externalVerdict(decided, lost, isUnserved),
+    conflicts: lost.length === 0 ? undefined : lost.map(describeFrontend),
     counters: countersPart(counters, view, decided)(({ total }) => total),
     since: since === undefined ? undefined : timeText(since),
   }
+}
+
+const noFrontends: readonly Frontend[] = []
+
+/** The frontends of the service port that others have. */
+function lostOf(port: ServicePort, conflicts: Conflicts, view: PipelineView): readonly Frontend[] {
+  const owners = conflicts.get(view)
+  if (owners === undefined) return noFrontends
+  return frontendsOf(port).filter((frontend) => rivalOf(owners, port, frontend) !== undefined)
+}
+
+function isClusterIP({ clusterIP }: ServicePort, frontend: Frontend): boolean {
+  return addressOf(frontend) === clusterIP
+}
+
+/** Whether the mode serves nothing of this protocol: the relay serves no SCTP. */
+function servesNot({ protocol }: ServicePort, view: PipelineView): boolean {
+  return protocol === 'SCTP' && view.packetRules()?.isRelayed === true
+}
+
+function externalVerdict(
+  decided: Route,
+  lost: readonly Frontend[],
+  isUnserved: boolean,
+): FrontendVerdict | undefined {
+  if (!decided.isExternallyAccessible) return undefined
+  const isExternal = (frontend: Frontend): boolean => !isClusterIP(decided, frontend)
+  const isLost =
+    lost.length > 0 && lost.filter(isExternal).length === frontendsOf(decided).filter(isExternal).length
+  if (isLost) return 'conflict'
+  return isUnserved ? 'refuse' : verdictOf(decided, 'external')
 }
 
 function endpointRows(
@@ -234,16 +292,22 @@ function routeRows(
   port: ServicePort,
   view: PipelineView,
   { node }: Inspected,
-  { isDetailed, counters }: { readonly isDetailed: boolean; readonly counters: Counters | undefined },
+  { isDetailed, counters, conflicts }: ReadForRows & { readonly isDetailed: boolean },
 ): readonly RouteRow[] {
   const decided = route(port, view.services.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
   const [first] = frontendsOf(port)
   const countersOf = countersPart(counters, view, decided)
-  return explainFrontends(decided).map(({ frontend, verdict, reasons }) => {
-    const isClusterIP = frontend.kind === 'address' && frontend.address === port.clusterIP
-    const isLocal = isClusterIP ? port.isInternalLocal : port.isExternalLocal
-    const backends = isLocal ? decided.localBackends : decided.clusterBackends
+  const owners = conflicts.get(view)
+  const isUnserved = servesNot(port, view)
+  return explainFrontends(decided).map((explained) => {
+    const { frontend } = explained
+    const rival = rivalOf(owners, port, frontend)
+    const { verdict, reasons } =
+      rival === undefined ? (isUnserved ? unserved(explained) : explained) : contested(explained, rival)
+    const isLocal = isClusterIP(port, frontend) ? port.isInternalLocal : port.isExternalLocal
+    const isServed = rival === undefined && !isUnserved
+    const backends = isServed ? (isLocal ? decided.localBackends : decided.clusterBackends) : []
     const name = describeFrontend(frontend)
     const isFirst = first !== undefined && name === describeFrontend(first)
     return {
@@ -256,7 +320,34 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(name)),
-      kernel: isDetailed && isFirst ? view.describe(decided) : undefined,
+      kernel:
+        isDetailed && isFirst && rival === undefined ? view.describe(owned(decided, owners)) : undefined,
     }
   })
+}
+
+type Explained = Pick<RouteRow, 'verdict' | 'reasons'>
+
+/** The first reason names the kind of the frontend. */
+function contested({ reasons }: FrontendReasons, rival: ServicePortKey): Explained {
+  const conflict: Reason = { rule: 'F-001', text: `belongs to ${rival}, which sorts first` }
+  return { verdict: 'conflict', reasons: [...reasons.slice(0, 1), conflict] }
+}
+
+function unserved({ reasons }: FrontendReasons): Explained {
+  const lack: Reason = { rule: 'F-001', text: 'the relay serves no SCTP' }
+  return { verdict: 'refuse', reasons: [...reasons.slice(0, 1), lack] }
+}
+
+/** The route without the external frontends that others have. It has its cluster IP. */
+function owned(decided: Route, owners: Owners | undefined): Route {
+  if (owners === undefined) return decided
+  const lost = frontendsOf(decided).filter((frontend) => rivalOf(owners, decided, frontend) !== undefined)
+  const addresses = new Set(lost.map(addressOf))
+  return {
+    ...decided,
+    nodePort: addresses.has(undefined) ? 0 : decided.nodePort,
+    externalIPs: decided.externalIPs.filter((address) => !addresses.has(address)),
+    loadBalancerIPs: decided.loadBalancerIPs.filter((address) => !addresses.has(address)),
+  }
 }

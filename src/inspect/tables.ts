@@ -35,7 +35,7 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
       `${row.endpoints.cluster}/${row.endpoints.all}`,
       row.endpoints.local,
       row.internal,
-      row.external ?? '',
+      externalText(row),
       inForceText(row.since, nowMs),
     ],
     names: (row) => [portText(row), row.clusterIP],
@@ -110,7 +110,7 @@ export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
 const firstRows = 2000
 
 /**
- * The table as texts of whole lines. No row: no line, not even the headings. While the first rows come, the texts are empty: a reader can
+ * The table as texts of whole lines. No row: the headings alone. While the first rows come, the texts are empty: a reader can
  * let other work have its turn between two rows.
  */
 export function* tableTexts<Row>(
@@ -132,11 +132,18 @@ export function* tableTexts<Row>(
       first = undefined
     }
   }
-  if (first !== undefined && first.length > 0) yield* linesOf(columns, [headings, ...first])
+  if (first !== undefined) yield* linesOf(columns, [headings, ...first])
 }
 
 function* linesOf(columns: Columns, rows: Iterable<readonly Cell[]>): Generator<string, void, undefined> {
   for (const row of rows) yield columns.line(row)
+}
+
+/** `serve,conflict`: only some of the frontends have the verdict. */
+function externalText({ internal, external, conflicts = [] }: ServiceRow): string {
+  if (external === undefined) return ''
+  const isPart = conflicts.length > (internal === 'conflict' ? 1 : 0) && external !== 'conflict'
+  return isPart ? `${external},conflict` : external
 }
 
 /** `3h7m`. A clock that was set back gives `0s`. */

@@ -146,7 +146,7 @@ describe('the commands', { timeout: 120_000 }, () => {
     [['status', '-o', 'xml'], 2, /'xml' is invalid\. Allowed choices are table, json, yaml\./],
     [['status', 'more'], 2, /^viaduct: too many arguments/],
     [['completion', 'csh'], 2, /Allowed choices are bash, zsh, fish/],
-    [['services', 'default/none'], 1, /^viaduct: no Service default\/none is known to this agent$/m],
+    [['services', 'default/none'], 1, /^viaduct: no Service default\/none is known to this agent: /m],
     [['services', 'x'.repeat(5000)], 2, /^viaduct: service: must be NAMESPACE\/NAME, not "x{100}"$/m],
     [['status', '--socket=/nowhere/socket'], 3, /^viaduct: no agent listens on \/nowhere\/socket: /],
     [['status', '--socket=/etc/passwd'], 3, /^viaduct: /],

@@ -130,7 +130,7 @@ describe('a list as a table', () => {
       lines: ['A      B', '1      x', 'long   x'],
     },
     { name: 'shows a blank cell as -', rows: [['', '']], lines: ['A   B', '-   -'] },
-    { name: 'without a row has no line', rows: [], lines: [] },
+    { name: 'without a row has its headings', rows: [], lines: ['A   B'] },
     {
       name: 'widens a column from a wider cell on, after the first rows',
       rows: [...many(2000, '1', '2'), ['333', '4'], ['1', '2']],

@@ -1,0 +1,152 @@
+// Frontends that are not programmed for the Service, in `services` and `routes`. Both said `serve`, and `routes` named kernel objects that
+// the mode does not desire.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import {
+  type Inspected,
+  readConflicts,
+  type RouteRow,
+  routes,
+  type ServiceRow,
+  services,
+} from '../../../src/inspect/index.js'
+import { serviceTable } from '../../../src/inspect/tables.js'
+import { Tracker } from '../../../src/model/index.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { type Route } from '../../../src/routing/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { port, service, set, slice } from '../../support/objects.js'
+import { ip } from '../../support/routes.js'
+
+const conflict = { fields: { service: 'default/b:/TCP', frontend: 'tcp 203.0.113.1:80', ipFamily: 'IPv4' } }
+
+interface Settings {
+  readonly problems?: readonly object[]
+  readonly isRelayed?: boolean
+}
+
+/** The agent as the rows see it: one family. `describe` names the frontends of the route. */
+function inspectedWith(tracker: Tracker, { problems = [conflict], isRelayed = false }: Settings): Inspected {
+  const view = {
+    health: { family: 'ipv4' },
+    services: tracker,
+    inForceSince: () => undefined,
+    packetRules: () => ({ isRelayed }),
+    describe: ({ clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route) => [
+      [clusterIP, nodePort, ...externalIPs, ...loadBalancerIPs].join(' '),
+    ],
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return {
+    clock: new ManualClock(),
+    synchronizer: { views: [view] },
+    problems: () => problems,
+    node: new NodeTracker('here'),
+  } as unknown as Inspected
+}
+
+async function rowsOf(
+  inspected: Inspected,
+  name: string,
+): Promise<{ readonly service: ServiceRow; readonly routes: readonly RouteRow[] }> {
+  const read = { conflicts: await readConflicts(inspected) }
+  const [row, ...more] = services(inspected, name, read)?.items ?? []
+  assert.ok(row !== undefined && more.length === 0)
+  return { service: row, routes: [...(routes(inspected, name, read)?.items ?? [])] }
+}
+
+const external = (row: ServiceRow): unknown => serviceTable(0).cells(row)[7]
+
+function trackerWith(b: Parameters<typeof service>[2]): Tracker {
+  const tracker = new Tracker('ipv4', () => {})
+  tracker.apply(set(service('a', '10.96.0.1', { externalIPs: [ip('203.0.113.1')] })))
+  tracker.apply(set(service('b', '10.96.0.2', b)))
+  tracker.apply(set(slice('b-1', 'b', ['10.1.0.1'])))
+  return tracker
+}
+
+describe('a frontend that another Service has', () => {
+  const tracker = trackerWith({ externalIPs: [ip('203.0.113.1')] })
+
+  it('is a conflict that names the owner, and has no backend and no kernel object', async () => {
+    const rows = await rowsOf(inspectedWith(tracker, {}), 'default/b')
+    assert.deepEqual(
+      rows.routes.map(({ frontend, verdict, backends, reasons, kernel }) => ({
+        frontend,
+        verdict,
+        backends: backends.length,
+        last: reasons.at(-1)?.text,
+        kernel,
+      })),
+      [
+        {
+          frontend: 'tcp 10.96.0.2:80',
+          verdict: 'serve',
+          backends: 1,
+          last: 'endpoints of the cluster serve it',
+          kernel: ['10.96.0.2 0'],
+        },
+        {
+          frontend: 'tcp 203.0.113.1:80',
+          verdict: 'conflict',
+          backends: 0,
+          last: 'belongs to default/a:/TCP, which sorts first',
+          kernel: undefined,
+        },
+      ],
+    )
+    assert.equal(rows.service.internal, 'serve')
+    assert.deepEqual(rows.service.conflicts, ['tcp 203.0.113.1:80'])
+    assert.equal(external(rows.service), 'conflict')
+  })
+
+  it('is none for its owner', async () => {
+    const rows = await rowsOf(inspectedWith(tracker, {}), 'default/a')
+    assert.deepEqual(
+      rows.routes.map(({ verdict }) => verdict),
+      ['refuse', 'refuse'],
+    )
+    assert.equal(rows.service.conflicts, undefined)
+    assert.equal(external(rows.service), 'refuse')
+  })
+
+  it('is marked beside the verdict of the other frontends', async () => {
+    const both = trackerWith({ externalIPs: [ip('203.0.113.1'), ip('203.0.113.2')] })
+    const rows = await rowsOf(inspectedWith(both, {}), 'default/b')
+    assert.equal(external(rows.service), 'serve,conflict')
+    assert.deepEqual(rows.routes[0]?.kernel, ['10.96.0.2 0 203.0.113.2'])
+  })
+
+  it('may be the cluster IP', async () => {
+    const same = new Tracker('ipv4', () => {})
+    for (const name of ['a', 'b']) same.apply(set(service(name, '10.96.0.1')))
+    const rows = await rowsOf(inspectedWith(same, {}), 'default/b')
+    assert.equal(rows.service.internal, 'conflict')
+    assert.deepEqual(
+      rows.routes.map(({ verdict, kernel }) => [verdict, kernel]),
+      [['conflict', undefined]],
+    )
+  })
+
+  it('is looked for only if a problem names a frontend of the family', async () => {
+    const other = { fields: { ...conflict.fields, ipFamily: 'IPv6' } }
+    const inspected = inspectedWith(tracker, { problems: [other, { fields: { service: 'default/b:/TCP' } }] })
+    assert.equal((await readConflicts(inspected)).size, 0)
+  })
+})
+
+describe('a port of SCTP', () => {
+  const tracker = trackerWith({ ports: [port(80, { protocol: 'SCTP' })] })
+  for (const { isRelayed, verdict } of [
+    { isRelayed: true, verdict: 'refuse' },
+    { isRelayed: false, verdict: 'serve' },
+  ])
+    it(`is ${verdict}d ${isRelayed ? 'by the relay' : 'in other modes'}`, async () => {
+      tracker.apply(
+        set(slice('b-1', 'b', ['10.1.0.1'], { ports: [{ name: '', protocol: 'SCTP', port: 8080 }] })),
+      )
+      const rows = await rowsOf(inspectedWith(tracker, { isRelayed, problems: [] }), 'default/b')
+      assert.equal(rows.service.internal, verdict)
+      assert.equal(rows.routes[0]?.verdict, verdict)
+    })
+})
