@@ -22,7 +22,11 @@ async function main(): Promise<number> {
   prepareV8(systemClock)
   const [word, ...words] = process.argv.slice(2)
   if (['bundle', 'diff', 'doctor', 'hand-over', 'plan'].includes(word ?? ''))
-    endWithReaders([process.stdout, process.stderr], (code) => process.exit(code))
+    endWithReaders(
+      [process.stdout, process.stderr],
+      (text) => void process.stderr.write(text),
+      (code) => process.exit(code),
+    )
   if (word === 'plan' || word === 'diff') return await planOrDiff(word, words)
   if (word === 'doctor')
     return await runDoctor(words, {

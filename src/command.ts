@@ -6,7 +6,7 @@ const io = {
   err: (text: string) => void process.stderr.write(text),
 }
 
-endWithReaders([process.stdout, process.stderr], (code) => process.exit(code))
+endWithReaders([process.stdout, process.stderr], io.err, (code) => process.exit(code))
 
 // NB: exitCode, not exit: a pipe may not have taken all output yet.
 void runCommand(process.argv.slice(2), io).then((exitCode) => {

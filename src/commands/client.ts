@@ -1,4 +1,6 @@
 // The client of the control socket.
+import { lstatSync } from 'node:fs'
+import { maxSocketPathBytes } from '../control-socket.js'
 import { type Ask, CommandError } from './command.js'
 import { getOverSocket } from './unix-http.js'
 
@@ -29,6 +31,13 @@ export async function readAt(
 }
 
 async function bytesAt(socket: string, name: string, parameters: Parameters): Promise<Buffer> {
+  // NB: Node cuts a longer path, and would connect to another socket (sockaddr_un.sun_path, unix(7)).
+  const length = Buffer.byteLength(socket)
+  if (length === 0 || length > maxSocketPathBytes)
+    throw new CommandError(
+      2,
+      `--socket: the path of a socket has 1 to ${maxSocketPathBytes} bytes, and this one ${length}`,
+    )
   const target = targetOf(name, parameters)
   const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
   if (status !== 200) throw refusal(status, body.toString(), target)
@@ -87,6 +96,11 @@ async function explained<T>(socket: string, work: () => Promise<T>): Promise<T> 
   }
 }
 
+/** Linux refuses a connection to a file of another kind as it refuses one to a socket without a listener. */
+function isOtherFile(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === false
+}
+
 /** One sentence: why the agent does not answer, and the remedy. */
 function reasonOf(error: Error, socket: string): string {
   const code = 'code' in error ? error.code : undefined
@@ -94,14 +108,15 @@ function reasonOf(error: Error, socket: string): string {
     case 'ENOENT':
       return `no agent listens on ${socket}: start it, or name its socket with --socket (its flag is --control-socket)`
     case 'ECONNREFUSED':
+      if (isOtherFile(socket)) return `${socket} is no socket: name the agent's with --socket`
       return `the agent of ${socket} has ended: start it again`
     case 'EACCES':
       return `no permission for ${socket}: run the command as root`
     case 'ECONNRESET':
     case 'EPIPE':
       return `the agent of ${socket} closed the connection: run the command as root or as the agent's user`
-    case 'ENOTSOCK':
-      return `${socket} is no socket: name the agent's with --socket`
+    case 'ETIMEDOUT':
+      return `the agent of ${socket} does not answer: ${error.message}; it may be stopped or very busy`
     default:
       return `no answer on ${socket}: ${error.message}`
   }

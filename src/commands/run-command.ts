@@ -54,7 +54,7 @@ export async function runCommand(argv: readonly string[], io: CommandIo): Promis
     }
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return 0
-    io.err(`viaduct: ${describe(error)} (see viaduct help)\n`)
+    io.err(`viaduct: ${describe(error, argv)} (see viaduct help)\n`)
     return 2
   }
 }
@@ -142,7 +142,9 @@ async function printList(
   if (after !== undefined) io.out(after)
 }
 
-function describe(error: CommanderError): string {
+function describe(error: CommanderError, [, name = '']: readonly string[]): string {
+  // `help NAME` without such a command: the error's text does not say so.
+  if (error.code === 'commander.help') return `unknown command '${name}'`
   const [sentence = '', suggestion] = error.message.replace(/^error: /u, '').split('\n')
   const nearest = /^\(Did you mean (?<words>.*)\?\)$/u.exec(suggestion ?? '')?.groups?.['words']
   return nearest === undefined ? sentence : `${sentence}; did you mean ${nearest}?`

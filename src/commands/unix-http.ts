@@ -15,7 +15,7 @@ const headEnd = '\r\n\r\n'
 /**
  * Sends a GET request as HTTP/1.0, so that the end of the connection ends the reply (RFC 1945, 7.2.2).
  * Rejects with the system's error; with ECONNRESET, if the server closes the connection without a reply; and with a sentence, if the
- * reply is no HTTP, is shorter or longer than its Content-Length, or too large, or no byte comes for `silenceMs`.
+ * reply is no HTTP, is shorter or longer than its Content-Length, or too large. ETIMEDOUT: no byte came for `silenceMs`.
  */
 export async function getOverSocket(path: string, target: string, silenceMs: number): Promise<HttpReply> {
   const chunks: Buffer[] = []
@@ -30,7 +30,10 @@ export async function getOverSocket(path: string, target: string, silenceMs: num
 
 async function* chunksOverSocket(path: string, target: string, silenceMs: number): AsyncGenerator<Buffer> {
   const socket = connect(path)
-  socket.setTimeout(silenceMs, () => socket.destroy(new Error(`no answer within ${silenceMs / 1000} s`)))
+  socket.setTimeout(silenceMs, () => {
+    const error = new Error(`no byte within ${silenceMs / 1000} s`)
+    socket.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
+  })
   socket.write(`GET ${target} HTTP/1.0\r\nHost: agent\r\n\r\n`)
   let isEmpty = true
   for await (const chunk of socket) {

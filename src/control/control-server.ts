@@ -5,6 +5,7 @@ import type { Server } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.js'
+import { maxSocketPathBytes } from '../control-socket.js'
 import { BugError, KernelError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
@@ -152,6 +153,11 @@ export class ControlServer {
   /** Rejects with the system's error if it cannot listen, and with a sentence if another program has the file. */
   async #open(): Promise<void> {
     const { path, pages, clock, log, limits } = this.#options
+    const length = Buffer.byteLength(path)
+    if (length > maxSocketPathBytes)
+      throw new Error(
+        `the path has ${length} bytes, and that of a socket at most ${maxSocketPathBytes}: set --control-socket`,
+      )
     await mkdir(dirname(path), { recursive: true, mode: 0o755 })
     await assertReplaceable(path)
     const server = await createHttpServer({

@@ -79,7 +79,7 @@ describe('a reply over the Unix socket', () => {
 
   test('that does not come', async () => {
     const { outcome } = await exchange((socket) => void socket.on('close', () => undefined))
-    assert.match(messageOf(outcome), /no answer within 0\.2 s/)
+    assert.match(messageOf(outcome), /no byte within 0\.2 s/)
   })
 
   test('to a request of HTTP/1.0', async () => {

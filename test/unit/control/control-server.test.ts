@@ -118,6 +118,19 @@ describe('the control socket', () => {
     assert.equal(await ask(), 'first')
   })
 
+  it('is not available under a path that no client can use', async () => {
+    // It listened under that name, and each client said that no agent does.
+    await server.stop()
+    path = join(folder, 'a'.repeat(120))
+    server = open('long')
+    await server.start()
+    assert.equal(
+      log.find('warn', `the path has ${path.length} bytes, and that of a socket at most 107`).length,
+      1,
+    )
+    assert.deepEqual(readdirSync(folder), [])
+  })
+
   it('leaves a file of another kind alone', async () => {
     unlinkSync(path)
     writeFileSync(path, 'text')
