@@ -1,5 +1,5 @@
-// `npm run demo`: installs missing packages, builds, and runs the agent in two parts: with an API server in iptables mode, and with
-// manifests in ipvs mode. Each part runs on this machine's kernel, or in a guest if the kernel lacks a feature.
+// `npm run demo`: installs missing packages, builds, and runs the agent in two parts: with manifests in ipvs mode, and with an API server
+// in iptables mode, which ends with a tour of the commands. Each part runs on this machine's kernel, or in a guest if the kernel lacks a feature.
 import { runGuest } from './guest.mjs'
 import { setUp, setUpGuest } from './setup.mjs'
 import { isMain, run, runMain, StepError } from './steps.mjs'
@@ -11,16 +11,16 @@ const limitSeconds = 300
 /** The parts. `probe`: a command that succeeds in a new network namespace if the kernel has the needed features. */
 const parts = [
   {
-    name: 'api',
-    file: 'out/ts/test/traffic/demo-api.js',
-    probe: 'iptables-legacy -t nat -S && ip6tables-legacy -t nat -S',
-    lacking: 'legacy tables of iptables',
-  },
-  {
     name: 'manifests',
     file: 'out/ts/test/traffic/demo-manifests.js',
     probe: 'ipvsadm -Ln && ip link add viaduct0 type dummy',
     lacking: 'IP_VS',
+  },
+  {
+    name: 'api',
+    file: 'out/ts/test/traffic/demo-api.js',
+    probe: 'iptables-legacy -t nat -S && ip6tables-legacy -t nat -S',
+    lacking: 'legacy tables of iptables',
   },
 ]
 

@@ -16,6 +16,8 @@ const agentFile = join(treeRoot, 'dist/agent.js')
 const web = tcp('10.96.0.20', 80)
 const search = tcp('10.96.0.60', 80)
 const limitSeconds = 60
+/** Service, EndpointSlice and Node. */
+const watchedKinds = 3
 
 /** A process whose store a test fills by lines on its standard input; see fake-api-program.ts. */
 class ApiServer {
@@ -182,6 +184,9 @@ async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Pr
   for (let i = 0; i < 10; i++) await server.send('compact')
   const started = performance.now()
   await server.send('listen')
+  const watched = (): number =>
+    agent.lines.slice(from).filter((line) => line.includes('API server is watched now')).length
+  await agent.line(() => watched() >= watchedKinds, from)
   quote(await sentence(agent, 'API server is watched now', from))
   for (const gone of ['default/search', '10.244.1.11']) {
     while ((await rulesWith(lab, gone)) !== '')
@@ -216,6 +221,7 @@ async function showCommands(lab: ShopLab, { controlSocket }: Access): Promise<vo
     quote(lines.slice(0, answerLines).join('\n'))
     if (lines.length > answerLines) quote(`(and ${lines.length - answerLines} more lines)`)
   }
+  say('\nmore commands, such as plan, doctor and bundle: docs/commands.md, or viaduct help')
 }
 
 async function showEnd(lab: ShopLab, agent: Program): Promise<void> {
@@ -249,7 +255,7 @@ async function show(lab: ShopLab, folder: string): Promise<void> {
   title('5. It comes back; meanwhile Service search was deleted, and 10.244.1.11 left web')
   await showReturn(lab, access, agent)
 
-  title('6. What the agent says about itself')
+  title('6. A tour of the commands: what the agent says about itself')
   await showCommands(lab, access)
 
   title('7. The agent stops, then --cleanup')
