@@ -224,8 +224,7 @@ export class IptablesPipeline implements Pipeline {
     const { metrics, syncPeriodMs } = this.#options
     const pass = new Pass({
       ...this.#options,
-      oldestEventMs: backlog.begin(),
-      objects: backlog.objects,
+      events: this.#intake.beginRun(),
       stages: this.#stages,
       inForce: this.#inForce,
     })
@@ -324,7 +323,7 @@ export class IptablesPipeline implements Pipeline {
     const routes = await claimDirty({
       ...this.#options,
       pass,
-      tracker: this.#intake.tracker,
+      intake: this.#intake,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         ledger.claim(key, decided?.service ?? '', desired)
