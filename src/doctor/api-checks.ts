@@ -1,6 +1,6 @@
 // The API server: name, connection, credentials, this node's object, and the clock.
 import { ApiError, type ApiReply } from '../api/index.js'
-import { type ApiAnswers, isOfApi, nodeAnswer, noServer } from './ask-api.js'
+import { anyAnswer, type ApiAnswers, isOfApi, nodeAnswer, noServer } from './ask-api.js'
 import { type Check, ok, type Verdict } from './check.js'
 import { rbacCheck } from './rbac-check.js'
 
@@ -39,7 +39,8 @@ export const apiChecks: readonly Check[] = [
     name: 'clock',
     looksAt: 'the difference between the clocks of this node and the API server',
     run: async (node) => {
-      const answer = await nodeAnswer(node)
+      // A wrong clock may be the reason for which the server refuses the credentials.
+      const answer = await anyAnswer(node)
       if ('seen' in answer) return [answer]
       const { skewMs } = answer
       if (skewMs === undefined) return unknown('the answer has no header Date')

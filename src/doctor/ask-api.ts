@@ -11,15 +11,19 @@ export interface ApiAnswers {
   readonly node: () => Promise<ApiReply>
 }
 
+type Asked = Pick<Examined, 'api' | 'sourceProblem'>
+
 /** The answer about the Node, or the verdict of a check that needs it. */
-export async function nodeAnswer({
-  api,
-  sourceProblem,
-}: Pick<Examined, 'api' | 'sourceProblem'>): Promise<ApiReply | Verdict> {
+export async function nodeAnswer(node: Asked): Promise<ApiReply | Verdict> {
+  const answer = await anyAnswer(node)
+  return 'seen' in answer || isOfApi(answer) ? answer : unasked
+}
+
+/** The same, of any status: also of a server that does not know who asks. */
+export async function anyAnswer({ api, sourceProblem }: Asked): Promise<ApiReply | Verdict> {
   if (sourceProblem !== undefined) return unasked
   if (api === undefined) return noServer
-  const reply = await orNothing(api.node())
-  return reply !== undefined && isOfApi(reply) ? reply : unasked
+  return (await orNothing(api.node())) ?? unasked
 }
 
 /** undefined: no answer. */
@@ -35,7 +39,7 @@ export const noServer: Verdict = { status: 'ok', seen: 'manifests are the source
 
 const unasked: Verdict = {
   status: 'unknown',
-  seen: 'the API server was not asked: the finding api-server says why',
+  seen: 'the API server gives no answer to this: the finding api-server says why',
   cause: 'Without an answer of the API server this check cannot be made.',
   remedy: 'Solve the problem of api-server, and run the doctor again.',
 }

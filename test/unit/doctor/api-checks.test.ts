@@ -67,31 +67,31 @@ describe('the checks of the API server', () => {
       what: 'that refuses the token',
       answer: { status: 401, body: status(401) },
       seen: /refuses the credentials/,
-      statuses: ['broken', 'unknown', 'unknown', 'unknown'],
+      statuses: ['broken', 'unknown', 'unknown', 'ok'],
     },
     {
       what: 'that has too many requests',
       answer: { status: 429, body: 'Too many requests, please try again later.\n' },
       seen: /too many requests \(429\)/,
-      statuses: ['warning', 'unknown', 'unknown', 'unknown'],
+      statuses: ['warning', 'unknown', 'unknown', 'ok'],
     },
     {
       what: 'whose load balancer has no backend',
       answer: { status: 503, body: page },
       seen: /answers with status 503$/,
-      statuses: ['broken', 'unknown', 'unknown', 'unknown'],
+      statuses: ['broken', 'unknown', 'unknown', 'ok'],
     },
     {
       what: 'in whose place a proxy answers',
       answer: { body: page },
       seen: /is not one of a Kubernetes API server \(status 200\)/,
-      statuses: ['broken', 'unknown', 'unknown', 'unknown'],
+      statuses: ['broken', 'unknown', 'unknown', 'ok'],
     },
     {
       what: 'in whose place a proxy redirects',
       answer: { status: 302, body: '' },
       seen: /is not one of a Kubernetes API server \(status 302\)/,
-      statuses: ['broken', 'unknown', 'unknown', 'unknown'],
+      statuses: ['broken', 'unknown', 'unknown', 'ok'],
     },
     {
       what: 'that does not answer',
@@ -113,6 +113,11 @@ describe('the checks of the API server', () => {
       if (statuses[1] === 'unknown') assert.deepEqual(api.asked, [])
     })
 
+  it('name a clock that is wrong where the server refuses the token', async () => {
+    const found = await findings(server({ status: 401, body: status(401), skewMs: -90_000 }))
+    assert.equal(found[3]?.seen, "this clock is 90 s behind the API server's")
+  })
+
   it('are not ok where a kubeconfig cannot be read', async () => {
     const all = await diagnose({ ...examinedNode({}), sourceProblem: 'no such file' })
     const found = all.filter(({ check }) => names.includes(check))
@@ -120,7 +125,10 @@ describe('the checks of the API server', () => {
       found.map((each) => each.status),
       ['broken', 'unknown', 'unknown', 'unknown'],
     )
-    assert.match(found[1]?.seen ?? '', /^the API server was not asked: the finding api-server says why$/)
+    assert.match(
+      found[1]?.seen ?? '',
+      /^the API server gives no answer to this: the finding api-server says why$/,
+    )
   })
 
   it('name the right to read ServiceCIDRs where the server has them and the mode uses them', async () => {
