@@ -111,7 +111,7 @@ function refusalOf(reply: ApiReply, server: URL): Verdict | undefined {
     }
   if (status >= 500)
     return broken(
-      `the API server, or a load balancer in front of it, answers with status ${status}`,
+      `the API server, or a load balancer before the API server, answers with status ${status}`,
       server,
       'Look at the API server and its etcd: kubectl get --raw /readyz?verbose on a control plane.',
     )

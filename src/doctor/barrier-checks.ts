@@ -38,7 +38,7 @@ const names = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
 async function nftInput({ kernel }: Examined): Promise<readonly Verdict[]> {
   const barriers = await kernel.barriersAt('input')
   return barriers.map((barrier) =>
-    closedInput(`chain ${barrier.chain} of ${barrierPlace(barrier)} ${describeBarrier(barrier)}`),
+    closedInput(`chain ${barrierPlace(barrier)} of nf_tables ${describeBarrier(barrier)}`),
   )
 }
 
@@ -82,7 +82,7 @@ async function nftBarriers({
   )
   return barriers.map((barrier) => ({
     status: 'warning',
-    seen: `chain ${barrier.chain} of ${barrierPlace(barrier)} ${describeBarrier(barrier)}`,
+    seen: `chain ${barrierPlace(barrier)} of nf_tables ${describeBarrier(barrier)}`,
     cause:
       'Every chain at the hook must accept a packet: forwarded connections to Services fail unless an earlier rule accepts them.',
     remedy: `Accept the traffic of Services there: ${acceptingCommand(barrier)}.`,

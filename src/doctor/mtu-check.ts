@@ -28,7 +28,7 @@ async function tooLarge(node: Examined, { name }: Link, links: readonly Link[]):
   return [
     {
       status: 'warning',
-      seen: `${name} has MTU ${own}, and ${lower.name} below it carries at most ${most} of it`,
+      seen: `${name} has MTU ${own}, which is more than the ${most} that ${lower.name} below carries`,
       cause: 'Full packets to endpoints on other nodes are fragmented, or dropped where fragments are.',
       remedy: `Set the MTU of the pod network to at most ${most} in its own configuration, and start its pods again.`,
     },

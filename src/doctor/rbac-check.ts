@@ -6,7 +6,7 @@ interface Right {
   readonly verb: string
   readonly group: string
   readonly resource: string
-  /** What the agent lacks without this right; one sentence. Absent: it does not work. */
+  /** The loss without this right; one sentence. Absent: the agent does not work. */
   readonly lack?: string
 }
 

@@ -150,7 +150,7 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       undo: () => sh('nft delete table inet wall'),
       check: 'forward',
       status: 'warning',
-      seen: /chain forward of inet wall forward drops by its policy/,
+      seen: /chain inet wall forward of nf_tables drops by its policy/,
     },
     {
       what: 'the policy DROP of the legacy FORWARD',
@@ -171,7 +171,7 @@ nft 'add rule inet firewalld filter_INPUT ct status dnat accept; add rule inet f
       options: { flags: ['--proxy-mode=userspace'] },
       check: 'input',
       status: 'warning',
-      seen: /^chain filter_INPUT of inet firewalld filter_INPUT drops or rejects by its rule 2 /,
+      seen: /^chain inet firewalld filter_INPUT of nf_tables drops or rejects by its rule 2 /,
     },
     {
       what: 'the policy DROP of the legacy INPUT, in userspace mode',

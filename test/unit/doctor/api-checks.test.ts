@@ -1,4 +1,4 @@
-// What the doctor says about an API server, by its answers.
+// The findings about an API server, by its answers.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ApiError, type ApiReply } from '../../../src/api/index.js'
