@@ -41,7 +41,8 @@ export const connectionChecks: readonly Check[] = [
       const networks = await podNetworks(node)
       const bridges = await podBridges(node, networks)
       // The relay answers from an address of the node.
-      if (bridges.length === 0 || node.modes.chosen === 'userspace') return ok('no bridge with pods')
+      if (bridges.length === 0 || node.modes.chosen === 'userspace')
+        return ok('no bridge is known to have pods')
       const found: Verdict[] = []
       for (const { family, name, own } of bridgeFiles) {
         if (!networks.some((network) => network.family === family)) continue
