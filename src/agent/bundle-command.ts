@@ -144,8 +144,8 @@ const versions: Part = {
 /** The parts that the running agent has. */
 class AgentParts {
   readonly #ask: ReturnType<typeof askingAt>
-  /** No agent answers. */
-  isAbsent = false
+  /** The reason why no agent answered the first question. undefined: one did. No part waits for a silent agent again. */
+  #absence: CommandError | undefined
 
   constructor(socket: string) {
     this.#ask = askingAt(socket)
@@ -167,9 +167,19 @@ class AgentParts {
       return resolveConfig({ ...input, mode, hostnameOverride: node })
     } catch (error) {
       if (!(error instanceof CommandError)) throw error
-      this.isAbsent = error.exitCode === 3
+      if (error.exitCode === 3) this.#absence = error
       return otherwise
     }
+  }
+
+  get isAbsent(): boolean {
+    return this.#absence !== undefined
+  }
+
+  /** Throws the reason if no agent answers. */
+  get #asking(): ReturnType<typeof askingAt> {
+    if (this.#absence !== undefined) throw this.#absence
+    return this.#ask
   }
 
   get parts(): readonly Part[] {
@@ -178,10 +188,10 @@ class AgentParts {
       { name: 'configuration.yaml', make: async () => (await this.#configuration).documents },
       ...names.map((name) => ({
         name: `${name}.json`,
-        make: async () => json(await this.#ask(name)),
+        make: async () => json(await this.#asking(name)),
       })),
-      { name: 'log.txt', make: async () => (await this.#ask('log')).items.join('') },
-      { name: 'metrics.txt', make: async () => (await this.#ask('metrics')).text },
+      { name: 'log.txt', make: async () => (await this.#asking('log')).items.join('') },
+      { name: 'metrics.txt', make: async () => (await this.#asking('metrics')).text },
     ]
   }
 }
