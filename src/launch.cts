@@ -12,8 +12,15 @@ const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
 /** Commands that need the agent's bundle, except for their help. */
 const needsAgent = ['bundle', 'doctor', 'plan', 'diff', 'hand-over'].includes(firstArgument ?? '') && !isHelp
 const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
-if (isCommand) runBundle('command')
+if (Number.parseInt(process.versions.node) < 20) refuseNode()
+else if (isCommand) runBundle('command')
 else runAgent()
+
+/** Debian 12 has Node 18, in which the bundles end with a TypeError. */
+function refuseNode(): void {
+  process.stderr.write(`viaduct: this is Node ${process.versions.node}; Node 20.20 or later is needed\n`)
+  process.exitCode = 1
+}
 
 function runAgent(): void {
   // Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
