@@ -7,7 +7,7 @@ import { Command, CommanderError } from 'commander'
 import { type BundleFile, collect, type Part, writeBundle } from '../bundle/index.js'
 import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
-import { askingAt, CommandError } from '../commands/index.js'
+import { askingAt, CommandError, readListAt } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig, version } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
@@ -143,11 +143,13 @@ const versions: Part = {
 
 /** The parts that the running agent has. */
 class AgentParts {
+  readonly #socket: string
   readonly #ask: ReturnType<typeof askingAt>
   /** No agent answers. */
   isAbsent = false
 
   constructor(socket: string) {
+    this.#socket = socket
     this.#ask = askingAt(socket)
     this.#configuration = this.#ask('configuration')
     this.#configuration.catch(() => undefined)
@@ -173,13 +175,23 @@ class AgentParts {
   }
 
   get parts(): readonly Part[] {
-    const names = ['status', 'services', 'endpoints', 'routes', 'history', 'flags'] as const
+    const value = (name: 'status' | 'history' | 'flags'): Part => ({
+      name: `${name}.json`,
+      make: async () => json(await this.#ask(name)),
+    })
+    // As the agent sends it: a long list would be three times as long with an indented line for each field.
+    const list = (name: string): Part => ({
+      name: `${name}.json`,
+      make: async () => (await readListAt(this.#socket, name)).toString(),
+    })
     return [
       { name: 'configuration.yaml', make: async () => (await this.#configuration).documents },
-      ...names.map((name) => ({
-        name: `${name}.json`,
-        make: async () => json(await this.#ask(name)),
-      })),
+      value('status'),
+      list('services'),
+      list('endpoints'),
+      list('routes'),
+      value('history'),
+      value('flags'),
       { name: 'log.txt', make: async () => (await this.#ask('log')).items.join('') },
       { name: 'metrics.txt', make: async () => (await this.#ask('metrics')).text },
     ]
