@@ -158,7 +158,7 @@ function withCounters<Row>(
   return items && counted && { items, texts: tableTexts(counterTable(place), counted) }
 }
 
-/** What the table shows of the counters of one service port: places, each with its figures. */
+/** The rows of one service port: places, each with its figures. */
 type Places = (
   port: ServicePort,
   view: PipelineView,
