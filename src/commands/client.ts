@@ -28,6 +28,11 @@ export async function readAt(
   return bytes
 }
 
+/** The bytes of a list in JSON, one row per line. Throws as `readAt`. */
+export async function readListAt(socket: string, name: string, parameters: Parameters = {}): Promise<Buffer> {
+  return await readAt(socket, { name, parameters, end: '\n]}\n' })
+}
+
 async function bytesAt(socket: string, name: string, parameters: Parameters): Promise<Buffer> {
   const target = targetOf(name, parameters)
   const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))

@@ -18,7 +18,16 @@ import type { PipelineView, PortCounters, TrafficCounters } from '../engine/inde
 import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
-import { endpointTable, routeTable, serviceTable, type Table, tableTexts, withCounters } from './tables.js'
+import {
+  type CountedRow,
+  counterTable,
+  endpointTable,
+  routeTable,
+  serviceTable,
+  type Table,
+  tableTexts,
+} from './tables.js'
+import { portText } from '../words.js'
 
 /** The head of each row: one port of one Service, in one family. */
 export interface PortHead {
@@ -96,8 +105,11 @@ export function services(
   counters?: Counters,
 ): TableRows<ServiceRow> | undefined {
   const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, counters)])
-  const table = serviceTable(inspected.clock.unixMs())
-  return withTable(items, counters === undefined ? table : withCounters(table))
+  if (counters === undefined) return withTable(items, serviceTable(inspected.clock.unixMs()))
+  const counted = countedRows(inspected, service, counters, (port, _view, figures) => [
+    [formatEndpoint(port.clusterIP, port.port), figures?.total],
+  ])
+  return withCounters(items, 'CLUSTER IP', counted)
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
@@ -107,8 +119,13 @@ export function endpoints(
   counters?: Counters,
 ): TableRows<EndpointRow> | undefined {
   const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
-  const table = endpointTable()
-  return withTable(items, counters === undefined ? table : withCounters(table))
+  if (counters === undefined) return withTable(items, endpointTable())
+  const counted = countedRows(inspected, service, counters, (port, { services: known }, figures) =>
+    known
+      .endpoints(port)
+      .map((endpoint) => [formatEndpoint(endpoint.address, endpoint.port), figures?.endpoint(endpoint)]),
+  )
+  return withCounters(items, 'ENDPOINT', counted)
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */
@@ -121,11 +138,48 @@ export function routes(
   const items = rows(inspected, service, (port, view) =>
     routeRows(port, view, inspected, { isDetailed, counters }),
   )
-  return withTable(items, counters === undefined ? routeTable : withCounters(routeTable))
+  if (counters === undefined) return withTable(items, routeTable)
+  const counted = countedRows(inspected, service, counters, (port, _view, figures) =>
+    frontendsOf(port).map((frontend) => [describeFrontend(frontend), figures?.frontend(frontend)]),
+  )
+  return withCounters(items, 'FRONTEND', counted)
 }
 
 function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
   return items && { items, texts: tableTexts(table, items) }
+}
+
+/** The list with a table of its counters alone, whose rows need no reasons. */
+function withCounters<Row>(
+  items: Iterable<Row> | undefined,
+  place: string,
+  counted: Iterable<CountedRow> | undefined,
+): TableRows<Row> | undefined {
+  return items && counted && { items, texts: tableTexts(counterTable(place), counted) }
+}
+
+/** The rows of one service port: places, each with its figures. */
+type Places = (
+  port: ServicePort,
+  view: PipelineView,
+  figures: PortCounters | undefined,
+) => readonly (readonly [place: string, figures: TrafficCounters | undefined])[]
+
+function countedRows(
+  inspected: Inspected,
+  service: string | undefined,
+  counters: Counters,
+  placesOf: Places,
+): Iterable<CountedRow> | undefined {
+  return rows(inspected, service, (port, view) => {
+    const decided = route(port, view.services.endpoints(port), inspected.node.facts)
+    const text = portText(headOf(port))
+    return placesOf(port, view, counters.get(view)?.(decided)).map(([place, figures = {}]) => ({
+      port: text,
+      place,
+      counters: figures,
+    }))
+  })
 }
 
 function rows<Row>(
@@ -225,7 +279,7 @@ function endpointRows(
       },
       cluster,
       local,
-      counters: countersOf((counted) => counted.endpoint(name)),
+      counters: countersOf((counted) => counted.endpoint(endpoint)),
     }
   })
 }
@@ -255,7 +309,7 @@ function routeRows(
       verdict,
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
-      counters: countersOf((counted) => counted.frontend(name)),
+      counters: countersOf((counted) => counted.frontend(frontend)),
       kernel: isDetailed && isFirst ? view.describe(decided) : undefined,
     }
   })
