@@ -2,6 +2,7 @@
 // bytecode that the build made from them. Compiling the agent's bundle at each start would cost a tenth of the time until the first
 // 10,000 services are in the kernel (docs/adr/0012).
 import fs = require('node:fs')
+import os = require('node:os')
 import path = require('node:path')
 import v8 = require('node:v8')
 import vm = require('node:vm')
@@ -11,11 +12,24 @@ const [, , firstArgument] = process.argv
 const isHelp = process.argv.includes('-h') || process.argv.includes('--help')
 /** Commands that need the agent's bundle, except for their help. */
 const needsAgent = ['bundle', 'doctor', 'plan', 'diff', 'hand-over'].includes(firstArgument ?? '') && !isHelp
+/** Commands that may use a core for a second. The running agent comes first. */
+const isHeavy = needsAgent && firstArgument !== 'hand-over'
+const heavyNiceness = 10
 const isCommand = firstArgument !== undefined && !firstArgument.startsWith('-') && !needsAgent
-if (isCommand) runBundle('command')
+if (Number.parseInt(process.versions.node) < 20) refuseNode()
+else if (isCommand) runBundle('command')
 else runAgent()
 
+/** Debian 12 has Node 18, in which the bundles end with a TypeError. */
+function refuseNode(): void {
+  process.stderr.write(`viaduct: this is Node ${process.versions.node}; Node 20.20 or later is needed\n`)
+  process.exitCode = 1
+}
+
 function runAgent(): void {
+  // Threads that begin later have the same niceness.
+  if (isHeavy) os.setPriority(Math.max(heavyNiceness, os.getPriority()))
+
   // Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
   process.env['UV_THREADPOOL_SIZE'] ??= '6'
 

@@ -103,7 +103,7 @@ class Tables {
     for (const { route, desired } of compiled) this.#tables.claim(route.key, route.service, desired)
     const claimMs = performance.now() - start
     const metrics = this.#metrics[family]
-    const pass = new Pass({ family, clock: systemClock, log: this.#log, metrics, oldestEventMs: undefined })
+    const pass = new Pass({ family, clock: systemClock, log: this.#log, metrics })
     if (!(await this.#tables.write(pass, { isComplete: true }))) throw new Error('not everything was written')
     return { claimMs, ms: performance.now() - start }
   }

@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { once } from 'node:events'
 import { median, millisecondsBetween } from './figures.js'
-import { changesMs, onStage, type Setting } from './stage.js'
+import type { ProxyMode } from '../../src/config/index.js'
+import { changesMs, onStage, type Setting, type Stage } from './stage.js'
 
 const agentFile = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
-const runs = 11
+const runsOfEach = 11
 const changes = 15
 
 /** The Service that the stage has at any size. */
@@ -31,23 +32,68 @@ const commands = {
   'routes --counters': [agentFile, 'routes', '--counters'],
 }
 
-/** Runs a command to its end. Returns the milliseconds from its start. Throws if it fails. */
-async function runOnce(words: readonly string[], socket: string): Promise<number> {
+/** The place of the commands. */
+interface Ran {
+  readonly stage: Stage
+  readonly mode: ProxyMode
+  readonly socket: string
+}
+
+/** Commands that read the node's kernel themselves. Their exit code is 1 for differences and problems too. */
+const nodeCommands: Readonly<Record<string, (ran: Ran) => readonly string[]>> = {
+  'plan --summary': ({ stage, mode }) => [
+    'plan',
+    '--summary',
+    `--manifests=${stage.manifests.folder}`,
+    `--proxy-mode=${mode}`,
+    '--hostname-override=node-a',
+    '--iptables-flavour=legacy',
+  ],
+  'diff --summary': ({ socket }) => ['diff', '--summary', `--socket=${socket}`],
+  doctor: ({ socket }) => ['doctor', `--socket=${socket}`],
+  bundle: ({ socket }) => ['bundle', '-f', '-', `--socket=${socket}`],
+}
+
+/** Runs a command to its end. Resolves with the milliseconds from its start. Throws if it fails. */
+type Run = (ran: Ran) => Promise<number>
+
+const runs: Readonly<Record<string, Run>> = {
+  ...mapped(commands, (words) => async ({ socket }) => {
+    const own = words[0] === agentFile ? [`--socket=${socket}`] : []
+    return await timed([process.execPath, ...words, ...own], [0])
+  }),
+  ...mapped(nodeCommands, (wordsFor) => async (ran) => {
+    const place = ['nsenter', `--net=/proc/${ran.stage.place.pid}/ns/net`]
+    return await timed([...place, process.execPath, agentFile, ...wordsFor(ran)], [0, 1])
+  }),
+}
+
+function mapped<From, To>(
+  record: Readonly<Record<string, From>>,
+  to: (from: From) => To,
+): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([name, from]) => [name, to(from)]))
+}
+
+/** `codes`: the exit codes of success. */
+async function timed([program = '', ...words]: readonly string[], codes: readonly number[]): Promise<number> {
   const startNs = process.hrtime.bigint()
-  const own = words[0] === agentFile ? [`--socket=${socket}`] : []
-  const child = spawn(process.execPath, [...words, ...own], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] })
+  let errors = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text))
   const [code] = await once(child, 'exit')
-  if (code !== 0) throw new Error(`${words.join(' ')} ended with ${String(code)}`)
+  if (!codes.includes(Number(code)))
+    throw new Error(`${words.join(' ')} ended with ${String(code)}: ${errors}`)
   return millisecondsBetween(startNs, process.hrtime.bigint())
 }
 
 /** Runs the command one time after the other until `work` has ended. */
-async function beside<T>(words: readonly string[], socket: string, work: Promise<T>): Promise<T> {
+async function beside<T>(run: Run, ran: Ran, work: Promise<T>): Promise<T> {
   const state = { isDone: false }
   const ended = work.finally(() => {
     state.isDone = true
   })
-  while (!state.isDone) await runOnce(words, socket)
+  while (!state.isDone) await run(ran)
   return await ended
 }
 
@@ -62,10 +108,11 @@ export async function commandFigures(setting: Setting): Promise<Record<string, u
         const latency = async (): Promise<number> => median(await changesMs(stage, 'replace', changes))
         const quietMs = await latency()
         const figures: Record<string, unknown> = {}
-        for (const [name, words] of Object.entries(commands)) {
+        const ran = { stage, mode: setting.mode, socket }
+        for (const [name, run] of Object.entries(runs)) {
           const times: number[] = []
-          for (let run = 0; run < runs; run++) times.push(await runOnce(words, socket))
-          const besideMs = await beside(words, socket, latency())
+          for (let i = 0; i < runsOfEach; i++) times.push(await run(ran))
+          const besideMs = await beside(run, ran, latency())
           figures[name] = { ms: median(times), maxMs: Math.max(...times), lag: besideMs / quietMs }
         }
         return { quietMs, commands: figures }

@@ -9,7 +9,7 @@ import { parts as nftablesParts } from './nftables-rows.mjs'
 import { benchFolder, compileProgram, measurePart } from './programs.mjs'
 import { line } from './rows.mjs'
 
-const limitSeconds = 300
+const limitSeconds = 600
 
 /**
  * NB: all programs must be compiled and bundled.

@@ -1,5 +1,5 @@
-// Makes out/packages/viaduct_VERSION_ARCH.deb: dist/ in /usr/lib/viaduct, the unit, /etc/default/viaduct, /usr/sbin/viaduct and the manual
-// pages. Needs dist/, out/ts and dpkg-deb.
+// Makes out/packages/viaduct_VERSION_ARCH.deb: dist/ in /usr/lib/viaduct, the unit, /etc/default/viaduct, /usr/sbin/viaduct, the manual
+// pages and the completion of shells. Needs dist/, out/ts and dpkg-deb.
 import {
   chmodSync,
   cpSync,
@@ -82,6 +82,12 @@ Description: drop-in kube-proxy for bare metal
 `
 }
 
+/** Where Debian's shells find the completion of a command. zsh has no such place for a script that emulates bash. */
+const completions = {
+  bash: 'usr/share/bash-completion/completions/viaduct',
+  fish: 'usr/share/fish/vendor_completions.d/viaduct.fish',
+}
+
 /** @param {string} folder @param {string} version */
 async function fill(folder, version) {
   cpSync(join(root, 'dist'), join(folder, 'usr/lib/viaduct'), { recursive: true })
@@ -94,6 +100,10 @@ async function fill(folder, version) {
   put(folder, 'usr/share/man/man8/viaduct.8.gz', packed(await manualPage()))
   for (const { name, text } of await commandPages())
     put(folder, `usr/share/man/man1/${name}.1.gz`, packed(text))
+  for (const [shell, path] of Object.entries(completions)) {
+    const script = await read([process.execPath, join(root, 'dist/agent.js'), 'completion', shell])
+    put(folder, path, `${script}\n`)
+  }
   put(folder, 'usr/share/doc/viaduct/copyright', tree('deploy/debian/copyright'))
   put(folder, 'usr/share/doc/viaduct/changelog.gz', packed(await changelog(version)))
   put(folder, 'usr/share/doc/viaduct/LICENSES-npm', npmLicences())

@@ -27,10 +27,16 @@ viaduct \\- program the kernel's load balancing for the Services of a Kubernetes
 .SH SYNOPSIS
 .B viaduct
 [\\fIflags\\fR]
+.br
+.B viaduct
+\\fIcommand\\fR [\\fIarguments\\fR] [\\fIoptions\\fR]
 .SH DESCRIPTION
 Viaduct runs on each node of a cluster, in place of kube\\-proxy. It needs CAP_NET_ADMIN. Flags that kube\\-proxy has keep their names
 and meanings. The rules stay in force when the program ends.
-.SH OPTIONS
+.PP
+With a command, it does one task and ends. Each command has a page of its own.
+.SH COMMANDS
+${commands.map(({ name, help }) => `.TP\n\\fB${plain(name)}\\fR\n${plain(help)}\n`).join('')}.SH OPTIONS
 ${flags.map(entry).join('')}.TP
 \\fB\\-\\-version\\fR
 print the version and exit
@@ -44,6 +50,9 @@ flags and environment of the unit
 .TP
 \\fI/etc/viaduct/config.yaml\\fR
 the configuration that the unit reads; /usr/share/doc/viaduct/examples has one to begin with
+.TP
+\\fI/run/viaduct/viaduct.sock\\fR
+the socket on which the agent answers the commands
 .TP
 \\fI/run/xtables.lock\\fR
 the lock of the iptables tools

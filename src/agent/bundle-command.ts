@@ -7,7 +7,7 @@ import { Command, CommanderError } from 'commander'
 import { type BundleFile, collect, type Part, writeBundle } from '../bundle/index.js'
 import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
-import { askingAt, CommandError } from '../commands/index.js'
+import { askingAt, CommandError, readListAt } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig, version } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
@@ -143,13 +143,13 @@ const versions: Part = {
 
 /** The parts that the running agent has. */
 class AgentParts {
-  readonly #ask: ReturnType<typeof askingAt>
-  /** No agent answers. */
-  isAbsent = false
+  readonly #socket: string
+  /** The reason why no agent answered the first question. undefined: one did. No part waits for a silent agent again. */
+  #absence: CommandError | undefined
 
   constructor(socket: string) {
-    this.#ask = askingAt(socket)
-    this.#configuration = this.#ask('configuration')
+    this.#socket = socket
+    this.#configuration = askingAt(socket)('configuration')
     this.#configuration.catch(() => undefined)
   }
 
@@ -167,21 +167,41 @@ class AgentParts {
       return resolveConfig({ ...input, mode, hostnameOverride: node })
     } catch (error) {
       if (!(error instanceof CommandError)) throw error
-      this.isAbsent = error.exitCode === 3
+      if (error.exitCode === 3) this.#absence = error
       return otherwise
     }
   }
 
+  get isAbsent(): boolean {
+    return this.#absence !== undefined
+  }
+
+  /** The socket to ask. Throws the reason if no agent answers. */
+  get #answering(): string {
+    if (this.#absence !== undefined) throw this.#absence
+    return this.#socket
+  }
+
   get parts(): readonly Part[] {
-    const names = ['status', 'services', 'endpoints', 'routes', 'history', 'flags'] as const
+    const value = (name: 'status' | 'history' | 'flags'): Part => ({
+      name: `${name}.json`,
+      make: async () => json(await askingAt(this.#answering)(name)),
+    })
+    // As the agent sends it: a long list would be three times as long with an indented line for each field.
+    const list = (name: string): Part => ({
+      name: `${name}.json`,
+      make: async () => (await readListAt(this.#answering, name)).toString(),
+    })
     return [
       { name: 'configuration.yaml', make: async () => (await this.#configuration).documents },
-      ...names.map((name) => ({
-        name: `${name}.json`,
-        make: async () => json(await this.#ask(name)),
-      })),
-      { name: 'log.txt', make: async () => (await this.#ask('log')).items.join('') },
-      { name: 'metrics.txt', make: async () => (await this.#ask('metrics')).text },
+      value('status'),
+      list('services'),
+      list('endpoints'),
+      list('routes'),
+      value('history'),
+      value('flags'),
+      { name: 'log.txt', make: async () => (await askingAt(this.#answering)('log')).items.join('') },
+      { name: 'metrics.txt', make: async () => (await askingAt(this.#answering)('metrics')).text },
     ]
   }
 }

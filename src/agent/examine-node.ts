@@ -47,7 +47,7 @@ export async function examine(
     }),
     unknownParts: (['nf_tables', 'ip_set'] as const).filter((part) => modules.state(part) === 'unknown'),
     ...(config.manifests === undefined ? await openApi(config, environment) : noApi),
-    read: async (path) => await readFile(path, 'utf8').catch(() => undefined),
+    read: readOrAbsent,
     xtablesLock: await findLock(environment['XTABLES_LOCKFILE']),
     wait: async (ms) =>
       await new Promise<void>((resolve) => {
@@ -88,11 +88,24 @@ async function openAnswers(config: Config, environment: Environment): Promise<Ap
     metrics,
     environment,
   })
-  return {
-    server: options.server,
-    ask: async (method, path, body) => await askOnce(options, { method, path, body }, systemClock),
+  const ask: ApiAnswers['ask'] = async (method, path, body) =>
+    await askOnce(options, { method, path, body }, systemClock)
+  const place = `/api/v1/nodes/${encodeURIComponent(nodeName(config, hostname()))}`
+  let node: ReturnType<ApiAnswers['node']> | undefined
+  return { server: options.server, ask, node: async () => await (node ??= ask('GET', place)) }
+}
+
+/** undefined: there is no such file, or it is one of a process that has ended. */
+async function readOrAbsent(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && absences.has(String(error.code))) return undefined
+    throw error
   }
 }
+
+const absences: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ESRCH'])
 
 /** The file that iptables locks (xtables_lock.cc). */
 async function findLock(named: string | undefined): Promise<Examined['xtablesLock']> {

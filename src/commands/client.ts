@@ -30,6 +30,11 @@ export async function readAt(
   return bytes
 }
 
+/** The bytes of a list in JSON, one row per line. Throws as `readAt`. */
+export async function readListAt(socket: string, name: string, parameters: Parameters = {}): Promise<Buffer> {
+  return await readAt(socket, { name, parameters, end: '\n]}\n' })
+}
+
 async function bytesAt(socket: string, name: string, parameters: Parameters): Promise<Buffer> {
   // NB: Node cuts a longer path, and would connect to another socket (sockaddr_un.sun_path, unix(7)).
   const length = Buffer.byteLength(socket)

@@ -1,6 +1,6 @@
 import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
 import { defaultControlSocket } from '../control-socket.js'
-import { askingAt, readAt } from './client.js'
+import { askingAt, readAt, readListAt } from './client.js'
 import {
   type Ask,
   type Command,
@@ -136,7 +136,7 @@ async function printList(
   // NB: a pager may stop to read, and the agent closes the connection of a client that does not read its reply. So the reply comes first.
   const bytes = isTable
     ? await readAt(socket, { name: `tables/${name}`, parameters, end: '\0' })
-    : await readAt(socket, { name, parameters, end: '\n]}\n' })
+    : await readListAt(socket, name, parameters)
   const after = isTable ? await afterTable?.() : undefined
   io.out(isTable ? bytes.subarray(0, -1) : bytes)
   if (after !== undefined) io.out(after)

@@ -1,4 +1,5 @@
 // The agent of this node, by its answer on the control socket.
+import { agentProcesses } from './agent-process.js'
 import { type Check, ok, problemsOr, type Verdict } from './check.js'
 
 /** The state of a running agent: a part of the answer of /v1/status. */
@@ -32,17 +33,18 @@ export const agentChecks: readonly Check[] = [
     name: 'agent',
     looksAt:
       'the answer of a running agent on the control socket: its version, its sync, its present problems',
-    run: async ({ agent: { socket, silence, status, origin, ownVersion } }) => {
+    run: async (node) => {
+      const { socket, silence, status, origin, ownVersion } = node.agent
       if (silence !== undefined)
-        return [
-          {
-            status: 'warning',
-            seen: silence,
-            cause: 'The doctor cannot ask the agent, and checks the node for the flags of this command.',
-            remedy: 'Look at the log of the agent: journalctl -u viaduct, or kubectl logs.',
-          },
-        ]
-      if (status === undefined) return ok(`no agent runs: there is no ${socket}`)
+        return unasked(silence, 'Look at the log of the agent: journalctl -u viaduct, or kubectl logs.')
+      if (status === undefined) {
+        const [running] = agentProcesses(node)
+        if (running === undefined) return ok(`no agent runs: there is no ${socket}`)
+        return unasked(
+          `an agent runs (pid ${running.pid}), and there is no ${socket}`,
+          'Name its socket with --socket (its flag is --control-socket).',
+        )
+      }
       const { version, families } = status
       const last = families.map(({ family, lastSync }) => `${family} ${lastSync ?? 'none'}`).join(', ')
       return problemsOr(
@@ -52,6 +54,11 @@ export const agentChecks: readonly Check[] = [
     },
   },
 ]
+
+function unasked(seen: string, remedy: string): readonly Verdict[] {
+  const cause = 'The doctor cannot ask the agent, and checks the node for the flags of this command.'
+  return [{ status: 'warning', seen, cause, remedy }]
+}
 
 function lateSync({ isInForce, families }: AgentStatus): readonly Verdict[] {
   const late = families.filter(({ isHealthy }) => !isHealthy)

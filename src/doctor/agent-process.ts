@@ -5,7 +5,10 @@ export function isViaduct(command: string): boolean {
   return /(?:^|\/)(?:agent\.js|viaduct)(?: |$)/u.test(command)
 }
 
-/** The processes of agents: without a command such as `doctor` behind the program. */
+/** Node with its options, or nothing; then the program without a command such as `doctor` behind it. */
+const agentCommand = /^(?:\S*\/)?(?:node\w*(?: -\S+)* (?:\S*\/)?)?(?:agent\.js|viaduct)(?: -| *$)/u
+
+/** The processes of agents. */
 export function agentProcesses({ processes }: Pick<Examined, 'processes'>): Examined['processes'] {
-  return processes.filter(({ command }) => /(?:^|\/)(?:agent\.js|viaduct)(?: -| *$)/u.test(command))
+  return processes.filter(({ command }) => agentCommand.test(command))
 }

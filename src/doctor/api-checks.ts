@@ -1,56 +1,34 @@
-// The API server: name, connection, credentials, rights, this node's object, and the clock.
+// The API server: name, connection, credentials, this node's object, and the clock.
 import { ApiError, type ApiReply } from '../api/index.js'
-import type { ApiAnswers } from './ask-api.js'
-import { nameProblem } from './ask-api.js'
-import { type Check, ok, problemsOr, type Verdict } from './check.js'
+import { anyAnswer, type ApiAnswers, isOfApi, nodeAnswer, noServer } from './ask-api.js'
+import { type Check, ok, type Verdict } from './check.js'
+import { rbacCheck } from './rbac-check.js'
 
 const mostSkewMs = 5000
 const slowMs = 1000
-
-/** The agent's requests to the API server. `optional`: the agent works without this right, but not its feature. */
-const rights = [
-  ...['services', 'nodes'].flatMap((resource) => [
-    { verb: 'list', group: '', resource },
-    { verb: 'watch', group: '', resource },
-  ]),
-  { verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices' },
-  { verb: 'watch', group: 'discovery.k8s.io', resource: 'endpointslices' },
-  { verb: 'create', group: 'events.k8s.io', resource: 'events', optional: 'Events' },
-  { verb: 'patch', group: 'events.k8s.io', resource: 'events', optional: 'Events' },
-] as const satisfies readonly {
-  readonly verb: string
-  readonly group: string
-  readonly resource: string
-  readonly optional?: string
-}[]
-
-const noServer = 'manifests are the source'
 
 export const apiChecks: readonly Check[] = [
   {
     name: 'api-server',
     looksAt: 'the name, the connection, TLS and the credentials of the API server, and the time of an answer',
-    run: async ({ api, nodeName, sourceProblem }) => {
+    run: async ({ api, sourceProblem }) => {
       if (sourceProblem !== undefined) return withoutSource(sourceProblem)
-      return api === undefined ? ok(noServer) : await reach(api, nodeName)
+      return [api === undefined ? noServer : await reach(api)]
     },
   },
-  {
-    name: 'rbac',
-    looksAt: 'a SelfSubjectAccessReview for each verb and resource that the agent uses',
-    run: async ({ api }) => (api === undefined ? ok(noServer) : await reviewAll(api)),
-  },
+  rbacCheck,
   {
     name: 'node-object',
     looksAt: 'the Node object of this node',
-    run: async ({ api, nodeName }) => {
-      if (api === undefined) return ok(noServer)
-      const { status } = await askNode(api, nodeName)
-      if (status !== 404) return status === 200 ? ok(`Node ${nodeName} exists`) : unknown(`status ${status}`)
+    run: async (node) => {
+      const answer = await nodeAnswer(node)
+      if ('seen' in answer) return [answer]
+      if (answer.status === 200) return ok(`Node ${node.nodeName} exists`)
+      if (answer.status !== 404) return unknown(`status ${answer.status}`)
       return [
         {
           status: 'broken',
-          seen: `the API server has no Node ${nodeName}`,
+          seen: `the API server has no Node ${node.nodeName}`,
           cause: 'The agent does not know its addresses, its zone and the networks of its pods.',
           remedy: 'Set --hostname-override to the name that kubectl get nodes shows.',
         },
@@ -60,9 +38,11 @@ export const apiChecks: readonly Check[] = [
   {
     name: 'clock',
     looksAt: 'the difference between the clocks of this node and the API server',
-    run: async ({ api, nodeName }) => {
-      if (api === undefined) return ok(noServer)
-      const { skewMs } = await askNode(api, nodeName)
+    run: async (node) => {
+      // A wrong clock may be the reason for which the server refuses the credentials.
+      const answer = await anyAnswer(node)
+      if ('seen' in answer) return [answer]
+      const { skewMs } = answer
       if (skewMs === undefined) return unknown('the answer has no header Date')
       if (Math.abs(skewMs) <= mostSkewMs) return ok('the clocks agree within 5 s')
       return [
@@ -76,9 +56,6 @@ export const apiChecks: readonly Check[] = [
     },
   },
 ]
-
-const askNode = async (api: ApiAnswers, name: string): Promise<ApiReply> =>
-  await api.ask('GET', `/api/v1/nodes/${encodeURIComponent(name)}`)
 
 function withoutSource(seen: string): readonly Verdict[] {
   const cause = 'The agent ends at its start, because it has no source of Services.'
@@ -96,75 +73,63 @@ function unknown(seen: string): readonly Verdict[] {
   ]
 }
 
-async function reach(api: ApiAnswers, nodeName: string): Promise<readonly Verdict[]> {
-  const broken = (seen: string, remedy: string): readonly Verdict[] => [
-    { status: 'broken', seen, cause: `The agent gets no Services from ${api.server.origin}.`, remedy },
-  ]
-  const name = await nameProblem(api)
-  if (name !== undefined)
-    return broken(
-      `the name ${api.server.hostname} has no address: ${name}`,
-      'Correct the server in the kubeconfig or --master, or the DNS of the node.',
-    )
+async function reach({ server, node }: ApiAnswers): Promise<Verdict> {
   try {
-    const { status, tookMs } = await askNode(api, nodeName)
-    if (status === 401)
-      return broken(
-        'the API server refuses the credentials (401)',
-        'Renew the token or the client certificate of the kubeconfig or of the service account.',
-      )
-    if (tookMs > slowMs)
-      return [
-        {
-          status: 'warning',
-          seen: `an answer took ${Math.round(tookMs)} ms`,
-          cause: 'Changes of Services reach this node late.',
-          remedy: 'Look at the load of the API server and the network to it.',
-        },
-      ]
-    return ok(`${api.server.origin} answers in ${Math.round(tookMs)} ms`)
+    const reply = await node()
+    return refusalOf(reply, server) ?? timeOf(reply, server)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     return broken(
       error.message,
-      'Check the address, the port, the firewall and the certificate authority of the kubeconfig or --master.',
+      server,
+      error.code === 'credentials'
+        ? 'Correct the credentials of the kubeconfig or of the service account: their files, or the command of exec.'
+        : 'Check the server of the kubeconfig or --master: its name, its port, the firewall, its certificate (openssl s_client), and the clock of this node.',
     )
   }
 }
 
-async function reviewAll(api: ApiAnswers): Promise<readonly Verdict[]> {
-  const found: Verdict[] = []
-  for (const right of rights) {
-    const isAllowed = await review(api, right)
-    if (isAllowed === undefined) return unknown('the API server does not answer a SelfSubjectAccessReview')
-    if (isAllowed) continue
-    const object = `${right.verb} ${right.group === '' ? '' : `${right.group}/`}${right.resource}`
-    found.push({
-      status: 'optional' in right ? 'warning' : 'broken',
-      seen: `the API server does not allow: ${object}`,
-      cause:
-        'optional' in right
-          ? 'The agent cannot record Events.'
-          : 'The agent never has all objects, and never starts to remove.',
-      remedy:
-        'Bind the ClusterRole system:node-proxier to the user of the agent (deploy/kubernetes/base/cluster-role-binding.yaml).',
-    })
-  }
-  return problemsOr(found, 'every verb is allowed')
+function broken(seen: string, { origin }: URL, remedy: string): Verdict {
+  return { status: 'broken', seen, cause: `The agent gets no Services from ${origin}.`, remedy }
 }
 
-/** undefined: no review. */
-async function review(
-  api: ApiAnswers,
-  { verb, group, resource }: (typeof rights)[number],
-): Promise<boolean | undefined> {
-  const { status, body } = await api.ask('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
-    apiVersion: 'authorization.k8s.io/v1',
-    kind: 'SelfSubjectAccessReview',
-    spec: { resourceAttributes: { verb, group, resource } },
-  })
-  if (status < 200 || status > 299) return undefined
-  const value: unknown = JSON.parse(body)
-  const answer: unknown = Reflect.get(Object(value), 'status')
-  return Reflect.get(Object(answer), 'allowed') === true
+/** undefined: the answer is one of an API server that knows who asks. */
+function refusalOf(reply: ApiReply, server: URL): Verdict | undefined {
+  const { status } = reply
+  if (status === 401)
+    return broken(
+      'the API server refuses the credentials (401)',
+      server,
+      'Renew the token or the client certificate of the kubeconfig or of the service account.',
+    )
+  if (status === 429)
+    return {
+      status: 'warning',
+      seen: 'the API server has too many requests (429)',
+      cause: 'Changes of Services reach this node late.',
+      remedy: 'Look at the load of the API server and at its priority levels (kubectl get flowschemas).',
+    }
+  if (status >= 500)
+    return broken(
+      `the API server, or a load balancer before the API server, answers with status ${status}`,
+      server,
+      'Look at the API server and its etcd: kubectl get --raw /readyz?verbose on a control plane.',
+    )
+  if (isOfApi(reply)) return undefined
+  return broken(
+    `the answer at ${server.origin} is not one of a Kubernetes API server (status ${status})`,
+    server,
+    'Correct the server of the kubeconfig or --master; a proxy on the way may answer in its place (HTTPS_PROXY, NO_PROXY).',
+  )
+}
+
+function timeOf({ tookMs }: ApiReply, { origin }: URL): Verdict {
+  const time = Math.round(tookMs)
+  if (tookMs <= slowMs) return { status: 'ok', seen: `${origin} answers in ${time} ms` }
+  return {
+    status: 'warning',
+    seen: `an answer took ${time} ms`,
+    cause: 'Changes of Services reach this node late.',
+    remedy: 'Look at the load of the API server and the network to it.',
+  }
 }

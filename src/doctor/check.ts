@@ -63,7 +63,7 @@ export interface Examined {
   readonly sourceProblem: string | undefined
   /** undefined: manifests are the source, or there is none. */
   readonly api: ApiAnswers | undefined
-  /** The text of a file; undefined: it cannot be read. */
+  /** The text of a file; undefined: there is none. Rejects if it cannot be read. */
   readonly read: (path: string) => Promise<string | undefined>
   /** The lock file of x_tables. `id`: as /proc/locks names it; undefined: there is no such file. */
   readonly xtablesLock: { readonly path: string; readonly id: string | undefined }

@@ -1,7 +1,13 @@
 // Connections that the kernel lost, and bridged packets that pass no rules.
-import { type Check, ok, problemsOr } from './check.js'
+import type { Link } from '../kernel/index.js'
+import { type Check, ok, problemsOr, type Verdict } from './check.js'
+import { podBridges, podNetworks } from './pod-networks.js'
 
-const bridgeFiles = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'] as const
+/** The setting of all bridges, and that of one; one of them is enough. */
+const bridgeFiles = [
+  { family: 'ipv4', name: 'bridge-nf-call-iptables', own: 'nf_call_iptables' },
+  { family: 'ipv6', name: 'bridge-nf-call-ip6tables', own: 'nf_call_ip6tables' },
+] as const
 
 export const connectionChecks: readonly Check[] = [
   {
@@ -9,7 +15,11 @@ export const connectionChecks: readonly Check[] = [
     looksAt: 'the packets that connection tracking dropped, since this network namespace began',
     run: async ({ read }) => {
       const text = await read('/proc/net/stat/nf_conntrack')
-      if (text === undefined) return ok('connection tracking is not loaded')
+      if (text === undefined) {
+        if ((await read('/proc/sys/net/netfilter/nf_conntrack_count')) === undefined)
+          return ok('connection tracking is not loaded')
+        throw new Error('this kernel has no /proc/net/stat/nf_conntrack')
+      }
       const [drop, early] = [sumOf(text, 'drop'), sumOf(text, 'early_drop')]
       if (drop === 0 && early === 0) return ok('no packet and no connection dropped')
       return [
@@ -25,26 +35,40 @@ export const connectionChecks: readonly Check[] = [
   },
   {
     name: 'bridge-filter',
-    looksAt: 'bridge-nf-call-iptables and bridge-nf-call-ip6tables, where br_netfilter is loaded',
-    run: async ({ read }) => {
-      const values = await Promise.all(
-        bridgeFiles.map(async (name) => ({ name, value: await read(`/proc/sys/net/bridge/${name}`) })),
-      )
-      return problemsOr(
-        values
-          .filter(({ value }) => value?.trim() === '0')
-          .map(({ name }) => ({
-            status: 'warning',
-            seen: `net.bridge.${name} is 0`,
-            cause:
-              'The reply of an endpoint to a client on the same bridge is not translated back, and the client refuses it.',
-            remedy: `If pods are on a Linux bridge, set it: sysctl -w net.bridge.${name}=1.`,
-          })),
-        'no bridge passes packets around the rules',
-      )
+    looksAt:
+      'the bridges with an address of the networks of pods; whether br_netfilter is loaded; bridge-nf-call-iptables and bridge-nf-call-ip6tables',
+    run: async (node) => {
+      const networks = await podNetworks(node)
+      const bridges = await podBridges(node, networks)
+      // The relay answers from an address of the node.
+      if (bridges.length === 0 || node.modes.chosen === 'userspace')
+        return ok('no bridge is known to have pods')
+      const found: Verdict[] = []
+      for (const { family, name, own } of bridgeFiles) {
+        if (!networks.some((network) => network.family === family)) continue
+        const value = await node.read(`/proc/sys/net/bridge/${name}`)
+        if (value?.trim() === '1') continue
+        for (const bridge of bridges) {
+          const ownValue = await node.read(`/sys/class/net/${bridge.name}/bridge/${own}`)
+          if (value === undefined || ownValue?.trim() !== '1') found.push(passedBy(bridge, name, value))
+        }
+      }
+      return problemsOr(found, 'the bridges with pods pass packets through the rules')
     },
   },
 ]
+
+/** `value` undefined: br_netfilter is not loaded. */
+function passedBy({ name: bridge }: Link, name: string, value: string | undefined): Verdict {
+  const load = value === undefined ? 'modprobe br_netfilter (keep it in /etc/modules-load.d), then ' : ''
+  return {
+    status: 'broken',
+    seen: `pods are on the bridge ${bridge}, and ${value === undefined ? 'br_netfilter is not loaded' : `net.bridge.${name} is 0`}`,
+    cause:
+      'The reply of an endpoint to a client on the same bridge is not translated back, and the client refuses it.',
+    remedy: `Let bridged packets pass the rules: ${load}sysctl -w net.bridge.${name}=1 (keep it in /etc/sysctl.d).`,
+  }
+}
 
 /** The sum of a counter over all processors. The first line has the names; a processor has one line of hexadecimal numbers. */
 function sumOf(text: string, name: string): number {

@@ -1,11 +1,13 @@
 import { agentChecks } from './agent-checks.js'
 import { apiChecks } from './api-checks.js'
+import { barrierChecks } from './barrier-checks.js'
 import type { Check, Examined, Finding } from './check.js'
 import { connectionChecks } from './connection-checks.js'
 import { limitChecks } from './limit-checks.js'
 import { lockCheck } from './lock-check.js'
 import { machineChecks } from './machine-checks.js'
 import { modeChecks } from './mode-checks.js'
+import { mtuCheck } from './mtu-check.js'
 import { otherProxyCheck } from './other-proxies.js'
 import { proxyChecks } from './proxy-checks.js'
 import { returnPathChecks } from './return-path-checks.js'
@@ -18,7 +20,9 @@ export const checks: readonly Check[] = [
   ...proxyChecks,
   otherProxyCheck,
   ...ruleChecks,
+  ...barrierChecks,
   ...returnPathChecks,
+  mtuCheck,
   lockCheck,
   ...limitChecks,
   ...machineChecks,

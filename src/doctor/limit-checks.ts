@@ -31,9 +31,10 @@ export const limitChecks: readonly Check[] = [
     name: 'open-files',
     looksAt: 'the limit of open files of this process',
     run: async ({ read }) => {
-      const text = (await read('/proc/self/limits')) ?? ''
-      const limit = /^Max open files\s+(?<soft>\d+)/mu.exec(text)?.groups?.['soft']
-      if (limit === undefined || Number(limit) >= fewFiles) return ok(`the limit is ${limit ?? 'unlimited'}`)
+      const limit = /^Max open files\s+(?<soft>\d+|unlimited)/mu.exec((await read('/proc/self/limits')) ?? '')
+        ?.groups?.['soft']
+      if (limit === undefined) throw new Error('/proc/self/limits shows no limit of open files')
+      if (!(Number(limit) < fewFiles)) return ok(`the limit is ${limit}`)
       return [
         {
           status: 'warning',
@@ -49,10 +50,9 @@ export const limitChecks: readonly Check[] = [
     looksAt: 'the number of tracked connections and its limit',
     run: async ({ read }) => {
       const place = '/proc/sys/net/netfilter/nf_conntrack_'
-      const [count, max] = [
-        Number((await read(`${place}count`)) ?? '0'),
-        Number((await read(`${place}max`)) ?? '0'),
-      ]
+      const texts = [await read(`${place}count`), await read(`${place}max`)]
+      if (texts.includes(undefined)) return ok('connection tracking is not loaded')
+      const [count = 0, max = 0] = texts.map(Number)
       if (max === 0 || count * 100 < max * fullPercent) return ok(`${count} of ${max} connections`)
       return [
         {
@@ -71,8 +71,12 @@ export const limitChecks: readonly Check[] = [
     run: async (node) => {
       const { healthzBindAddress: health, metricsBindAddress: metrics } = node.config.servers
       const ports = [health, metrics].flatMap((address) => (address === undefined ? [] : [address.port]))
+      // The processes of an agent in another PID namespace are hidden, and it has these ports.
+      const isOfAgent = (program: string): boolean =>
+        program === unknownProgram && node.agent.status !== undefined
+      const found = (await listeners(node, ports)).filter(({ program }) => !isOfAgent(program))
       return problemsOr(
-        (await listeners(node, ports)).map(({ port, program }) => ({
+        found.map(({ port, program }) => ({
           status: 'broken',
           seen: `TCP port ${port} belongs to ${program}`,
           cause: 'The health or metrics server of the agent cannot listen.',
@@ -87,10 +91,9 @@ export const limitChecks: readonly Check[] = [
     looksAt: 'ip_local_port_range and ip_local_reserved_ports',
     run: async ({ read }) => {
       const place = '/proc/sys/net/ipv4/ip_local_'
-      const [first = 0, last = 0] = ((await read(`${place}port_range`)) ?? '')
-        .trim()
-        .split(/\s+/u)
-        .map(Number)
+      const range = /^(?<first>\d+)\s+(?<last>\d+)$/mu.exec((await read(`${place}port_range`)) ?? '')?.groups
+      if (range === undefined) throw new Error(`${place}port_range shows no range`)
+      const [first, last] = [Number(range['first']), Number(range['last'])]
       const from = Math.max(first, nodePorts.first)
       const to = Math.min(last, nodePorts.last)
       const reserved = ((await read(`${place}reserved_ports`)) ?? '').trim().split(',')

@@ -9,6 +9,7 @@ import {
   unknownModules,
   type Verdict,
 } from './check.js'
+import { podNetworks } from './pod-networks.js'
 
 export const modeChecks: readonly Check[] = [
   {
@@ -64,7 +65,8 @@ export const modeChecks: readonly Check[] = [
   },
   {
     name: 'kernel-settings',
-    looksAt: 'the files of /proc/sys that the mode and connection tracking write, and IP forwarding',
+    looksAt:
+      'the files of /proc/sys that the mode and connection tracking write, and IP forwarding (of IPv6 where pods have IPv6)',
     run: async (node) =>
       problemsOr(
         [...unwritable(node), ...(await forwarding(node))],
@@ -106,17 +108,24 @@ function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): reado
     }))
 }
 
-/** ipvs mode writes ip_forward itself; userspace mode needs no forwarding. */
-async function forwarding({ config, read }: Parameters<Check['run']>[0]): Promise<readonly Verdict[]> {
-  if (config.mode === 'ipvs' || config.mode === 'userspace') return []
-  const path = '/proc/sys/net/ipv4/ip_forward'
-  if ((await read(path))?.trim() !== '0') return []
-  return [
-    {
-      status: 'broken',
-      seen: `${path} is 0`,
-      cause: 'The kernel drops packets of pods and clients to endpoints on other interfaces.',
-      remedy: 'Turn forwarding on: sysctl -w net.ipv4.ip_forward=1, and keep it in /etc/sysctl.d.',
-    },
+/** ipvs mode writes that of IPv4 itself; userspace mode needs none. That of IPv6 is off on nodes without IPv6. */
+async function forwarding(node: Examined): Promise<readonly Verdict[]> {
+  const { config, read } = node
+  if (config.mode === 'userspace') return []
+  const hasIpv6 = (await podNetworks(node)).some(({ family }) => family === 'ipv6')
+  const settings = [
+    ...(config.mode === 'ipvs' ? [] : ['net/ipv4/ip_forward']),
+    ...(hasIpv6 ? ['net/ipv6/conf/all/forwarding'] : []),
   ]
+  const found: Verdict[] = []
+  for (const path of settings) {
+    if ((await read(`/proc/sys/${path}`))?.trim() !== '0') continue
+    found.push({
+      status: 'broken',
+      seen: `/proc/sys/${path} is 0`,
+      cause: 'The kernel drops packets of pods and clients to endpoints on other interfaces.',
+      remedy: `Turn forwarding on: sysctl -w ${path.replaceAll('/', '.')}=1, and keep it in /etc/sysctl.d.`,
+    })
+  }
+  return found
 }

@@ -118,18 +118,21 @@ async function leftTables({ kernel, modes: { chosen } }: Examined): Promise<read
   ]
 }
 
-/** Read from a file, because a request would load the module. */
-async function leftServers({ read, modes: { chosen = '' } }: Examined): Promise<readonly Verdict[]> {
+/** Read from a file, because a request would load the module. Without sets and device of kube-proxy, other programs made them. */
+async function leftServers({ kernel, read, modes: { chosen = '' } }: Examined): Promise<readonly Verdict[]> {
   if (chosen.startsWith('ipvs')) return []
   const text = (await read('/proc/net/ip_vs')) ?? ''
   const servers = text.split('\n').filter((line) => /^(?:TCP|UDP|SCTP|FWM) /u.test(line)).length
   if (servers === 0) return []
+  const hasSets = (await kernel.ipset.sets()).some(({ name }) => name.startsWith('KUBE-'))
+  if (!hasSets && (await kernel.links.find('kube-ipvs0')) === undefined) return []
   return [
     {
       status: 'warning',
-      seen: `IPVS has ${servers} virtual servers`,
-      cause: 'A proxy in ipvs mode left them, and they take the connections to their addresses.',
-      remedy: 'Start the agent, which removes those of kube-proxy, or run viaduct --cleanup.',
+      seen: `IPVS has ${servers} virtual servers, and there are the sets or the device of a proxy in ipvs mode`,
+      cause: 'Those that the proxy left take the connections to their addresses.',
+      remedy:
+        'Start the agent, which removes those of kube-proxy, or run viaduct --cleanup; both leave those of other programs.',
     },
   ]
 }

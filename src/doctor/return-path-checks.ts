@@ -40,5 +40,7 @@ function counter(text: string, group: string, name: string): number {
     .split('\n')
     .filter((line) => line.startsWith(`${group}: `))
     .map((line) => line.split(' '))
-  return Number(values[names.indexOf(name)] ?? '0')
+  const value = values[names.indexOf(name)]
+  if (value === undefined) throw new Error(`/proc/net/netstat has no counter ${name}`)
+  return Number(value)
 }

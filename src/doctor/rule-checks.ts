@@ -1,6 +1,5 @@
 // Rules of other programs that meet Viaduct's.
 import { KernelError, orRefusal } from '../errors.js'
-import { acceptingCommand, barrierPlace, describeBarrier } from '../host/index.js'
 import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
 
@@ -54,17 +53,6 @@ export const ruleChecks: readonly Check[] = [
         "no nat chain comes before Viaduct's",
       )
     },
-  },
-  {
-    name: 'forward',
-    looksAt: 'chains of nf_tables and of the legacy tables at hook forward that drop what no rule accepts',
-    run: async (node) =>
-      partProblemsOr(
-        node,
-        ['nf_tables'],
-        [...(await nftBarriers(node)), ...(await legacyBarriers(node))],
-        'no chain at hook forward drops connections to Services',
-      ),
   },
 ]
 
@@ -135,54 +123,17 @@ function ownBits({ config, modes: { chosen = '' } }: Examined): number {
   return ((2 ** bit) | marks | dropMark) >>> 0
 }
 
-/** Chains of kubelet, kube-proxy and Viaduct begin with KUBE-; built-in chains hold jumps to them. */
+/**
+ * Chains of kubelet, kube-proxy and Viaduct begin with KUBE-; built-in chains hold jumps to them. Those of flannel leave packets with
+ * kube-proxy's mark alone on purpose (flannel's pkg/trafficmngr).
+ */
 function isForeign({ table, chain }: ChainPlace): boolean {
-  return table !== 'kube-proxy' && !chain.startsWith('KUBE-')
+  const isOfFlannel = chain === 'FLANNEL-POSTRTG' || table === 'flannel-ipv4' || table === 'flannel-ipv6'
+  return table !== 'kube-proxy' && !chain.startsWith('KUBE-') && !isOfFlannel
 }
 
 const names = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
 
 function describe({ flavour, family, table, chain }: ChainPlace): string {
   return `chain ${chain} of table ${names[family]} ${table} in ${flavour === 'nft' ? 'nf_tables' : 'the legacy tables'}`
-}
-
-/** The agent accepts connections to Services in FORWARD of the flavour that it uses. */
-async function nftBarriers({
-  kernel,
-  modes: { chosen = '', flavour },
-}: Examined): Promise<readonly Verdict[]> {
-  const accepts = flavour === 'nft' && !chosen.startsWith('nftables')
-  const barriers = (await kernel.forwardBarriers()).filter(
-    ({ family, table, chain }) =>
-      !(accepts && family !== 'inet' && table === 'filter' && chain === 'FORWARD'),
-  )
-  return barriers.map((barrier) => ({
-    status: 'warning',
-    seen: `chain ${barrier.chain} of ${barrierPlace(barrier)} ${describeBarrier(barrier)}`,
-    cause:
-      'Every chain at the hook must accept a packet: forwarded connections to Services fail unless an earlier rule accepts them.',
-    remedy: `Accept the traffic of Services there: ${acceptingCommand(barrier)}.`,
-  }))
-}
-
-async function legacyBarriers({
-  kernel,
-  modes: { chosen = '', flavour },
-}: Examined): Promise<readonly Verdict[]> {
-  if (flavour === 'legacy' && !chosen.startsWith('nftables')) return []
-  const found: Verdict[] = []
-  for (const family of ['ipv4', 'ipv6'] as const) {
-    if (!(await kernel.activeTables(family, 'legacy')).includes('filter')) continue
-    const barrier = await kernel.findBarrier({ family, table: 'filter', hook: 'FORWARD' }, 'legacy')
-    if (barrier === undefined) continue
-    const tool = family === 'ipv4' ? 'iptables-legacy' : 'ip6tables-legacy'
-    found.push({
-      status: 'warning',
-      seen: `FORWARD of the legacy table ${names[family]} filter ${describeBarrier(barrier)}`,
-      cause:
-        'A packet must pass both flavours: forwarded connections to Services fail unless an earlier rule accepts them.',
-      remedy: `Accept the traffic of Services there: ${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT.`,
-    })
-  }
-  return found
 }

@@ -14,6 +14,14 @@ export interface FamilyHealth {
   readonly isHealthy: boolean
 }
 
+/** The events that a run is for. */
+export interface RunEvents {
+  /** Milliseconds of the clock: the oldest event; undefined: there is none. */
+  readonly oldestEventMs: number | undefined
+  /** The objects of the events. */
+  readonly objects: FirstNames
+}
+
 export interface BacklogOptions {
   readonly family: IpFamily
   readonly clock: Clock
@@ -59,20 +67,20 @@ export class Backlog {
     }
   }
 
-  /** The objects of the events of the run in progress. */
-  get objects(): FirstNames {
-    return this.#objects.names
+  /** A run begins with all waiting events. */
+  begin(): RunEvents {
+    this.waitOn()
+    return this.join()
   }
 
-  /** A run begins with all waiting events. Returns the time of the oldest one; undefined: none waits. */
-  begin(): number | undefined {
-    this.waitOn()
-    this.#inWorkSinceMs = this.#waitingSinceMs
+  /** Events that came since the run began join it. Returns all its events. */
+  join(): RunEvents {
+    this.#inWorkSinceMs ??= this.#waitingSinceMs
     this.#waitingSinceMs = undefined
-    this.#objects = this.#waitingObjects
+    this.#objects.addAll(this.#waitingObjects.names)
     this.#waitingObjects = new NameList()
-    this.#triggerTimes.begin()
-    return this.#inWorkSinceMs
+    this.#triggerTimes.join()
+    return { oldestEventMs: this.#inWorkSinceMs, objects: this.#objects.names }
   }
 
   /** The kernel has all events of the run. */

@@ -2,7 +2,7 @@
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
 // Owner of: runners, retries, requests for a run, the history of passes. A mode owns its object tables.
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, object-table.ts, object-batch.ts, pass.ts.
-export { Backlog, type FamilyHealth } from './backlog.js'
+export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
 export {
   type Confirmation,

@@ -1,6 +1,6 @@
-import type { Tracker } from '../model/index.js'
+import type { ServicePortKey, Tracker } from '../model/index.js'
 import type { ObjectEvent } from '../source/index.js'
-import { Backlog, type BacklogOptions } from './backlog.js'
+import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
 import { applyEvents } from './changes.js'
 import { openTracker, type OpenTrackerOptions } from './open-tracker.js'
 
@@ -12,6 +12,8 @@ export class Intake {
   readonly tracker: Tracker
   readonly backlog: Backlog
   #known: KnownObjects = 'nothing'
+  /** `known` at the start of the run in progress. */
+  #knownInRun: KnownObjects = 'nothing'
 
   constructor(options: OpenTrackerOptions & BacklogOptions) {
     this.tracker = openTracker(options)
@@ -36,5 +38,20 @@ export class Intake {
     // The first run begins with everything that came before the listing was complete.
     else if (this.#known === 'nothing') this.backlog.noteObjects(changes)
     return isWork
+  }
+
+  /** A run begins, for the events that wait. */
+  beginRun(): RunEvents {
+    this.#knownInRun = this.#known
+    return this.backlog.begin()
+  }
+
+  /**
+   * The run takes the changed service ports, those of events that came since it began included. Such events join the run. If a
+   * milestone was among them, they wait for the next run, which does what the milestone allows.
+   */
+  takeDirty(): { readonly dirty: ReadonlySet<ServicePortKey>; readonly events: RunEvents | undefined } {
+    const events = this.#known === this.#knownInRun ? this.backlog.join() : undefined
+    return { dirty: this.tracker.take(), events }
   }
 }

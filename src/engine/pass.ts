@@ -1,4 +1,5 @@
 import type { IpFamily } from '../address.js'
+import type { RunEvents } from './backlog.js'
 import type { Clock } from '../clock.js'
 import type { KernelError } from '../errors.js'
 import type { BatchOutcome } from '../kernel/index.js'
@@ -7,6 +8,7 @@ import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import { type FirstNames, NameList, namedInRecord } from './first-names.js'
 import type { InForceTimes } from './in-force-times.js'
+import type { Intake } from './intake.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
 import { type PassStages, StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
@@ -57,10 +59,8 @@ export interface PassOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
-  /** Milliseconds of the clock: the oldest event that the pass is for; undefined: it is for no event. */
-  readonly oldestEventMs: number | undefined
-  /** The objects of the events. Absent: there are none. */
-  readonly objects?: FirstNames
+  /** The events that the pass is for. Absent: it is for none. */
+  readonly events?: RunEvents
   /** Measures the stages of the family's passes, one after the other. Absent: nothing else counts for it. */
   readonly stages?: StageTimes
   /** Learns which service ports the pass changed, and when they are in force. Absent: they are not recorded. */
@@ -90,6 +90,7 @@ export class Pass {
   /** For what else belongs to a stage. */
   readonly stages: StageTimes
   readonly #changed = new NameList<ServicePortKey>()
+  #events: RunEvents
   /** A part of the pass could not be read, planned or sent. */
   isFailed = false
   /** The pipeline sets it as soon as it knows. */
@@ -98,6 +99,7 @@ export class Pass {
   constructor(options: PassOptions) {
     const { clock, log } = options
     this.#options = options
+    this.#events = options.events ?? { oldestEventMs: undefined, objects: { count: 0, first: [] } }
     this.#startMs = clock.now()
     this.#startSeconds = clock.unixMs() / 1000
     this.#mostText = log.writes('trace') ? printedOperations : namedInRecord
@@ -106,13 +108,17 @@ export class Pass {
   }
 
   /**
-   * Records the changed service ports. Called before the first of them is claimed: from then on what the agent knows of them is not
-   * what the kernel has.
+   * Takes the changed service ports, and records them with their events. Called before the first of them is claimed: from then on what
+   * the agent knows of them is not what the kernel has.
    */
-  noteChanged(keys: ReadonlySet<ServicePortKey>): void {
-    if (keys.size === 0) return
-    this.#options.inForce?.change(keys)
-    this.#changed.addAll({ count: keys.size, first: [...keys].slice(0, namedInRecord) })
+  takeDirty(intake: Pick<Intake, 'takeDirty'>): ReadonlySet<ServicePortKey> {
+    const { dirty, events } = intake.takeDirty()
+    if (events !== undefined) this.#events = events
+    if (dirty.size > 0) {
+      this.#options.inForce?.change(dirty)
+      this.#changed.addAll({ count: dirty.size, first: [...dirty].slice(0, namedInRecord) })
+    }
+    return dirty
   }
 
   /** Counts operations that were sent, by the kernel's answer. */
@@ -189,11 +195,13 @@ export class Pass {
     readonly hasRefusals: boolean
     readonly fields: Readonly<Record<string, unknown>>
   }): PassRecord {
-    const { family, clock, log, metrics, oldestEventMs, inForce } = this.#options
+    const { family, clock, log, metrics, inForce } = this.#options
+    const { oldestEventMs, objects } = this.#events
     const { reason } = this
     const nowMs = clock.now()
     const durationMs = nowMs - this.#startMs
-    const waiting = oldestEventMs === undefined ? {} : { waitingMs: this.#startMs - oldestEventMs }
+    const waiting =
+      oldestEventMs === undefined ? {} : { waitingMs: Math.max(0, this.#startMs - oldestEventMs) }
     const stages = { ...waiting, ...this.stages.timesAt(nowMs) }
     const isComplete = !this.isFailed
     metrics.syncDurationSeconds.observe(durationMs / 1000)
@@ -220,7 +228,7 @@ export class Pass {
       startSeconds,
       durationMs,
       stages,
-      objects: this.#options.objects ?? { count: 0, first: [] },
+      objects,
       changed: this.#changed.names,
       isComplete,
       operations,

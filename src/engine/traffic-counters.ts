@@ -1,5 +1,5 @@
 // The figures that the kernel, or the relay, has on the traffic of Services.
-import type { Route } from '../routing/index.js'
+import type { Backend, Frontend, Route } from '../routing/index.js'
 
 /** The figures on one frontend, endpoint or service port. An absent one does not exist in this mode. */
 export interface TrafficCounters {
@@ -21,10 +21,9 @@ export interface TrafficCounters {
 export interface PortCounters {
   /** The sum of all frontends. */
   readonly total: TrafficCounters
-  /** `endpoint`: as `formatEndpoint` prints it. */
-  readonly endpoint: (endpoint: string) => TrafficCounters
-  /** `frontend`: as `describeFrontend` prints it. */
-  readonly frontend: (frontend: string) => TrafficCounters
+  /** Quick if they are asked for in the order of the endpoints. */
+  readonly endpoint: (endpoint: Pick<Backend, 'address' | 'port'>) => TrafficCounters
+  readonly frontend: (frontend: Frontend) => TrafficCounters
 }
 
 /** One reading of all figures of a family. undefined: it has none on the route. */

@@ -31,10 +31,10 @@ export class TriggerTimes {
       this.#waiting.push({ service: `${namespace}/${serviceName}`, ms: lastChangeMs })
   }
 
-  /** A run begins with all waiting changes. The run before has called `settle` or `waitOn`. */
-  begin(): void {
+  /** The run in progress, or the one that begins, is for all waiting changes too. */
+  join(): void {
     if (this.#waiting.length === 0) return
-    this.#inWork = this.#waiting
+    this.#inWork = this.#inWork.concat(this.#waiting).slice(0, longestList)
     this.#waiting = []
   }
 

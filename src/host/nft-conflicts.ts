@@ -5,7 +5,7 @@ import {
   baseChain,
   type Kernel,
   type NfChainState,
-  type NfForwardBarrier,
+  type NfHookBarrier,
   type NfHook,
   type XtFlavour,
   xtHooks,
@@ -16,7 +16,7 @@ import { familyName } from './iptables-flavour.js'
 import { describeBarrier } from './other-flavour.js'
 
 export interface NftConflictsOptions {
-  readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers'>
+  readonly kernel: Pick<Kernel, 'nftables' | 'barriersAt'>
   /** The flavour of x_tables in which the mode has its rules; undefined: it has none. */
   readonly inUse: XtFlavour | undefined
   /** The tables of x_tables that the mode writes. */
@@ -44,7 +44,7 @@ export class NftConflicts {
     const { inUse, families, log } = this.#options
     const refusal = await orRefusal(async () => {
       if (inUse === 'nft') for (const family of families) await this.#lookAtTables(family)
-      this.#reportBarriers(await this.#options.kernel.forwardBarriers())
+      this.#reportBarriers(await this.#options.kernel.barriersAt('forward'))
     })
     if (refusal instanceof KernelError) log.debug('The tables of nf_tables cannot be read', { err: refusal })
   }
@@ -67,7 +67,7 @@ export class NftConflicts {
   }
 
   /** Viaduct accepts connections to Services in FORWARD of the flavour in use. `OtherFlavour` reports that of the other one. */
-  #reportBarriers(barriers: readonly NfForwardBarrier[]): void {
+  #reportBarriers(barriers: readonly NfHookBarrier[]): void {
     const { inUse, families, conflicts } = this.#options
     const concerned = barriers.filter(
       (barrier) =>
@@ -110,11 +110,11 @@ function describeHook({ type, hook, priority }: NfHook): string {
 }
 
 /** `inet mine forward`: family, table and chain, as nft takes them. */
-export function barrierPlace({ family, table, chain }: NfForwardBarrier): string {
+export function barrierPlace({ family, table, chain }: NfHookBarrier): string {
   return `${nftNames[family]} ${table} ${chain}`
 }
 
-function forwardBarrier(barrier: NfForwardBarrier): Problem {
+function forwardBarrier(barrier: NfHookBarrier): Problem {
   return {
     text:
       `chain ${barrier.chain} of table ${nftNames[barrier.family]} ${barrier.table} in nf_tables, at hook forward, ` +
@@ -124,12 +124,12 @@ function forwardBarrier(barrier: NfForwardBarrier): Problem {
 }
 
 /** Whether the chain is FORWARD of iptables-nft. */
-function isOfIptables({ family, table, chain }: NfForwardBarrier): boolean {
+function isOfIptables({ family, table, chain }: NfHookBarrier): boolean {
   return family !== 'inet' && table === 'filter' && chain === 'FORWARD'
 }
 
 /** The command that accepts the traffic of Services in the chain. A rule of nft would make iptables refuse its table. */
-export function acceptingCommand(barrier: NfForwardBarrier): string {
+export function acceptingCommand(barrier: NfHookBarrier): string {
   if (!isOfIptables(barrier)) return `nft insert rule ${barrierPlace(barrier)} ct status dnat accept`
   const tool = barrier.family === 'ipv4' ? 'iptables-nft' : 'ip6tables-nft'
   return `${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`

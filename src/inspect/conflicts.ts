@@ -1,7 +1,7 @@
 // Frontends that several service ports claim (docs/adr/0007).
 import type { PipelineView } from '../engine/index.js'
 import type { ServicePort, ServicePortKey } from '../model/index.js'
-import type { Frontend } from '../routing/index.js'
+import { addressOf, type Frontend, frontendsOf, type Route } from '../routing/index.js'
 import { type Owners, ownersOf, portThatOwns } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { familyName } from './parts.js'
@@ -31,4 +31,24 @@ export function rivalOf(
 ): ServicePortKey | undefined {
   const owner = owners && portThatOwns(owners, frontend)?.key
   return owner === port.key ? undefined : owner
+}
+
+const noFrontends: readonly Frontend[] = []
+
+/** The frontends of the service port that others have. */
+export function lostOf(owners: Owners | undefined, port: ServicePort): readonly Frontend[] {
+  if (owners === undefined) return noFrontends
+  return frontendsOf(port).filter((frontend) => rivalOf(owners, port, frontend) !== undefined)
+}
+
+/** The route without the external frontends that others have. It has its cluster IP. */
+export function owned(decided: Route, owners: Owners | undefined): Route {
+  if (owners === undefined) return decided
+  const addresses = new Set(lostOf(owners, decided).map(addressOf))
+  return {
+    ...decided,
+    nodePort: addresses.has(undefined) ? 0 : decided.nodePort,
+    externalIPs: decided.externalIPs.filter((address) => !addresses.has(address)),
+    loadBalancerIPs: decided.loadBalancerIPs.filter((address) => !addresses.has(address)),
+  }
 }

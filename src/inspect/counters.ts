@@ -9,7 +9,7 @@ import {
   type TrafficCounters,
 } from '../engine/index.js'
 import type { ServicePort, ServicePortKey } from '../model/index.js'
-import { describeFrontend, frontendsOf } from '../routing/index.js'
+import { describeFrontend, type Frontend } from '../routing/index.js'
 import { type Owner, ownedFlows, ownerOf, type Owners, ownersOf, owns } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 
@@ -48,12 +48,14 @@ class PortCounts {
     countAt(this.#endpoints, endpoint, counted)
   }
 
-  endpoint(endpoint: string): TrafficCounters {
-    return this.#endpoints.get(endpoint) ?? noConnections
+  endpoint({ address, port }: Endpoint): TrafficCounters {
+    if (this.#endpoints.size === 0) return noConnections
+    return this.#endpoints.get(formatEndpoint(address, port)) ?? noConnections
   }
 
-  frontend(frontend: string): TrafficCounters {
-    return this.#frontends.get(frontend) ?? noConnections
+  frontend(frontend: Frontend): TrafficCounters {
+    if (this.#frontends.size === 0) return noConnections
+    return this.#frontends.get(describeFrontend(frontend)) ?? noConnections
   }
 }
 
@@ -80,10 +82,7 @@ async function countConnections(
     return {
       total: counts.total,
       endpoint: (endpoint) => counts.endpoint(endpoint),
-      frontend: (frontend) => {
-        const known = frontendsOf(decided).find((each) => describeFrontend(each) === frontend)
-        return known && owns(owners, decided.key, known) ? counts.frontend(frontend) : {}
-      },
+      frontend: (frontend) => (owns(owners, decided.key, frontend) ? counts.frontend(frontend) : {}),
     }
   }
 }

@@ -18,12 +18,20 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import { type Conflicts, rivalOf } from './conflicts.js'
+import { type Conflicts, lostOf, owned, rivalOf } from './conflicts.js'
 import type { Counters } from './counters.js'
-import type { Owners } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
-import { endpointTable, routeTable, serviceTable, type Table, tableTexts, withCounters } from './tables.js'
+import {
+  type CountedRow,
+  counterTable,
+  endpointTable,
+  routeTable,
+  serviceTable,
+  type Table,
+  tableTexts,
+} from './tables.js'
+import { portText } from '../words.js'
 
 /** The fate of new connections. `conflict`: another service port has the frontend (docs/adr/0007). */
 export type FrontendVerdict = Verdict | 'conflict'
@@ -116,8 +124,11 @@ export function services(
   read: ReadForRows,
 ): TableRows<ServiceRow> | undefined {
   const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, read)])
-  const table = serviceTable(inspected.clock.unixMs())
-  return withTable(items, read.counters === undefined ? table : withCounters(table))
+  if (read.counters === undefined) return withTable(items, serviceTable(inspected.clock.unixMs()))
+  const counted = countedRows(inspected, service, read.counters, (port, _view, figures) => [
+    [formatEndpoint(port.clusterIP, port.port), figures?.total],
+  ])
+  return withCounters(items, 'CLUSTER IP', counted)
 }
 
 /** One row per endpoint of each service port. As `services` otherwise. */
@@ -127,8 +138,13 @@ export function endpoints(
   { counters }: Pick<ReadForRows, 'counters'>,
 ): TableRows<EndpointRow> | undefined {
   const items = rows(inspected, service, (port, view) => endpointRows(port, view, inspected, counters))
-  const table = endpointTable()
-  return withTable(items, counters === undefined ? table : withCounters(table))
+  if (counters === undefined) return withTable(items, endpointTable())
+  const counted = countedRows(inspected, service, counters, (port, { services: known }, figures) =>
+    known
+      .endpoints(port)
+      .map((endpoint) => [formatEndpoint(endpoint.address, endpoint.port), figures?.endpoint(endpoint)]),
+  )
+  return withCounters(items, 'ENDPOINT', counted)
 }
 
 /** One row per frontend of each service port. As `services` otherwise. */
@@ -141,11 +157,48 @@ export function routes(
   const items = rows(inspected, service, (port, view) =>
     routeRows(port, view, inspected, { isDetailed, ...read }),
   )
-  return withTable(items, read.counters === undefined ? routeTable : withCounters(routeTable))
+  if (read.counters === undefined) return withTable(items, routeTable)
+  const counted = countedRows(inspected, service, read.counters, (port, _view, figures) =>
+    frontendsOf(port).map((frontend) => [describeFrontend(frontend), figures?.frontend(frontend)]),
+  )
+  return withCounters(items, 'FRONTEND', counted)
 }
 
 function withTable<Row>(items: Iterable<Row> | undefined, table: Table<Row>): TableRows<Row> | undefined {
   return items && { items, texts: tableTexts(table, items) }
+}
+
+/** The list with a table of its counters alone, whose rows need no reasons. */
+function withCounters<Row>(
+  items: Iterable<Row> | undefined,
+  place: string,
+  counted: Iterable<CountedRow> | undefined,
+): TableRows<Row> | undefined {
+  return items && counted && { items, texts: tableTexts(counterTable(place), counted) }
+}
+
+/** The rows of one service port: places, each with its figures. */
+type Places = (
+  port: ServicePort,
+  view: PipelineView,
+  figures: PortCounters | undefined,
+) => readonly (readonly [place: string, figures: TrafficCounters | undefined])[]
+
+function countedRows(
+  inspected: Inspected,
+  service: string | undefined,
+  counters: Counters,
+  placesOf: Places,
+): Iterable<CountedRow> | undefined {
+  return rows(inspected, service, (port, view) => {
+    const decided = route(port, view.services.endpoints(port), inspected.node.facts)
+    const text = portText(headOf(port))
+    return placesOf(port, view, counters.get(view)?.(decided)).map(([place, figures = {}]) => ({
+      port: text,
+      place,
+      counters: figures,
+    }))
+  })
 }
 
 function rows<Row>(
@@ -199,7 +252,7 @@ function serviceRow(
   const known = view.services.endpoints(port)
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
-  const lost = lostOf(port, conflicts, view)
+  const lost = lostOf(conflicts.get(view), port)
   const isUnserved = servesNot(port, view)
   // Field by field: V8 makes a literal that spreads another object many times slower.
   return {
@@ -225,15 +278,6 @@ function serviceRow(
     counters: countersPart(counters, view, decided)(({ total }) => total),
     since: since === undefined ? undefined : timeText(since),
   }
-}
-
-const noFrontends: readonly Frontend[] = []
-
-/** The frontends of the service port that others have. */
-function lostOf(port: ServicePort, conflicts: Conflicts, view: PipelineView): readonly Frontend[] {
-  const owners = conflicts.get(view)
-  if (owners === undefined) return noFrontends
-  return frontendsOf(port).filter((frontend) => rivalOf(owners, port, frontend) !== undefined)
 }
 
 function isClusterIP({ clusterIP }: ServicePort, frontend: Frontend): boolean {
@@ -283,7 +327,7 @@ function endpointRows(
       },
       cluster,
       local,
-      counters: countersOf((counted) => counted.endpoint(name)),
+      counters: countersOf((counted) => counted.endpoint(endpoint)),
     }
   })
 }
@@ -319,7 +363,7 @@ function routeRows(
       verdict,
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
-      counters: countersOf((counted) => counted.frontend(name)),
+      counters: countersOf((counted) => counted.frontend(frontend)),
       kernel:
         isDetailed && isFirst && rival === undefined ? view.describe(owned(decided, owners)) : undefined,
     }
@@ -337,17 +381,4 @@ function contested({ reasons }: FrontendReasons, rival: ServicePortKey): Explain
 function unserved({ reasons }: FrontendReasons): Explained {
   const lack: Reason = { rule: 'F-001', text: 'the relay serves no SCTP' }
   return { verdict: 'refuse', reasons: [...reasons.slice(0, 1), lack] }
-}
-
-/** The route without the external frontends that others have. It has its cluster IP. */
-function owned(decided: Route, owners: Owners | undefined): Route {
-  if (owners === undefined) return decided
-  const lost = frontendsOf(decided).filter((frontend) => rivalOf(owners, decided, frontend) !== undefined)
-  const addresses = new Set(lost.map(addressOf))
-  return {
-    ...decided,
-    nodePort: addresses.has(undefined) ? 0 : decided.nodePort,
-    externalIPs: decided.externalIPs.filter((address) => !addresses.has(address)),
-    loadBalancerIPs: decided.loadBalancerIPs.filter((address) => !addresses.has(address)),
-  }
 }

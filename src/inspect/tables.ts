@@ -1,6 +1,7 @@
 // The long lists as tables for people. The agent makes them: a client would first have to read a long list of objects.
 import { type Cell, Columns } from '../columns.js'
 import { duration, portText } from '../words.js'
+import type { TrafficCounters } from '../engine/index.js'
 import type { EndpointChoice } from '../routing/index.js'
 import type { EndpointRow, PortHead, RouteRow, ServiceRow } from './services.js'
 
@@ -9,8 +10,6 @@ export interface Table<Row> {
   readonly headings: readonly string[]
   /** One per heading. Blank: the row has no such value. */
   readonly cells: (row: Row) => readonly Cell[]
-  /** The first two cells, which name the row. */
-  readonly names: (row: Row) => readonly [Cell, Cell]
 }
 
 /** `nowMs`: Unix milliseconds, for the ages. */
@@ -38,7 +37,6 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
       externalText(row),
       inForceText(row.since, nowMs),
     ],
-    names: (row) => [portText(row), row.clusterIP],
   }
 }
 
@@ -54,7 +52,6 @@ export function endpointTable(): Table<EndpointRow> {
       useText(row.cluster),
       useText(row.local),
     ],
-    names: (row) => [nameOf(row), row.endpoint],
   }
 }
 
@@ -67,17 +64,22 @@ export const routeTable: Table<RouteRow> = {
     row.backends.length,
     row.reasons.map(({ text }) => text).join('; '),
   ],
-  names: (row) => [portText(row), row.frontend],
 }
 
-/** The first two columns of a table, then the counters. */
-export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
-  headings,
-  names,
-}: Table<Row>): Table<Row> {
+/** A row of counters. */
+export interface CountedRow {
+  readonly port: string
+  /** A frontend, or an endpoint. */
+  readonly place: string
+  readonly counters: TrafficCounters
+}
+
+/** `place`: the heading of the second column. */
+export function counterTable(place: string): Table<CountedRow> {
   return {
     headings: [
-      ...headings.slice(0, 2),
+      'SERVICE PORT',
+      place,
       'CONNECTIONS',
       'ACTIVE',
       'INACTIVE',
@@ -86,23 +88,18 @@ export function withCounters<Row extends Pick<ServiceRow, 'counters'>>({
       'BYTES IN',
       'BYTES OUT',
     ],
-    cells: (row) => {
-      const [name, place] = names(row)
-      // Blank: this mode has no such counter.
-      const counters = row.counters ?? {}
-      return [
-        name,
-        place,
-        counters.connections ?? '',
-        counters.activeConnections ?? '',
-        counters.inactiveConnections ?? '',
-        counters.packetsIn ?? '',
-        counters.packetsOut ?? '',
-        counters.bytesIn ?? '',
-        counters.bytesOut ?? '',
-      ]
-    },
-    names,
+    // Blank: this mode has no such counter.
+    cells: (row) => [
+      row.port,
+      row.place,
+      row.counters.connections ?? '',
+      row.counters.activeConnections ?? '',
+      row.counters.inactiveConnections ?? '',
+      row.counters.packetsIn ?? '',
+      row.counters.packetsOut ?? '',
+      row.counters.bytesIn ?? '',
+      row.counters.bytesOut ?? '',
+    ],
   }
 }
 

@@ -9,8 +9,10 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -210,7 +212,8 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
       for (const line of lines) assert.match(files.get(file) ?? '', line)
       assert.match(files.get('log.txt') ?? '', /Sync done/u)
       assert.match(files.get('metrics.txt') ?? '', /^kubeproxy_sync_proxy_rules_duration_seconds/m)
-      assert.match(files.get('services.json') ?? '', /"default\/web"/u)
+      // A row on one line, as the agent sends it: the indented lists of 10,000 Services were longer than a part may be.
+      assert.match(files.get('services.json') ?? '', /^\{"service":"default\/web",.*\}$/mu)
       for (const [name, text] of files) assert.ok(!text.includes(planted), name)
     })
 
@@ -235,7 +238,27 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
     assert.match(files.get('status.json.error') ?? '', /^no agent listens on /u)
   })
 
-  it('does not overwrite a file', () => {
+  it('asks an agent that gives no answer once for all its parts, and once for doctor', async () => {
+    const asked: string[] = []
+    const silent = createServer((socket) => {
+      socket.once('data', (request: Buffer) => {
+        asked.push(/\/v1\/\w+/u.exec(request.toString())?.[0] ?? '')
+        socket.destroy()
+      })
+    })
+    const path = join(folder, 'silent.sock')
+    await new Promise<void>((resolve) => silent.listen(path, resolve))
+    try {
+      const { code, files } = await bundle('silent', `--socket=${path}`)
+      assert.equal(code, 3)
+      assert.match(files.get('log.txt.error') ?? '', /closed the connection/u)
+      assert.deepEqual(asked.toSorted(), ['/v1/configuration', '/v1/configuration', '/v1/status'])
+    } finally {
+      await new Promise((resolve) => silent.close(resolve))
+    }
+  })
+
+  it('does not overwrite a file, nor write through a symbolic link', () => {
     const file = join(folder, 'kept')
     writeFileSync(file, 'text')
     const { status, stderr } = spawnSync(process.execPath, [agentFile, 'bundle', '-f', file], {
@@ -243,6 +266,9 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
     })
     assert.deepEqual([status, readFileSync(file, 'utf8')], [1, 'text'])
     assert.match(stderr, /^viaduct: EEXIST: /u)
+    symlinkSync(join(folder, 'elsewhere'), join(folder, 'link'))
+    const linked = spawnSync(process.execPath, [agentFile, 'bundle', '-f', join(folder, 'link')])
+    assert.deepEqual([linked.status, existsSync(join(folder, 'elsewhere'))], [1, false])
   })
 
   it('writes to standard output', () => {

@@ -11,6 +11,9 @@ import { withNetAdminAlone } from '../support/rights.js'
 
 requireFreshNamespace()
 
+/** Lets packets of bridges pass by the rules; they do where br_netfilter is not loaded. */
+const unfiltered = 'test ! -e /proc/sys/net/bridge || echo 0 > /proc/sys/net/bridge/bridge-nf-call-iptables'
+
 describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, () => {
   const lab = new DoctorLab('doctor-rules.txt')
   let impostor: Program | undefined
@@ -147,7 +150,7 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       undo: () => sh('nft delete table inet wall'),
       check: 'forward',
       status: 'warning',
-      seen: /chain forward of inet wall forward drops by its policy/,
+      seen: /chain inet wall forward of nf_tables drops by its policy/,
     },
     {
       what: 'the policy DROP of the legacy FORWARD',
@@ -156,6 +159,28 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       check: 'forward',
       status: 'warning',
       seen: /FORWARD of the legacy table ip filter drops/,
+    },
+    {
+      what: 'a firewall that rejects what comes in, in userspace mode',
+      make: () =>
+        sh(
+          `nft 'add table inet firewalld; add chain inet firewalld filter_INPUT { type filter hook input priority 10; }'
+nft 'add rule inet firewalld filter_INPUT ct status dnat accept; add rule inet firewalld filter_INPUT reject'`,
+        ),
+      undo: () => sh('nft delete table inet firewalld'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'input',
+      status: 'warning',
+      seen: /^chain inet firewalld filter_INPUT of nf_tables drops or rejects by its rule 2 /,
+    },
+    {
+      what: 'the policy DROP of the legacy INPUT, in userspace mode',
+      make: () => sh('iptables-legacy -P INPUT DROP; iptables-legacy -I INPUT -i lo -j ACCEPT'),
+      undo: () => sh('iptables-legacy -P INPUT ACCEPT; iptables-legacy -F INPUT'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'input',
+      status: 'warning',
+      seen: /^INPUT of the legacy table ip filter drops by its policy /,
     },
     {
       what: 'rules in both flavours of x_tables',
@@ -206,6 +231,15 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       seen: /the link bpfin\.cali: the eBPF data plane of Calico serves Services/,
     },
     {
+      what: 'a bridge of pods whose packets pass no rules',
+      make: () => sh(`ip link add cni0 type bridge; ip address add 10.244.0.1/24 dev cni0; ${unfiltered}`),
+      undo: () => sh('ip link delete cni0'),
+      check: 'bridge-filter',
+      status: 'broken',
+      seen: /^pods are on the bridge cni0, and (?:br_netfilter is not loaded|net\.bridge\.bridge-nf-call-iptables is 0)$/,
+      remedy: /sysctl -w net\.bridge\.bridge-nf-call-iptables=1 /,
+    },
+    {
       what: 'Cilium, of which the mode is not known',
       make: () => sh('ip link add cilium_host type bridge'),
       undo: () => sh('ip link delete cilium_host'),
@@ -214,6 +248,28 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       seen: /the link cilium_host: Cilium runs/,
     },
   ])
+
+  it('accepts the rules of flannel, which leave packets with the mark of kube-proxy alone', async () => {
+    await sh(`iptables-legacy -t nat -N FLANNEL-POSTRTG
+iptables-legacy -t nat -A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -m comment --comment "flanneld masq" -j RETURN
+iptables-legacy -t nat -A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG
+nft 'add table ip flannel-ipv4; add chain ip flannel-ipv4 postrtg { type nat hook postrouting priority srcnat; }'
+nft 'add rule ip flannel-ipv4 postrtg meta mark 0x4000 return'`)
+    try {
+      assert.deepEqual((await lab.problems()).found, [])
+    } finally {
+      await sh('iptables-legacy -t nat -F; iptables-legacy -t nat -X; nft delete table ip flannel-ipv4')
+    }
+  })
+
+  it('accepts a bridge that has no pods', async () => {
+    await sh(`ip link add docker0 type bridge; ip address add 172.17.0.1/16 dev docker0; ${unfiltered}`)
+    try {
+      assert.deepEqual((await lab.problems()).found, [])
+    } finally {
+      await sh('ip link delete docker0')
+    }
+  })
 
   it('accepts policy routing rules that look at other bits of the mark', async () => {
     await sh(

@@ -90,7 +90,7 @@ class Lab {
 
   async write(): ReturnType<IptablesTables['write']> {
     const { family, clock, log } = this
-    const pass = new Pass({ family, clock, log, metrics: this.#metrics, oldestEventMs: undefined })
+    const pass = new Pass({ family, clock, log, metrics: this.#metrics })
     return await this.tables.write(pass, { mayPrune: true })
   }
 

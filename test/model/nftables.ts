@@ -11,7 +11,8 @@ import type {
   NfChainState,
   NfCounterState,
   NfFailure,
-  NfForwardChain,
+  BarrierHook,
+  NfHookChain,
   NfOp,
   NfOutcome,
   NfRuleState,
@@ -102,11 +103,13 @@ export class ModelNftables implements Nftables {
     return tables.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))
   }
 
-  async forwardChains(): Promise<readonly NfForwardChain[]> {
+  async chainsAt(hook: BarrierHook): Promise<readonly NfHookChain[]> {
     this.#enter('dump nf_tables chains')
     return (['ipv4', 'ipv6'] as const).flatMap((family) =>
       this.#tablesOf({ family }).flatMap(({ state, chains }) =>
-        state.flags?.includes('dormant') === true ? [] : [...chains.values()].flatMap(forwardChain),
+        state.flags?.includes('dormant') === true
+          ? []
+          : [...chains.values()].flatMap((chain) => chainAt(hook, chain)),
       ),
     )
   }
@@ -251,11 +254,11 @@ class ModelNftWatch implements NftWatch {
   }
 }
 
-function forwardChain({
-  chain: { family, table, chain, hook },
-  rules,
-}: ModelNfChain): readonly NfForwardChain[] {
-  if (hook?.hook !== 'forward') return []
+function chainAt(
+  wanted: BarrierHook,
+  { chain: { family, table, chain, hook }, rules }: ModelNfChain,
+): readonly NfHookChain[] {
+  if (hook?.hook !== wanted) return []
   const { policy = 'accept' } = hook
   return [{ family, table, chain, policy, rules: rules.map(({ expressions }) => expressions) }]
 }

@@ -44,14 +44,19 @@ describe('the Debian package', { timeout: 120_000 }, () => {
     assert.equal(code, 0, stdout)
   })
 
-  it('has a manual page with every flag, which man can format', async () => {
+  it('has a manual page with every flag and command, which man can format', async () => {
     await dpkg('--install', file)
     const page = join(root, 'usr/share/man/man8/viaduct.8.gz')
     const { stdout, stderr } = await runToEnd(['env', 'MANWIDTH=400', 'LC_ALL=C', 'man', '--warnings', page])
     assert.equal(stderr, '')
-    const missing = flags.filter(({ name }) => name.length > 1 && !stdout.includes(`--${name}`))
+    const words = [
+      'viaduct command',
+      '/run/viaduct/viaduct.sock',
+      ...flags.filter(({ name }) => name.length > 1).map(({ name }) => `--${name}`),
+      ...commands.map(({ help }) => help),
+    ]
     assert.deepEqual(
-      missing.map(({ name }) => name),
+      words.filter((word) => !stdout.includes(word)),
       [],
     )
   })
@@ -72,6 +77,16 @@ describe('the Debian package', { timeout: 120_000 }, () => {
       const missing = words.filter((word) => !stdout.includes(word))
       assert.deepEqual(missing, [], command.name)
     }
+  })
+
+  it('completes its commands in bash, where its completions are', async () => {
+    const script = join(root, 'usr/share/bash-completion/completions/viaduct')
+    const line = 'COMP_WORDS=(viaduct explain --int); COMP_CWORD=2; _viaduct; echo "${COMPREPLY[@]}"'
+    assert.equal(await mustRun(['bash', '-ec', `. ${script}; ${line}`]), '--interface')
+    assert.match(
+      readFileSync(join(root, 'usr/share/fish/vendor_completions.d/viaduct.fish'), 'utf8'),
+      /explain/u,
+    )
   })
 
   it('has the version of the program, and runs', async () => {

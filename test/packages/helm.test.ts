@@ -1,9 +1,10 @@
 // deploy/helm makes the same objects as deploy/kubernetes. Both are rendered by the real programs, which the suite builds
 // (scripts/packages/tools.mjs).
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { loadAll } from 'js-yaml'
+import { load, loadAll } from 'js-yaml'
 import { buildKustomization } from '../support/kustomization.js'
 import { mustRun, runToEnd, type Finished } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
@@ -63,6 +64,12 @@ const variants = [
 ]
 
 describe('the chart', () => {
+  it('has values for each overlay', () => {
+    const folders = readdirSync(join(treeRoot, 'deploy/kubernetes/overlays'))
+    const compared = variants.map(({ folder }) => folder).toSorted()
+    assert.deepEqual(compared, ['base', ...folders.map((name) => `overlays/${name}`)].toSorted())
+  })
+
   for (const { folder, values } of variants) {
     it(`makes the objects of deploy/kubernetes/${folder}`, async () => {
       const built = objectsOf(
@@ -99,26 +106,74 @@ describe('the chart', () => {
     ['privileged=yes', /at '\/privileged': got string, want boolean/u],
     ['apiServer.port=70000', /at '\/apiServer\/port': maximum/u],
     ['maxUnavailable=some', /at '\/maxUnavailable'/u],
+    ['maxUnavailable=0%', /at '\/maxUnavailable'/u],
+    ['maxUnavailable=null', /missing property 'maxUnavailable'/u],
     ['apiServer.host=', /apiServer\.host: set the API server's address/u],
+    ['apiServer.host=https://control-plane.example', /at '\/apiServer\/host'/u],
+    ['apiServer.host=control-plane.example:6443', /at '\/apiServer\/host'/u],
+    ['apiServer.host=[fd00::1]', /at '\/apiServer\/host'/u],
+    ['apiServer.port=null', /at '\/apiServer': missing property 'port'/u],
+    ['image.repository=null', /at '\/image': missing property 'repository'/u],
+    ['image.repository=', /at '\/image\/repository'/u],
+    ['image=null', /missing property 'image'/u],
+    // The volume had kubeadm's path, and the chart's ConfigMap.
+    ['kubeProxyConfigMap=null', /missing property 'kubeProxyConfigMap'/u],
+    ['kubeProxyConfigMap=Kube Proxy', /at '\/kubeProxyConfigMap'/u],
+    ['kubeProxyConfiguration=null', /missing property 'kubeProxyConfiguration'/u],
+    ['kubeProxyConfiguration.mode=ipsv', /at '\/kubeProxyConfiguration\/mode'/u],
+    ['kubeProxyConfiguration.kind=Other', /at '\/kubeProxyConfiguration\/kind': 'not' failed/u],
+    ['viaductConfiguration.kind=Other', /at '\/viaductConfiguration\/kind': 'not' failed/u],
+    ['viaductConfiguration.vipBinding=route', /at '\/viaductConfiguration\/vipBinding'/u],
+    ['resources.request.cpu=1', /at '\/resources': additional properties 'request' not allowed/u],
+    ['resources.requests.memory=much', /at '\/resources\/requests\/memory'/u],
+    ['nodeSelector.kubernetes\\.io/os=windows', /at '\/nodeSelector\/kubernetes\.io~1os': 'not' failed/u],
   ]
   for (const [value, message] of wrong) {
     it(`refuses ${value}, and names the value`, async () => {
-      const { code, stderr } = await template('--set', value)
+      const { code, stderr } = await template(...atPlaceholder, '--set', value)
       assert.equal(code, 1)
       assert.match(stderr, message)
     })
   }
 
-  it('describes each value', () => {
+  const right = [
+    'apiServer.host=192.0.2.1',
+    'apiServer.host=fd00::1',
+    'apiServer.host=::ffff:192.0.2.1',
+    'image.repository=registry.example:5000/team/viaduct',
+    'image.tag=',
+    'kubeProxyConfigMap=kube-proxy',
+    'kubeProxyConfiguration.mode=',
+    'maxUnavailable=1',
+    'maxUnavailable=100%',
+    'resources=null',
+    'resources.limits.memory=1.5Gi',
+    'resources.limits.cpu=2',
+    'resources.requests.cpu=null',
+    'nodeSelector.pool=edge',
+  ]
+  for (const value of right) {
+    it(`takes ${value}`, async () => {
+      assert.notEqual(await rendered(...atPlaceholder, '--set', value), '')
+    })
+  }
+
+  it('describes each value, with its type or its choices', () => {
+    const schema: unknown = JSON.parse(treeText('deploy/helm/viaduct/values.schema.json'))
     const undescribed: string[] = []
-    const visit = (properties: object, prefix: string): void => {
-      for (const [name, schema] of Object.entries(properties)) {
-        const { description, properties: inner = {} } = Object(schema)
-        if (typeof description !== 'string') undescribed.push(`${prefix}${name}`)
-        visit(inner, `${prefix}${name}.`)
+    const visit = (values: object, within: unknown, prefix: string): void => {
+      const { properties = {}, additionalProperties } = Object(within)
+      for (const name of new Set([...Object.keys(values), ...Object.keys(properties)])) {
+        const inner: unknown = Object(properties)[name] ?? additionalProperties
+        const { description, type, enum: choices, $ref: reference } = Object(inner)
+        const isTyped = type !== undefined || choices !== undefined
+        if (reference === undefined && (typeof description !== 'string' || !isTyped))
+          undescribed.push(`${prefix}${name}`)
+        const value: unknown = Object(values)[name]
+        if (typeof value !== 'string') visit(Object(value), inner, `${prefix}${name}.`)
       }
     }
-    visit(Object(JSON.parse(treeText('deploy/helm/viaduct/values.schema.json'))).properties, '')
+    visit(Object(load(treeText('deploy/helm/viaduct/values.yaml'))), schema, '')
     assert.deepEqual(undescribed, [])
   })
 })

@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { mustRun } from '../support/processes.js'
+import { mustRun, runToEnd } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
 
 const made = process.env['VIADUCT_NPM_PACKAGE']
@@ -36,6 +36,18 @@ describe('the npm package', { timeout: 120_000 }, () => {
 
   it('is at most 4 MB', () => {
     assert.ok(readFileSync(tarball).length < 4_000_000)
+  })
+
+  // On Node 18 of Debian 12 a start ended with: TypeError: [...].toSorted is not a function.
+  it('refuses Node 18 with a sentence', async () => {
+    await mustRun(['tar', '--extract', '--gzip', '--file', tarball, '--directory', folder])
+    const node18 = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"18.20.4"}})'
+    const command = [process.execPath, '--import', `data:text/javascript,${node18}`]
+    for (const word of ['status', '--version']) {
+      const { code, stderr } = await runToEnd([...command, join(folder, 'package/bin/viaduct.js'), word])
+      const expected = 'viaduct: this is Node 18.20.4; Node 20.20 or later is needed'
+      assert.deepEqual([code, stderr.trim()], [1, expected])
+    }
   })
 
   it('runs by npx, without a registry', async () => {

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import type { PortCounters } from '../../src/engine/index.js'
 import { route } from '../../src/routing/index.js'
 import { IptablesLab } from '../support/iptables-lab.js'
+import { ip } from '../support/routes.js'
 import { endpoint, remove, service, set, slice, synced } from '../support/objects.js'
 
 /** A node with counters, whose rows a test makes when it wants. */
@@ -38,13 +39,17 @@ describe('the counters of iptables mode, if a pass ends between the reading and 
     {
       name: 'are not those of the endpoint before',
       change: set(slice('web-1', 'web', ['10.1.0.2'])),
-      of: (row: PortCounters) => ['10.1.0.1:8080', '10.1.0.2:8080'].map((name) => row.endpoint(name)),
+      of: (row: PortCounters) =>
+        [ip('10.1.0.1'), ip('10.1.0.2')].map((address) => row.endpoint({ address, port: 8080 })),
       before: [{ connections: 3 }, {}],
     },
     {
       name: 'are not those of the frontend before',
       change: set(service('web', '10.96.0.2')),
-      of: (row: PortCounters) => ['tcp 10.96.0.1:80', 'tcp 10.96.0.2:80'].map((name) => row.frontend(name)),
+      of: (row: PortCounters) =>
+        [ip('10.96.0.1'), ip('10.96.0.2')].map((address) =>
+          row.frontend({ kind: 'address', protocol: 'tcp', address, port: 80 }),
+        ),
       before: [{ connections: 5 }, {}],
     },
   ]

@@ -228,8 +228,10 @@ export class FakeApiServer {
     if (!this.#isAuthorized(request)) return this.#refuse(response, unauthorized)
     const name = decodeURIComponent(path.slice(nodePath.length))
     const [node] = this.store.list('Node', ({ metadata }) => Object(metadata)['name'] === name)
-    if (node === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(node))
+    // In JSON, for which the doctor asks.
+    const document = node === undefined ? { kind: 'Status', code: 404 } : { kind: 'Node', ...node }
+    response.writeHead(node === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(document))
   }
 
   /** undefined: this server has no such resource. */

@@ -92,7 +92,7 @@ export class NftLab<N extends Nftables = ModelNftables> {
   async pass(): Promise<{ readonly isWritten: boolean; readonly pass: Pass }> {
     const { clock, log } = this
     const metrics = this.#metrics[this.family]
-    const pass = new Pass({ family: this.family, clock, log, metrics, oldestEventMs: undefined })
+    const pass = new Pass({ family: this.family, clock, log, metrics })
     const isWritten = await this.tables.write(pass, { isComplete: this.#isComplete })
     return { isWritten, pass }
   }

@@ -95,9 +95,9 @@ export class RecordingPipeline implements Pipeline {
   async runOnce(): Promise<number | undefined> {
     if (this.#intake.known === 'nothing') return undefined
     const { clock, log, metrics, node } = this.#surroundings
-    const oldestEventMs = this.#intake.backlog.begin()
-    const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, oldestEventMs })
-    for (const key of this.#intake.tracker.take()) {
+    const events = this.#intake.beginRun()
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, events })
+    for (const key of pass.takeDirty(this.#intake)) {
       const port = this.#intake.tracker.servicePort(key)
       const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
       const decided = port && route(port, this.#intake.tracker.endpoints(port), node.facts)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { getPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -119,3 +119,26 @@ for (const scheme of ['http', 'socks5'])
     assert.match(stdout, /connect ECONNREFUSED 127\.0\.0\.1:1$/mu)
     assert.equal(stderr, '')
   })
+
+describe('the launcher runs with a niceness', () => {
+  const cases: readonly (readonly [word: string, least: number])[] = [
+    ['plan', 10],
+    ['diff', 10],
+    ['doctor', 10],
+    ['bundle', 10],
+    ['hand-over', 0],
+    ['--version', 0],
+  ]
+  // A process may not lower its own: it may have more than 10 already.
+  for (const [word, least] of cases)
+    for (const added of [0, 15])
+      test(`of at least ${least}: ${word}, started with ${added} more`, () => {
+        copyFileSync(join(dist, 'agent.js'), join(folder, 'agent.cjs'))
+        const source = `(function (require) { console.log(require('node:os').getPriority()) })`
+        writeFileSync(join(folder, 'bundle.js'), source)
+        rmSync(join(folder, 'bundle.bytecode'), { force: true })
+        const command = ['-n', `${added}`, process.execPath, join(folder, 'agent.cjs'), word]
+        const { stdout } = spawnSync('nice', command, { encoding: 'utf8' })
+        assert.equal(stdout, `${Math.max(least, Math.min(19, getPriority() + added))}\n`)
+      })
+})

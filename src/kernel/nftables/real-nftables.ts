@@ -16,7 +16,8 @@ import type {
   NfApplyOptions,
   NfChainState,
   NfCounterState,
-  NfForwardChain,
+  BarrierHook,
+  NfHookChain,
   NfOutcome,
   NfRuleState,
   NfScope,
@@ -81,10 +82,10 @@ export class RealNftables implements Nftables {
     return read.map((rule) => readRule(scope.family, rule))
   }
 
-  async forwardChains(): Promise<readonly NfForwardChain[]> {
-    const found: NfForwardChain[] = []
+  async chainsAt(wanted: BarrierHook): Promise<readonly NfHookChain[]> {
+    const found: NfHookChain[] = []
     for (const { family, table, chain, hook } of await this.activeChains()) {
-      if (hook?.hook !== 'forward') continue
+      if (hook?.hook !== wanted) continue
       const { policy = 'accept' } = hook
       found.push({ family, table, chain, policy, rules: await this.rulesOf({ family, table, chain }) })
     }

@@ -9,7 +9,8 @@ import type {
   NfChainState,
   NfCounterState,
   NfFailure,
-  NfForwardChain,
+  BarrierHook,
+  NfHookChain,
   NfOp,
   NfOutcome,
   NfRuleState,
@@ -92,15 +93,15 @@ export class PlannedNftables implements Nftables {
     return found
   }
 
-  async forwardChains(): Promise<readonly NfForwardChain[]> {
-    const kernel = this.#isLoaded ? await this.#real.forwardChains() : []
+  async chainsAt(wanted: BarrierHook): Promise<readonly NfHookChain[]> {
+    const kernel = this.#isLoaded ? await this.#real.chainsAt(wanted) : []
     const found = kernel.filter(
       ({ family, table }) => family === 'inet' || !this.#tables.has(describeTable({ family, table })),
     )
     for (const planned of this.#tables.values()) {
       if (planned === undefined || planned.state.flags?.includes('dormant') === true) continue
       for (const { family, table, chain, hook } of planned.chains.values()) {
-        if (hook?.hook !== 'forward') continue
+        if (hook?.hook !== wanted) continue
         const rules = (await planned.rules(chain)).map(({ expressions }) => expressions)
         found.push({ family, table, chain, policy: hook.policy ?? 'accept', rules })
       }

@@ -4,7 +4,7 @@ import type { LinkEvent } from '../../kernel/index.js'
 import { IptablesLedger } from './ledger.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
-import { compileRoute } from './compile/compile.js'
+import { compileRoute, endpointRules } from './compile/compile.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import { packetRules } from './packet-rules.js'
@@ -192,7 +192,7 @@ export class IptablesPipeline implements Pipeline {
     return await readCounters(
       { ledger, nat, clock },
       {
-        compile: (decided) => compileRoute(decided, settings),
+        endpointRules: (decided) => endpointRules(decided, settings),
         isOfReading: ({ key }) => !tracker.isDirty(key) && wasInForce(key),
       },
     )
@@ -224,8 +224,7 @@ export class IptablesPipeline implements Pipeline {
     const { metrics, syncPeriodMs } = this.#options
     const pass = new Pass({
       ...this.#options,
-      oldestEventMs: backlog.begin(),
-      objects: backlog.objects,
+      events: this.#intake.beginRun(),
       stages: this.#stages,
       inForce: this.#inForce,
     })
@@ -324,7 +323,7 @@ export class IptablesPipeline implements Pipeline {
     const routes = await claimDirty({
       ...this.#options,
       pass,
-      tracker: this.#intake.tracker,
+      intake: this.#intake,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         ledger.claim(key, decided?.service ?? '', desired)

@@ -1,10 +1,9 @@
 // The counters of rules in table nat. A packet passes nat only if it is the first of its connection, so packets are connections.
-import { formatEndpoint } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { CounterReading, PortCounters, TrafficCounters } from '../../engine/index.js'
-import type { RulePackets, XtTarget, Xtables } from '../../kernel/index.js'
-import { describeFrontend, frontendsOf, type Route } from '../../routing/index.js'
-import type { DesiredRoute } from './compile/desired.js'
+import type { RulePackets, Xtables } from '../../kernel/index.js'
+import type { Backend, Frontend, Route } from '../../routing/index.js'
+import type { EndpointRules } from './compile/compile.js'
 import type { IptablesLedger } from './ledger.js'
 
 interface Read {
@@ -15,7 +14,7 @@ interface Read {
 
 /** The routes as the agent wants them now. */
 interface Routes {
-  readonly compile: (decided: Route) => DesiredRoute
+  readonly endpointRules: (decided: Route) => readonly EndpointRules[]
   /**
    * False: the rules that were read may lead to other endpoints, and be of other frontends, than those of the route: it was not in force
    * when the reading began, or has changed since.
@@ -29,7 +28,7 @@ const chainsAtOnce = 1000
 /** Reads the counters of all of our chains once. Throws KernelError. */
 export async function readCounters(
   { ledger, nat, clock }: Read,
-  { compile, isOfReading }: Routes,
+  { endpointRules, isOfReading }: Routes,
 ): Promise<CounterReading> {
   const numbers = new Map<string, number>()
   for (const chain of ledger.natChains()) {
@@ -38,18 +37,19 @@ export async function readCounters(
     if (numbers.size % chainsAtOnce === 0) await clock.pause()
   }
   const counts = new ChainCounts(numbers, await nat.packets([...numbers.keys()]))
-  return (decided) => new RouteCounts(decided, { ledger, compile, isOfReading, counts })
+  return (decided) => new RouteCounts(decided, { ledger, endpointRules, isOfReading, counts })
 }
 
 interface Sources extends Routes, Pick<Read, 'ledger'> {
   readonly counts: ChainCounts
 }
 
-/** The figures on one route. Only those that a row shows are looked for. */
+/** The figures on one route, for rows that are made at once. Only those that a row shows are looked for. */
 class RouteCounts implements PortCounters {
   readonly #decided: Route
   readonly #sources: Sources
-  #endpoints: ReadonlyMap<string, number> | undefined
+  #isOfReading: boolean | undefined
+  #lists: readonly CountedEndpoints[] | undefined
 
   constructor(decided: Route, sources: Sources) {
     this.#decided = decided
@@ -58,47 +58,76 @@ class RouteCounts implements PortCounters {
 
   get total(): TrafficCounters {
     let connections = 0
-    for (const { count } of this.#rules()) connections += count
+    for (const list of this.#endpoints()) connections += list.total
     return { connections }
   }
 
   /** Of an endpoint that both policies use, the sum. */
-  endpoint(endpoint: string): TrafficCounters {
-    if (!this.#sources.isOfReading(this.#decided)) return {}
-    this.#endpoints ??= this.#countEndpoints()
-    return connectionsOf(this.#endpoints.get(endpoint))
+  endpoint(endpoint: Pick<Backend, 'address' | 'port'>): TrafficCounters {
+    if (!this.#isCurrent()) return {}
+    let connections: number | undefined
+    for (const list of this.#endpoints()) {
+      const count = list.of(endpoint)
+      if (count !== undefined) connections = (connections ?? 0) + count
+    }
+    return connectionsOf(connections)
   }
 
-  frontend(frontend: string): TrafficCounters {
-    const { ledger, counts, isOfReading } = this.#sources
-    if (!isOfReading(this.#decided)) return {}
-    const known = frontendsOf(this.#decided).find((each) => describeFrontend(each) === frontend)
-    const place = known && ledger.natPlaceOf(known, this.#decided.key)
+  frontend(frontend: Frontend): TrafficCounters {
+    if (!this.#isCurrent()) return {}
+    const { ledger, counts } = this.#sources
+    const place = ledger.natPlaceOf(frontend, this.#decided.key)
     return connectionsOf(place && counts.in(place.chain, place.size)?.(place.rule))
   }
 
-  #countEndpoints(): ReadonlyMap<string, number> {
-    const endpoints = new Map<string, number>()
-    for (const { target, count } of this.#rules()) {
-      const endpoint = formatEndpoint(target.address, target.port)
-      endpoints.set(endpoint, (endpoints.get(endpoint) ?? 0) + count)
-    }
-    return endpoints
+  #isCurrent(): boolean {
+    return (this.#isOfReading ??= this.#sources.isOfReading(this.#decided))
   }
 
-  /** The rules that lead to endpoints. */
-  *#rules(): Generator<{ readonly target: Dnat; readonly count: number }> {
-    const { compile, counts } = this.#sources
-    for (const { table, chain, rules } of compile(this.#decided).chains) {
-      const countOf = table === 'nat' ? counts.in(chain, rules.length) : undefined
-      if (countOf === undefined) continue
-      for (const [rule, { target }] of rules.entries())
-        if (target.kind === 'dnat') yield { target, count: countOf(rule) ?? 0 }
-    }
+  #endpoints(): readonly CountedEndpoints[] {
+    const { endpointRules, counts } = this.#sources
+    this.#lists ??= endpointRules(this.#decided).flatMap((rules) => {
+      const countOf = counts.in(rules.chain, rules.size)
+      return countOf === undefined ? [] : [new CountedEndpoints(rules, countOf)]
+    })
+    return this.#lists
   }
 }
 
-type Dnat = Extract<XtTarget, { readonly kind: 'dnat' }>
+/** The counts of the endpoints of one chain. */
+class CountedEndpoints {
+  readonly #rules: EndpointRules
+  readonly #countOf: (rule: number) => number | undefined
+  /** Rows ask for endpoints in the order of the rules. */
+  #next = 0
+
+  constructor(rules: EndpointRules, countOf: (rule: number) => number | undefined) {
+    this.#rules = rules
+    this.#countOf = countOf
+  }
+
+  get total(): number {
+    let total = 0
+    for (let index = 0; index < this.#rules.backends.length; index++) total += this.#at(index)
+    return total
+  }
+
+  /** undefined: no rule leads to the endpoint. */
+  of(endpoint: Pick<Backend, 'address' | 'port'>): number | undefined {
+    const { backends } = this.#rules
+    const isEndpoint = ({ address, port }: Backend): boolean =>
+      address === endpoint.address && port === endpoint.port
+    const next = backends[this.#next]
+    const index = next !== undefined && isEndpoint(next) ? this.#next : backends.findIndex(isEndpoint)
+    if (index < 0) return undefined
+    this.#next = index + 1
+    return this.#at(index)
+  }
+
+  #at(index: number): number {
+    return this.#countOf(this.#rules.first + index) ?? 0
+  }
+}
 
 /** The counts of one reading. */
 class ChainCounts {
@@ -110,7 +139,7 @@ class ChainCounts {
     this.#packets = packets
   }
 
-  /** The counts by rule; undefined: the chain had another number of rules, so it has changed since the reading. */
+  /** The counts of a chain by rule; undefined: it had another number of rules, so it has changed since the reading. */
   in(chain: string, size: number): ((rule: number) => number | undefined) | undefined {
     const number = this.#numbers.get(chain)
     if (number === undefined || this.#packets.sizeOf(number) !== size) return undefined

@@ -250,8 +250,7 @@ export class IpvsPipeline {
     this.#cheapLook.forget()
     const pass = new Pass({
       ...this.#options,
-      oldestEventMs: backlog.begin(),
-      objects: backlog.objects,
+      events: this.#intake.beginRun(),
       stages: this.#stages,
       inForce: this.#inForce,
     })
@@ -421,8 +420,7 @@ export class IpvsPipeline {
     const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
     pass.stages.beginCompile()
-    const dirty = this.#tracker.take()
-    pass.noteChanged(dirty)
+    const dirty = pass.takeDirty(this.#intake)
     this.#options.metrics.dirtyRoutes.inc(dirty.size)
     for (const key of dirty) {
       const port = this.#tracker.servicePort(key)

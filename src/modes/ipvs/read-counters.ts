@@ -80,8 +80,8 @@ function countersOf(
   }
   return {
     total,
-    endpoint: (endpoint) => endpoints.get(endpoint) ?? {},
-    frontend: (frontend) => frontends.get(frontend) ?? {},
+    endpoint: ({ address, port }) => endpoints.get(formatEndpoint(address, port)) ?? {},
+    frontend: (frontend) => frontends.get(describeFrontend(frontend)) ?? {},
   }
 }
 

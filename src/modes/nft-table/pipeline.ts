@@ -246,8 +246,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     const tables = this.#tables
     const pass = new Pass({
       ...this.#options,
-      oldestEventMs: backlog.begin(),
-      objects: backlog.objects,
+      events: this.#intake.beginRun(),
       stages: this.#stages,
       inForce: this.#inForce,
     })
@@ -368,7 +367,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     return await claimDirty({
       ...this.#options,
       pass,
-      tracker: this.#intake.tracker,
+      intake: this.#intake,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         this.#tables.claim(key, decided?.service ?? '', desired)

@@ -1,20 +1,20 @@
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
-import { type Pass, traceRoute } from '../../engine/index.js'
+import { type Intake, type Pass, traceRoute } from '../../engine/index.js'
 import type { Log } from '../../log.js'
-import type { ServicePortKey, Tracker } from '../../model/index.js'
+import type { ServicePortKey } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import { type Route, route } from '../../routing/index.js'
 
 export interface ClaimDirtyOptions {
   readonly family: IpFamily
-  readonly tracker: Tracker
+  readonly intake: Pick<Intake, 'tracker' | 'takeDirty'>
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
-  /** The pass in progress, which records the service ports. */
-  readonly pass: Pick<Pass, 'noteChanged' | 'stages'>
+  /** The pass in progress, which records the service ports and the events. */
+  readonly pass: Pick<Pass, 'takeDirty' | 'stages'>
   /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
   readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
   /** Called before other work gets its turn. */
@@ -27,11 +27,11 @@ const sliceMs = 8
 
 /** Decides all dirty service ports and claims them, in slices of time. Resolves with their number. */
 export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
-  const { family, tracker, node, clock, log, pass, claim, onSlice, isStopping } = options
+  const { family, intake, node, clock, log, pass, claim, onSlice, isStopping } = options
+  const { tracker } = intake
   let sliceStartMs = clock.now()
   pass.stages.beginCompile()
-  const dirty = tracker.take()
-  pass.noteChanged(dirty)
+  const dirty = pass.takeDirty(intake)
   for (const key of dirty) {
     if (isStopping()) break
     const port = tracker.servicePort(key)

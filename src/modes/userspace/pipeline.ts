@@ -186,8 +186,7 @@ export class UserspacePipeline implements Pipeline {
     if (known === 'nothing') return undefined
     const pass = new Pass({
       ...this.#options,
-      oldestEventMs: backlog.begin(),
-      objects: backlog.objects,
+      events: this.#intake.beginRun(),
       stages: this.#stages,
       inForce: this.#inForce,
     })
@@ -292,7 +291,7 @@ export class UserspacePipeline implements Pipeline {
     return await claimDirty({
       ...this.#options,
       pass,
-      tracker: this.#intake.tracker,
+      intake: this.#intake,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         this.#table.claim(key, decided?.service ?? '', desired)

@@ -52,4 +52,35 @@ describe('the check of a running agent', () => {
       for (const [index, [, seen]] of found.entries()) assert.match(verdicts[index]?.seen ?? '', seen)
     })
   }
+
+  const commands = [
+    { command: '/usr/bin/node /opt/viaduct/dist/agent.js --config /etc/viaduct.yaml', isAgent: true },
+    { command: '/usr/local/bin/node --max-old-space-size=200 dist/agent.js', isAgent: true },
+    { command: 'viaduct --proxy-mode=ipvs ', isAgent: true },
+    { command: '/usr/bin/node /usr/bin/viaduct doctor --all', isAgent: false },
+    { command: 'vim /etc/default/viaduct ', isAgent: false },
+  ]
+  for (const { command, isAgent } of commands)
+    it(`without a socket: ${command}`, async () => {
+      const node = { ...examinedNode({}), processes: [{ pid: 7, name: 'node', command }] }
+      const check = checks.find(({ name }) => name === 'agent')
+      const [verdict] = (await check?.run(node)) ?? []
+      assert.equal(
+        verdict?.seen,
+        isAgent
+          ? 'an agent runs (pid 7), and there is no /no/socket'
+          : 'no agent runs: there is no /no/socket',
+      )
+      assert.equal(verdict.status, isAgent ? 'warning' : 'ok')
+    })
+})
+
+it('the ports of an agent whose processes are hidden are its own', async () => {
+  const socket = '   0: 0100007F:2810 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0'
+  const node = { ...examinedNode({ '/proc/net/tcp': `  sl\n${socket}\n` }), canAskSockets: false }
+  const check = checks.find(({ name }) => name === 'server-ports')
+  const [stranger] = (await check?.run(node)) ?? []
+  assert.equal(stranger?.status, 'broken')
+  const [own] = (await check?.run({ ...node, agent: { ...node.agent, status: fine } })) ?? []
+  assert.equal(own?.status, 'ok')
 })

@@ -12,6 +12,11 @@ describe('the check of connection tracking', () => {
     { count: 95, max: 100, status: 'broken' },
     { count: 0, max: 0, status: 'ok' },
   ]
+  it('is ok without connection tracking', async () => {
+    const findings = await diagnose(examinedNode({}))
+    const found = findings.find(({ check }) => check === 'conntrack')
+    assert.deepEqual([found?.status, found?.seen], ['ok', 'connection tracking is not loaded'])
+  })
   for (const { count, max, status } of cases) {
     it(`is ${status} with ${count} of ${max} connections`, async () => {
       const place = '/proc/sys/net/netfilter/nf_conntrack_'
@@ -26,23 +31,26 @@ describe('the check of connection tracking', () => {
   }
 })
 
-describe('the checks of lost connections and bridges', () => {
+describe('the check of lost connections', () => {
   const counters = 'entries  drop early_drop\n00000001  0000000a 00000000\n00000001  00000006 00000002\n'
   const quiet = 'entries  drop early_drop\n00000001  00000000 00000000\n'
   const stat = '/proc/net/stat/nf_conntrack'
-  const bridge = '/proc/sys/net/bridge/bridge-nf-call-ip6tables'
   const cases = [
-    { check: 'conntrack-drops', files: {}, status: 'ok', seen: /not loaded/ },
-    { check: 'conntrack-drops', files: { [stat]: quiet }, status: 'ok', seen: /no packet/ },
-    { check: 'conntrack-drops', files: { [stat]: counters }, status: 'warning', seen: /16 packets, and 2/ },
-    { check: 'conntrack-drops', files: { [stat]: 'entries\n' }, status: 'unknown', seen: /no column drop/ },
-    { check: 'bridge-filter', files: {}, status: 'ok', seen: /no bridge/ },
-    { check: 'bridge-filter', files: { [bridge]: '1\n' }, status: 'ok', seen: /no bridge/ },
-    { check: 'bridge-filter', files: { [bridge]: '0\n' }, status: 'warning', seen: /ip6tables is 0/ },
+    { files: {}, status: 'ok', seen: /not loaded/ },
+    { files: { [stat]: quiet }, status: 'ok', seen: /no packet/ },
+    { files: { [stat]: counters }, status: 'warning', seen: /16 packets, and 2/ },
+    { files: { [stat]: 'entries\n' }, status: 'unknown', seen: /no column drop/ },
+    {
+      files: { '/proc/sys/net/netfilter/nf_conntrack_count': '7\n' },
+      status: 'unknown',
+      seen: /^this kernel has no \/proc\/net\/stat\/nf_conntrack$/,
+    },
   ]
-  for (const { check, files, status, seen } of cases) {
-    it(`${check} is ${status}: ${seen.source}`, async () => {
-      const findings = (await diagnose(examinedNode(files))).filter((each) => each.check === check)
+  for (const { files, status, seen } of cases) {
+    it(`is ${status}: ${seen.source}`, async () => {
+      const findings = (await diagnose(examinedNode(files))).filter(
+        ({ check }) => check === 'conntrack-drops',
+      )
       assert.deepEqual(
         findings.map((found) => found.status),
         [status],
@@ -50,6 +58,35 @@ describe('the checks of lost connections and bridges', () => {
       assert.match(findings[0]?.seen ?? '', seen)
     })
   }
+})
+
+const refusal = async (): Promise<never> => await Promise.reject(new Error('EACCES: permission denied'))
+
+describe('a file that cannot be read', () => {
+  const checks = ['conntrack', 'conntrack-drops', 'node-port-range', 'reverse-path', 'open-files'].concat([
+    'kernel-settings',
+    'memory',
+    'rights',
+  ])
+  for (const check of checks)
+    it(`makes ${check} unknown, not ok`, async () => {
+      const found = (await diagnose({ ...examinedNode({}), read: refusal })).filter(
+        (each) => each.check === check,
+      )
+      assert.deepEqual(
+        found.map(({ status, seen }) => [status, seen]),
+        [['unknown', 'EACCES: permission denied']],
+      )
+    })
+
+  for (const check of ['node-port-range', 'reverse-path', 'open-files', 'memory', 'rights'])
+    it(`makes ${check} unknown if it is not there`, async () => {
+      const found = (await diagnose(examinedNode({}))).filter((each) => each.check === check)
+      assert.deepEqual(
+        found.map(({ status }) => status),
+        ['unknown'],
+      )
+    })
 })
 
 describe('the check of memory', () => {
@@ -193,9 +230,14 @@ it('reports virtual servers that another mode left', async () => {
     'TCP  0A600001:01BB rr\n  -> 0A000001:192B      Masq    1      0          0\n'
   const node = examinedNode({ '/proc/net/ip_vs': text })
   const kernel = { ...node.kernel, activeChains: async () => await Promise.resolve([]) }
-  const findings = await diagnose({ ...node, kernel })
-  const [found] = findings.filter(({ check }) => check === 'leftovers')
-  assert.deepEqual([found?.status, found?.seen], ['warning', 'IPVS has 1 virtual servers'])
+  const leftovers = async (): Promise<readonly string[]> =>
+    (await diagnose({ ...node, kernel })).filter(({ check }) => check === 'leftovers').map(({ seen }) => seen)
+  // Of another program, such as keepalived.
+  assert.deepEqual(await leftovers(), ['no objects of another mode'])
+  await kernel.links.addDummy('kube-ipvs0')
+  assert.deepEqual(await leftovers(), [
+    'IPVS has 1 virtual servers, and there are the sets or the device of a proxy in ipvs mode',
+  ])
 })
 
 it('finds listeners in /proc/net where a question would load modules', async () => {

@@ -8,23 +8,26 @@ import { ManualClock } from '../../support/manual-clock.js'
 import { node, port, remove, service, set, slice, synced } from '../../support/objects.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
-/** The objects that a pass names as its causes after these events. */
-function causesOf(...events: readonly ObjectEvent[]): readonly string[] {
+function openIntake(clock = new ManualClock()): Intake {
   const log = new MemoryLog()
-  const intake = new Intake({
+  return new Intake({
     family: 'ipv4',
-    clock: new ManualClock(),
+    clock,
     syncPeriodMs: 1000,
     metrics: openMetrics(new Registry()).ipv4,
     problems: openProblems({ log, events: { record: () => {} }, count: () => {} }),
     config: { featureGates: { AllowServiceExternalIPs: true } },
   })
+}
+
+/** The objects that a pass names as its causes after these events. */
+function causesOf(...events: readonly ObjectEvent[]): readonly string[] {
+  const intake = openIntake()
   intake.apply([set(web), set(slice('web-1', 'web', ['10.1.0.1'])), synced], () => false)
-  intake.backlog.begin()
+  intake.beginRun()
   intake.backlog.settle()
   intake.apply([set(service('new', '10.96.0.9')), ...events], () => false)
-  intake.backlog.begin()
-  return intake.backlog.objects.first
+  return intake.beginRun().objects.first
 }
 
 const web = service('web', '10.96.0.1')
@@ -53,4 +56,35 @@ describe('the causes of a pass', () => {
   ]
   for (const [name, events, expected] of cases)
     it(name, () => assert.deepEqual(causesOf(...events), ['Service default/new', ...expected]))
+})
+
+describe('events during a run, before it takes the changed service ports,', () => {
+  it('join the run, and are no work of the next one', async () => {
+    const clock = new ManualClock()
+    const intake = openIntake(clock)
+    intake.apply([set(web), synced], () => false)
+    intake.beginRun()
+    intake.takeDirty()
+    intake.backlog.settle()
+    await clock.advance(5)
+    assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
+    await clock.advance(5)
+    intake.apply([set({ ...web, ports: [port(81)] })], () => false)
+    const { dirty, events } = intake.takeDirty()
+    assert.equal(dirty.size, 1)
+    assert.deepEqual(events, { oldestEventMs: 10, objects: { count: 1, first: ['Service default/web'] } })
+    intake.backlog.settle()
+    assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
+  })
+
+  it('wait for the next run if all objects became known among them', () => {
+    const intake = openIntake()
+    intake.apply([set(web), { type: 'listed' }], () => false)
+    intake.beginRun()
+    intake.apply([remove('Service', 'web'), synced], () => true)
+    const { dirty, events } = intake.takeDirty()
+    assert.deepEqual({ size: dirty.size, events }, { size: 1, events: undefined })
+    intake.backlog.settle()
+    assert.deepEqual(intake.beginRun().objects, { count: 1, first: ['Service default/web'] })
+  })
 })

@@ -4,17 +4,19 @@ import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import {
   InForceTimes,
+  type Intake,
   KernelQuestions,
   openProblems,
   type OperationKind,
   Pass,
   PassHistory,
   RetryQueue,
+  type RunEvents,
   StageTimes,
 } from '../../../src/engine/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { servicePortKey } from '../../../src/model/index.js'
+import { type ServicePortKey, servicePortKey } from '../../../src/model/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -30,12 +32,17 @@ function refusal(name: string): KernelError {
   return new KernelError({ errno: constants.errno.EBUSY, subsystem: 'ipvs', operation: 'add', object: name })
 }
 
+/** An intake with these changed service ports, and with events that joined the pass. */
+function taking(keys: readonly ServicePortKey[], events?: RunEvents): Pick<Intake, 'takeDirty'> {
+  return { takeDirty: () => ({ dirty: new Set(keys), events }) }
+}
+
 function opened() {
   const clock = new ManualClock()
   const log = new MemoryLog()
   const registry = new Registry()
   const metrics = openMetrics(registry).ipv4
-  const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined })
+  const pass = new Pass({ family: 'ipv4', clock, log, metrics })
   return { clock, log, registry, metrics, pass }
 }
 
@@ -80,10 +87,20 @@ describe('a pass', () => {
   it('names the first service ports that changed', () => {
     const { pass } = opened()
     const keys = Array.from({ length: 20 }, (_, index) => servicePortKey(`default/s${index}`, 'http/TCP'))
-    pass.noteChanged(new Set())
-    pass.noteChanged(new Set(keys))
+    pass.takeDirty(taking([]))
+    pass.takeDirty(taking(keys))
     const { changed } = pass.end({ hasRefusals: false, fields: {} })
     assert.deepEqual(changed, { count: 20, first: keys.slice(0, 8) })
+  })
+
+  it('is for events that came after its start and before it took the service ports: they waited for no time', async () => {
+    const { clock, pass } = opened()
+    await clock.advance(3)
+    const objects = { count: 1, first: ['Service default/web'] }
+    pass.takeDirty(taking([], { oldestEventMs: clock.now(), objects }))
+    const record = pass.end({ hasRefusals: false, fields: {} })
+    assert.deepEqual(record.objects, objects)
+    assert.equal(record.stages.waitingMs, 0)
   })
 
   it('that failed is incomplete, and names only a few failures', () => {
@@ -124,9 +141,9 @@ describe('a pass', () => {
       const key = servicePortKey('default/s', 'http/TCP')
       inForce.change([key])
       inForce.settle(1)
-      const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, inForce })
+      const pass = new Pass({ family: 'ipv4', clock, log, metrics, inForce })
       state.hasFailures = hasFailures
-      pass.noteChanged(new Set([key]))
+      pass.takeDirty(taking([key]))
       assert.equal(inForce.since(key), undefined)
       await clock.advance(5)
       if (isFailed) pass.fail()
@@ -138,7 +155,7 @@ describe('a pass', () => {
   it('keeps the first operations as text; at trace level, more of them', () => {
     const { clock, metrics, pass: traced } = opened()
     const log = Object.assign(new MemoryLog(), { writes: () => false })
-    const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined })
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics })
     const many = Array.from({ length: 20 }, (_, index): Op => ({ op: 'add', name: `${index}` }))
     for (const each of [pass, traced]) each.count(kind, many, { applied: 20, failures: [] })
     const text = many.map(({ name }) => `lamps add ${name}`)
@@ -152,7 +169,8 @@ describe('a pass', () => {
     const { clock, log, metrics } = opened()
     const stages = new StageTimes(clock)
     await clock.advance(10)
-    const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: clock.now() - 4, stages })
+    const events = { oldestEventMs: clock.now() - 4, objects: { count: 0, first: [] } }
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics, events, stages })
     await clock.advance(1)
     stages.beginCompile()
     await clock.advance(2)
@@ -177,7 +195,7 @@ describe('a pass', () => {
   it('begins its stages at 0, also after a pass that did not end', async () => {
     const { clock, log, metrics } = opened()
     const stages = new StageTimes(clock)
-    const options = { family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, stages } as const
+    const options = { family: 'ipv4', clock, log, metrics, stages } as const
     new Pass(options).stages.beginCompile()
     await clock.advance(3)
     const pass = new Pass(options)

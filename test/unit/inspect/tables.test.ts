@@ -56,7 +56,7 @@ function cellsOf<Row>(table: Table<Row>, row: Row): readonly string[] {
 }
 
 /** One letter per column; the widths of the columns are those of the cells. */
-const letters: Table<readonly string[]> = { headings: ['A', 'B'], cells: (row) => row, names: () => ['', ''] }
+const letters: Table<readonly string[]> = { headings: ['A', 'B'], cells: (row) => row }
 
 const many = (count: number, ...row: readonly string[]): readonly (readonly string[])[] =>
   Array.from({ length: count }, () => row)

@@ -55,6 +55,35 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
   return { chains, frontends }
 }
 
+/** Rules of one chain that lead to endpoints, each to the next of `backends`. */
+export interface EndpointRules {
+  readonly chain: string
+  /** The number of rules of the chain. */
+  readonly size: number
+  /** The rule of the first endpoint. */
+  readonly first: number
+  readonly backends: readonly Backend[]
+}
+
+/** The rules of `compileRoute` that lead to endpoints. Makes no rules: counters ask for those of every route. */
+export function endpointRules(route: Route, settings: IptablesModeSettings): readonly EndpointRules[] {
+  const plan = planOf(route, settings)
+  const lists = [
+    { chain: plan.chains.cluster, backends: route.clusterBackends },
+    { chain: plan.chains.local, backends: route.localBackends },
+  ].filter(({ backends }) => backends.length > 0)
+  if (route.affinitySeconds > 0) {
+    const chains = new Map<string, Backend>()
+    for (const { backends } of lists)
+      for (const backend of backends) chains.set(endpointChain(plan.name, plan.protocol, backend), backend)
+    return [...chains].map(([chain, backend]) => ({ chain, size: 1, first: 0, backends: [backend] }))
+  }
+  return lists.map(({ chain, backends }) => {
+    const first = chain === plan.internal && isMasqueraded(plan) ? 1 : 0
+    return { chain, size: first + backends.length, first, backends }
+  })
+}
+
 /** The part of a route for a node whose Services are in a table of their own: the rule that lets health checks in. */
 export function compileHealthCheck(route: Route, settings: IptablesModeSettings): DesiredRoute {
   return { chains: [], frontends: [healthCheckFrontend(planOf(route, settings))] }
@@ -152,7 +181,7 @@ function addBackendsChain(
   if (backends.length === 0) return
   const { route, name, protocol } = plan
   const rules: XtRule[] = []
-  if (chain === plan.internal) addMasqueradeRule(plan, rules)
+  if (chain === plan.internal && isMasqueraded(plan)) addMasqueradeRule(plan, rules)
   const seconds = route.affinitySeconds
   const targets = backends.map((backend) =>
     seconds > 0 ? jump(endpointChain(name, protocol, backend)) : dnat(backend),
@@ -169,10 +198,14 @@ function addBackendsChain(
   chains.push({ table: 'nat', chain, rules })
 }
 
+/** Whether some traffic to the cluster IP is masqueraded. */
+function isMasqueraded({ settings: { masqueradeAll, localDetector } }: Plan): boolean {
+  return masqueradeAll || localDetector !== undefined
+}
+
 /** F-047, F-048. The rule matches the cluster IP alone: traffic from EXT has another destination. */
 function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
   const { masqueradeAll, localDetector } = plan.settings
-  if (!masqueradeAll && localDetector === undefined) return
   const destination = host(plan, plan.route.clusterIP)
   const target = jump(chainNames.markMasquerade)
   const all: XtRule = { destination, target }

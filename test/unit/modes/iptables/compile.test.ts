@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import { endpointRules } from '../../../../src/modes/iptables/compile/compile.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { formatRule } from '../../../support/packet-model-tables.js'
@@ -260,6 +261,27 @@ nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" 
 nat KUBE-NODEPORTS -p tcp --dport 30080 "ns1/svc1:p80" -j KUBE-EXT-#`,
   },
 ]
+
+/** The rules that lead to endpoints, each with its place. */
+function compiledEndpoints(route: Route, settings: IptablesModeSettings): readonly string[] {
+  return compileRoute(route, settings).chains.flatMap(({ chain, rules }) =>
+    rules.flatMap(({ target }, rule) =>
+      target.kind === 'dnat' ? [`${chain} ${rule}/${rules.length} ${target.address} ${target.port}`] : [],
+    ),
+  )
+}
+
+describe('the rules of endpoints', () => {
+  for (const { name, route: rest, settings: changed } of cases)
+    it(`are in the places in which they are compiled: ${name}`, () => {
+      const route = plainRoute(rest)
+      const settings = makeSettings('ipv4', changed ?? {})
+      const places = endpointRules(route, settings).flatMap(({ chain, size, first, backends: all }) =>
+        all.map(({ address, port }, i) => `${chain} ${first + i}/${size} ${address} ${port}`),
+      )
+      assert.deepEqual(places, compiledEndpoints(route, settings))
+    })
+})
 
 describe('a route as chains and frontends', () => {
   for (const { name, route, settings, listing } of cases) {

@@ -27,10 +27,10 @@ it('a changed service port is in force at no moment between its claim and the en
   ]) {
     for (const [index, clusterIP] of clusterIPs.entries()) tracker.apply(set(service(`s${index}`, clusterIP)))
     const keys = Array.from(tracker.servicePorts(), ({ key }) => key)
-    const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined, inForce })
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics, inForce })
     await claimDirty({
       family: 'ipv4',
-      tracker,
+      intake: { tracker, takeDirty: () => ({ dirty: tracker.take(), events: undefined }) },
       node: new NodeTracker('here'),
       clock,
       log,
