@@ -2,7 +2,7 @@
 import { parseIpAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import { isLoopback } from '../node/index.js'
-import type { FirewallHook } from '../kernel/index.js'
+import { type FirewallHook, natPriority } from '../kernel/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { isRelayed } from './explain-frontend.js'
 import type { PacketDecision, PacketEndpoint, PacketStep, PacketVerdict } from './explain-packet.js'
@@ -31,7 +31,7 @@ export interface Firewalled extends Pick<PacketDecision, 'verdict' | 'endpoints'
   readonly firewall: FirewallAnswer
 }
 
-/** Follows the request at the hooks input, forward and output. Throws KernelError. */
+/** Follows the request at the hooks prerouting, input, forward and output. Throws KernelError. */
 export async function withFirewall(
   packet: Packet,
   view: PacketView,
@@ -98,55 +98,63 @@ function waysOf(
     ...what,
   })
   /** The way to an address without translation. */
-  const direct = (isHere: boolean, isAccepted: boolean): readonly Passage[] => {
-    const arrival = isHere ? [passage('input', { isAccepted })] : []
-    if (client.isNode) return [passage('output'), ...arrival]
-    return isHere ? arrival : [passage('forward')]
+  const direct = (isHere: boolean, what: PassageChange = {}): readonly Passage[] => {
+    const arrival = isHere ? [passage('input', what)] : []
+    if (client.isNode) return [passage('output', { ...what, isAccepted: false }), ...arrival]
+    return [
+      passage('prerouting', { ...what, isAccepted: false }),
+      ...(isHere ? arrival : [passage('forward', what)]),
+    ]
   }
   /** IPVS takes the packet at input, the node's own at output; the relay has sockets. */
   const toProxy = (): readonly Passage[] => {
-    if (isByRelay) return direct(true, false)
-    const hook = client.isNode ? 'output' : 'input'
-    return [passage(hook, { leavesAt: ipvsPriorities[hook] })]
+    if (isByRelay) return direct(true)
+    if (client.isNode) return [passage('output', { leavesAt: ipvsPriorities.output })]
+    return [passage('prerouting'), passage('input', { leavesAt: ipvsPriorities.input })]
   }
+  const original = { destination: packet.destination, port: packet.port }
   switch (verdict) {
     case 'serve':
       return endpoints
         .filter(({ isCandidate }) => isCandidate)
         .map((endpoint) =>
           rules.firewallHook === 'forward' && !isByRelay
-            ? translatedWay(passage, endpoint, view, client.isNode ? packet : undefined)
+            ? translatedWay(passage, endpoint, view, { isNode: client.isNode, original })
             : [...toProxy(), proxiedPassage(passage, endpoint, isByRelay)],
         )
     case 'reset':
       return [toProxy()]
     case 'untouched':
-      return [direct(isLocal, false)]
+      return [direct(isLocal)]
     case 'health-check':
-      return [direct(true, true)]
-    case 'drop':
+      return [direct(true, { isAccepted: true })]
     case 'refuse':
+      // Rules that come earlier may drop it instead.
+      return [direct(isLocal, { leavesAt: natPriority('prerouting') })]
+    case 'drop':
       return []
   }
 }
 
-type MakePassage = (
-  hook: FirewallHook,
-  what?: Partial<Passage> & { readonly isAccepted?: boolean },
-) => Passage
+type PassageChange = Partial<Passage> & { readonly isAccepted?: boolean }
+type MakePassage = (hook: FirewallHook, what?: PassageChange) => Passage
 
-/** The way to an endpoint after the translation of the destination. `original`: the destination of a client of this node. */
+/** The way to an endpoint with the translation of the destination. `isNode`: the client is this node. */
 function translatedWay(
   passage: MakePassage,
   { endpoint, isMasqueraded }: PacketEndpoint,
   { machine }: PacketView,
-  original: Pick<Passage, 'destination' | 'port'> | undefined,
+  {
+    isNode,
+    original,
+  }: { readonly isNode: boolean; readonly original: Pick<Passage, 'destination' | 'port'> },
 ): readonly Passage[] {
   const target = { ...addressOf(endpoint), isTranslated: true }
   const isHere = machine.includes(target.destination)
   const arrival = isHere ? [passage('input', target)] : []
-  if (original !== undefined) return [passage('output', { ...target, original }), ...arrival]
-  return isHere ? arrival : [passage('forward', { ...target, isAccepted: isMasqueraded })]
+  if (isNode) return [passage('output', { ...target, original }), ...arrival]
+  const onward = isHere ? arrival : [passage('forward', { ...target, isAccepted: isMasqueraded })]
+  return [passage('prerouting', { ...target, original }), ...onward]
 }
 
 /** IPVS and the relay send to the endpoint at output. Whether conntrack calls the packets of IPVS translated is left open. */

@@ -21,7 +21,7 @@ export interface Passage {
   readonly inInterface: string | undefined
   /** Whether the connection has a translated destination; undefined: not known. */
   readonly isTranslated: boolean | undefined
-  /** At hook output: the destination before the translation. Absent: the same. */
+  /** At the hooks prerouting and output: the destination before the translation. Absent: the same. */
   readonly original?: Pick<Passage, 'destination' | 'port'>
   /** The source is an address of this node. */
   readonly isFromNode: boolean
@@ -100,8 +100,13 @@ export async function fateAt(passage: Passage, chains: FirewallChains): Promise<
   return worst ?? fates.find(({ state }) => state === 'may-drop') ?? passes
 }
 
+/** The hooks at which the kernel translates destinations. */
+function isBeforeRouting(hook: FirewallHook): boolean {
+  return hook === 'prerouting' || hook === 'output'
+}
+
 function isEarly({ entrance: { hook, priority } }: BaseChain): boolean {
-  return hook === 'output' && priority <= natPriority(hook)
+  return isBeforeRouting(hook) && priority <= natPriority(hook)
 }
 
 /**
@@ -112,7 +117,7 @@ function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated, isFromNo
   const { hook, natOrder } = entrance
   if (natOrder === undefined) return false
   if (flavour === 'legacy' || (hook === 'input' && isFromNode)) return true
-  return hook === 'output' && natOrder >= natPriority(hook) && isTranslated === true
+  return isBeforeRouting(hook) && natOrder >= natPriority(hook) && isTranslated === true
 }
 
 /** A verdict that ends the way through a base chain. */
@@ -258,7 +263,7 @@ function cameIn(wanted: Matches['inInterface'], { inInterface }: Passage): Answe
 /** Routes decide by which interface a packet leaves. */
 function goesOut(wanted: Matches['outInterface'], { hook }: Passage): Answer {
   if (wanted === undefined) return true
-  return hook === 'input' ? wanted.isInverted === true : undefined
+  return hook === 'input' || hook === 'prerouting' ? wanted.isInverted === true : undefined
 }
 
 /** The connection is new. */
@@ -274,7 +279,7 @@ function hasAddressType(wanted: Matches['addressType'], { hook, isFromNode }: Pa
   if (wanted === undefined) return true
   const { of, isInverted = false } = wanted
   if (of === 'source') return isFromNode !== isInverted
-  return hook === 'output' ? undefined : (hook === 'input') !== isInverted
+  return isBeforeRouting(hook) ? undefined : (hook === 'input') !== isInverted
 }
 
 function isWithin([first, last]: readonly [number, number], port: number): boolean {

@@ -9,6 +9,7 @@ import { Namespace } from '../support/namespaces.js'
 import type { Finished } from '../support/processes.js'
 import { addNodeAddresses, linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
 import { treeRoot } from '../support/tree.js'
+import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 import { families } from '../traffic/table/world.js'
 import { kubeProxyNode } from '../traffic/takeover-services.js'
 
@@ -66,4 +67,34 @@ describe('a plan with IP_VS', { timeout: 900_000 }, () => {
     assert.ok(started.some(isLasting))
     assert.deepEqual(linesOf(planned), linesOf(started))
   })
+
+  /** The states of a node that need IP_VS, or from which a start in ipvs mode takes over. */
+  const states = {
+    'kube-proxy in ipvs mode': async () => {
+      await node.ip('link add kube-ipvs0 type dummy')
+      for (const family of families) await new KubeProxyState(kubeProxyNode(family)).load(node, 'legacy')
+    },
+    'kube-proxy in iptables mode': async () => await writeRecordedRules(node, 'legacy'),
+    'kube-proxy in iptables mode on iptables-nft': async () => await writeRecordedRules(node, 'nft'),
+    'an agent in ipvs legacy mode': async () => void (await operationsOf('start', node, 'ipvs legacy')),
+  } as const
+  const pairs = [
+    ['kube-proxy in ipvs mode', 'nftables'],
+    ['kube-proxy in ipvs mode', 'iptables legacy'],
+    ['kube-proxy in ipvs mode', 'iptables nft'],
+    ['kube-proxy in ipvs mode', 'ipvs nft'],
+    ['kube-proxy in ipvs mode', 'userspace'],
+    ['kube-proxy in iptables mode', 'ipvs legacy'],
+    ['kube-proxy in iptables mode on iptables-nft', 'ipvs nft'],
+    ['an agent in ipvs legacy mode', 'nftables'],
+  ] as const
+  for (const [state, mode] of pairs) {
+    it(`from ${state} to ${mode} is what the start does`, async () => {
+      await states[state]()
+      const planned = await operationsOf('plan', node, mode)
+      const started = await operationsOf('start', node, mode)
+      assert.ok(started.some(isLasting))
+      assert.deepEqual(linesOf(planned), linesOf(started))
+    })
+  }
 })

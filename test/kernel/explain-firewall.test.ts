@@ -46,6 +46,12 @@ const ipvsRequest: Partial<Passage> = {
   leavesAt: -98,
 }
 
+/** The connection from outside as it comes in, to a VIP. */
+const arrival: Partial<Passage> = {
+  hook: 'prerouting',
+  original: { destination: ip('10.96.0.10'), port: 80 },
+}
+
 interface Case {
   readonly name: string
   /** Arguments of iptables, or commands of nft. */
@@ -215,6 +221,25 @@ const iptablesCases: readonly Case[] = [
     by: / ip filter /u,
   },
   {
+    name: 'the VIP of a connection that comes in, in table raw',
+    lines: ['-t raw -A PREROUTING -d 10.96.0.10 -p tcp --dport 80 -j DROP'],
+    packet: arrival,
+    state: 'drops',
+    by: /^rule 1 of chain PREROUTING of table ip raw /u,
+  },
+  {
+    name: 'the endpoint of a connection that comes in, in table mangle',
+    lines: ['-t mangle -A PREROUTING -d 10.244.1.10 -j DROP'],
+    packet: arrival,
+    state: 'passes',
+  },
+  {
+    name: 'a destination of this node, which is not known before the kernel routes the packet',
+    lines: ['-t mangle -A PREROUTING -m addrtype --dst-type LOCAL -j DROP'],
+    packet: arrival,
+    state: 'may-drop',
+  },
+  {
     name: "Viaduct's chain that accepts",
     lines: ['-N KUBE-FORWARD', '-A FORWARD -j KUBE-FORWARD', '-A FORWARD -j DROP'],
     state: 'passes',
@@ -235,7 +260,11 @@ const base = 'add chain inet fw forward { type filter hook forward priority 0; }
 const table = ['add table inet fw', base] as const
 
 /** A table with a base chain that has the name of its hook. */
-function ofHook(hook: 'input' | 'output', type: 'filter' | 'nat', priority: number): readonly string[] {
+function ofHook(
+  hook: 'prerouting' | 'input' | 'output',
+  type: 'filter' | 'nat',
+  priority: number,
+): readonly string[] {
   return [
     'add table inet fw',
     `add chain inet fw ${hook} { type ${type} hook ${hook} priority ${priority}; }`,
@@ -344,6 +373,24 @@ const nftCases: readonly Case[] = [
     lines: [...ofOutput('filter', -99), 'add rule inet fw output ip daddr 10.244.1.10 drop'],
     packet: ownRequest,
     state: 'drops',
+  },
+  {
+    name: 'the endpoint of a connection that comes in, in a chain behind the translation',
+    lines: [...ofHook('prerouting', 'filter', -99), 'add rule inet fw prerouting ip daddr 10.244.1.10 drop'],
+    packet: arrival,
+    state: 'drops',
+  },
+  {
+    name: 'a chain of type nat at prerouting behind the translation, which the kernel leaves out',
+    lines: [...ofHook('prerouting', 'nat', -90), 'add rule inet fw prerouting drop'],
+    packet: arrival,
+    state: 'passes',
+  },
+  {
+    name: 'an interface by which a connection that comes in would leave',
+    lines: [...ofHook('prerouting', 'filter', -150), 'add rule inet fw prerouting oifname "eth0" drop'],
+    packet: arrival,
+    state: 'passes',
   },
   {
     name: 'a chain of type nat before the translation',

@@ -1,4 +1,4 @@
-// Rules of other programs in `viaduct explain`: the answers about the mark and the firewall, for Services of policy Local in ipvs mode.
+// Rules of other programs in `viaduct explain`: the answers about the mark and the firewall, for a Service of policy Local in ipvs mode.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
@@ -56,6 +56,7 @@ function viewWith(mark: ReturnType<NonNullable<PacketView['rules']['marks']>['of
   return { services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] }
 }
 
+const outside = ip('192.0.2.10')
 const atVip = { destination: ip('203.0.113.80'), port: 80 } as const
 const atLoopback = { destination: ip('127.0.0.1'), port: 30_080 } as const
 
@@ -63,7 +64,10 @@ interface Case {
   readonly name: string
   readonly lines: readonly string[]
   readonly to: Pick<Packet, 'destination' | 'port'>
+  /** Absent: the node itself. */
+  readonly client?: Packet['client']
   readonly mark?: Parameters<typeof viewWith>[0]
+  readonly verdict?: Explanation['verdict']
   readonly candidates: readonly string[]
   readonly states: readonly [mark: Explanation['mark']['state'], firewall: Explanation['firewall']['state']]
 }
@@ -114,13 +118,48 @@ const cases: readonly Case[] = [
     candidates: both,
     states: ['not-asked', 'drops'],
   },
+  {
+    name: 'a drop at PREROUTING of a client outside',
+    lines: ['-t raw -A PREROUTING -p tcp --dport 80 -j DROP'],
+    client: outside,
+    to: atVip,
+    verdict: 'drop',
+    candidates: [here],
+    states: ['not-asked', 'drops'],
+  },
+  {
+    name: 'a drop at PREROUTING, which the node itself does not meet',
+    lines: ['-t raw -A PREROUTING -p tcp --dport 80 -j DROP'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    states: ['keeps', 'passes'],
+  },
+  {
+    name: 'a drop at PREROUTING of a packet that would be refused',
+    lines: ['-t raw -A PREROUTING -p tcp --dport 81 -j DROP'],
+    client: outside,
+    to: { ...atVip, port: 81 },
+    verdict: 'drop',
+    candidates: [],
+    states: ['not-asked', 'drops'],
+  },
+  {
+    name: 'a drop at INPUT behind the refusal',
+    lines: ['-A INPUT -p tcp --dport 81 -j DROP'],
+    client: outside,
+    to: { ...atVip, port: 81 },
+    verdict: 'refuse',
+    candidates: [],
+    states: ['not-asked', 'passes'],
+  },
 ]
 
 const kernel = openKernel()
 after(async () => await kernel.close())
 
 async function empty(): Promise<void> {
-  for (const table of ['filter', 'mangle'])
+  for (const table of ['filter', 'mangle', 'raw'])
     for (const verb of ['-F', '-X']) await mustRun(['iptables-legacy', '-t', table, verb])
 }
 
@@ -144,10 +183,10 @@ function readerOf(isGone: (chain: string) => boolean = () => false): ChainReader
 }
 
 async function explain(
-  { to, ...given }: Pick<Case, 'to' | 'mark'>,
+  { to, client = 'node', ...given }: Pick<Case, 'to' | 'client' | 'mark'>,
   reader: ChainReader,
 ): ReturnType<typeof withOtherRules> {
-  const packet: Packet = { client: 'node', inInterface: undefined, protocol: 'tcp', ...to }
+  const packet: Packet = { client, inInterface: undefined, protocol: 'tcp', ...to }
   const view = viewWith('mark' in given ? given.mark : 0x1001)
   return await withOtherRules(packet, view, explainPacket(packet, view), reader)
 }
@@ -158,7 +197,7 @@ function candidatesOf({ endpoints: all }: Pick<Answer, 'endpoints'>): readonly s
   return all.filter(({ isCandidate }) => isCandidate).map(({ endpoint: address }) => address)
 }
 
-describe("explain answers about the mark and the firewall for the node's own packets in ipvs mode", () => {
+describe('explain answers about the mark and the firewall in ipvs mode', () => {
   before(async () => await mustRun(['nft', 'flush ruleset']))
   beforeEach(async () => {
     await empty()
@@ -172,6 +211,7 @@ describe("explain answers about the mark and the firewall for the node's own pac
       const answer = await explain(one, readerOf())
       assert.deepEqual([answer.mark.state, answer.firewall.state], one.states, answer.steps.at(-1)?.text)
       assert.deepEqual(candidatesOf(answer), one.candidates)
+      if (one.verdict !== undefined) assert.equal(answer.verdict, one.verdict)
     })
   }
 
