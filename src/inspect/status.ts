@@ -33,7 +33,7 @@ export interface StatusSnapshot {
   readonly drift: readonly { readonly family: string; readonly kind: string; readonly count: number }[]
   /** Number of present problems. */
   readonly problemCount: number
-  /** The first present problems. */
+  /** The first present problems; errors come before warnings. */
   readonly problems: readonly ProblemSnapshot[]
   /** The last passes, oldest first. */
   readonly passes: readonly PassSnapshot[]
@@ -58,6 +58,8 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
   const { config, mode, node, synchronizer, startedMs, clock } = inspected
   const families = synchronizer.views.map(familyStatus)
   const problems = inspected.problems()
+  const errors = problems.filter(({ level }) => level === 'error')
+  const warnings = problems.filter(({ level }) => level === 'warn')
   return {
     version: config.version,
     node: node.facts.name,
@@ -69,7 +71,7 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
     source: await sourceStatus(inspected),
     drift: await driftCounts(inspected),
     problemCount: problems.length,
-    problems: problems.slice(0, shownProblems).map(problemSnapshot),
+    problems: [...errors, ...warnings].slice(0, shownProblems).map(problemSnapshot),
     passes: synchronizer.passes.slice(-shownPasses).map(passSnapshot),
   }
 }
