@@ -49,19 +49,22 @@ const servicesPerPage = 50
 const shownEndpoints = 50
 /** Services that a search looks at before it lets other work run: about 1 ms. */
 const servicesAtOnce = 250
-/** A list of all names costs about 10 ms at 10,000 Services. */
+/** A list of all names costs about 10 ms at 10,000 Services. It is made again when the number of service ports has changed. */
 const namesKeptMs = 5000
 
 /** Finds Services by name, VIP or endpoint address. All readers share one list of names, which is at most 5 s old. */
 export class ServiceFinder {
   readonly #inspected: Pick<Inspected, 'synchronizer' | 'clock'>
-  #names: { readonly madeMs: number; readonly list: readonly string[] } | undefined
+  #names: { readonly madeMs: number; readonly count: number; readonly list: readonly string[] } | undefined
 
   constructor(inspected: Pick<Inspected, 'synchronizer' | 'clock'>) {
     this.#inspected = inspected
   }
 
-  /** `query`: a part of `namespace/name`, the begin of a VIP, or the address of an endpoint; empty: all. `page`: from 1. */
+  /**
+   * `query`: a part of `namespace/name`, the begin of a VIP, or the address of a VIP or an endpoint, also with its port; empty: all.
+   * `page`: from 1.
+   */
   async find(query: string, page: number): Promise<ServicePage> {
     const matches = query === '' ? this.#allNames() : await this.#search(query.toLowerCase())
     const pageCount = Math.max(1, Math.ceil(matches.length / servicesPerPage))
@@ -79,35 +82,38 @@ export class ServiceFinder {
   #allNames(): readonly string[] {
     const { synchronizer, clock } = this.#inspected
     const nowMs = clock.unixMs()
-    if (this.#names !== undefined && Math.abs(nowMs - this.#names.madeMs) < namesKeptMs)
-      return this.#names.list
+    const count = synchronizer.views.reduce((sum, { services }) => sum + services.servicePortCount, 0)
+    const kept = this.#names
+    if (kept?.count === count && Math.abs(nowMs - kept.madeMs) < namesKeptMs) return kept.list
     const names = new Set<string>()
     for (const { services } of synchronizer.views)
       for (const { service } of services.servicePorts()) names.add(service)
     const list = [...names].toSorted()
-    this.#names = { madeMs: nowMs, list }
+    this.#names = { madeMs: nowMs, count, list }
     return list
   }
 
   async #search(query: string): Promise<readonly string[]> {
-    const address = parseIpAddress(query)
+    const wanted = wantedAddress(query)
     const matches: string[] = []
     for (const [index, name] of this.#allNames().entries()) {
       if (index % servicesAtOnce === servicesAtOnce - 1) await this.#inspected.clock.pause()
-      if (name.includes(query) || this.#hasAddress(name, query, address)) matches.push(name)
+      if (name.includes(query) || this.#hasAddress(name, query, wanted)) matches.push(name)
     }
     return matches
   }
 
-  #hasAddress(name: string, query: string, address: IpAddress | undefined): boolean {
+  #hasAddress(name: string, query: string, wanted: WantedAddress | undefined): boolean {
+    const fits = (address: IpAddress, port: number): boolean =>
+      wanted !== undefined && address === wanted.address && (wanted.port ?? port) === port
     return this.#inspected.synchronizer.views.some(({ services }) =>
       services
         .servicePortsOf(name)
         .some(
           (port) =>
-            vips(port).some((vip) => vip.startsWith(query)) ||
-            (address !== undefined &&
-              services.endpoints(port).some((endpoint) => endpoint.address === address)),
+            vips(port).some((vip) => vip.startsWith(query) || fits(vip, port.port)) ||
+            (wanted !== undefined &&
+              services.endpoints(port).some((endpoint) => fits(endpoint.address, endpoint.port))),
         ),
     )
   }
@@ -119,6 +125,20 @@ export class ServiceFinder {
     )
     return { service, ports }
   }
+}
+
+/** An address of a search; `port` undefined: with any port. */
+interface WantedAddress {
+  readonly address: IpAddress
+  readonly port: number | undefined
+}
+
+/** The text as an address, or as an address and port as the page shows them. */
+function wantedAddress(query: string): WantedAddress | undefined {
+  const { bracketed, bare, port } =
+    /^(?:\[(?<bracketed>[^\]]*)\]|(?<bare>[^:]*)):(?<port>\d{1,5})$/u.exec(query)?.groups ?? {}
+  const address = parseIpAddress(bracketed ?? bare ?? query)
+  return address && { address, port: port === undefined ? undefined : Number(port) }
 }
 
 function vips(port: ServicePort): readonly IpAddress[] {

@@ -62,7 +62,9 @@ const [shownProblems, shownPasses] = [20, 5]
 export async function status(inspected: Inspected): Promise<StatusSnapshot> {
   const { config, mode, flavour, node, synchronizer, startedMs, clock } = inspected
   const families = synchronizer.views.map(familyStatus)
-  const problems = inspected.problems().toSorted((a, b) => a.level.localeCompare(b.level))
+  const problems = inspected.problems()
+  const errors = problems.filter(({ level }) => level === 'error')
+  const warnings = problems.filter(({ level }) => level === 'warn')
   return {
     version: config.version,
     node: node.facts.name,
@@ -74,7 +76,7 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
     source: await sourceStatus(inspected),
     drift: await driftCounts(inspected),
     problemCount: problems.length,
-    problems: problems.slice(0, shownProblems).map(problemSnapshot),
+    problems: [...errors, ...warnings].slice(0, shownProblems).map(problemSnapshot),
     passes: synchronizer.passes.slice(-shownPasses).map(passSnapshot),
   }
 }

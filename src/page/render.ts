@@ -15,6 +15,8 @@ import type { Sample } from './samples.js'
 
 export interface PageContent {
   readonly status: StatusSnapshot
+  /** Unix milliseconds. */
+  readonly nowMs: number
   readonly found: ServicePage
   /** The text of the search; empty: all Services. */
   readonly search: string
@@ -24,7 +26,7 @@ export interface PageContent {
 }
 
 /** The whole document. The script replaces the elements with `data-live` after a change. */
-export function render({ status, found, search, samples, passes }: PageContent): string {
+export function render({ status, nowMs, found, search, samples, passes }: PageContent): string {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -40,6 +42,7 @@ export function render({ status, found, search, samples, passes }: PageContent):
         <a class="skip" href="#services">Skip to the Services</a>
         <header>
           <h1>Viaduct <span class="node">on ${status.node}</span></h1>
+          <p id="made" class="note" data-live>As of ${time(new Date(nowMs).toISOString())}</p>
           <p id="live" class="note" role="status"></p>
         </header>
         <main>
@@ -86,9 +89,13 @@ function problemSection({ problems, problemCount, source }: StatusSnapshot): Htm
     ${notShown > 0 ? html`<p>And ${notShown} more: see the log.</p>` : ''}`
 }
 
-function problemItem({ level, problem }: ProblemSnapshot): Html {
+function problemItem({ level, problem, fields }: ProblemSnapshot): Html {
+  const named = Object.entries(fields)
+    .filter(([, value]) => !problem.includes(value))
+    .map(([key, value]) => `${key}: ${value}`)
   return html`<li class="${level}">
     <span class="tag">${level === 'error' ? 'error' : 'warning'}</span> ${problem}
+    ${named.length === 0 ? '' : html`<p class="note">${named.join(', ')}</p>`}
   </li>`
 }
 
@@ -108,11 +115,11 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
       </div>
       <div>
         <dt>Objects not applied</dt>
-        <dd>${source.objectsNotApplied}</dd>
+        <dd class="${source.objectsNotApplied > 0 ? 'bad' : ''}">${source.objectsNotApplied}</dd>
       </div>
       <div>
         <dt>Drift since the start</dt>
-        <dd>${driftTotal}</dd>
+        <dd class="${driftTotal > 0 ? 'warning' : ''}">${driftTotal}</dd>
       </div>
       <div>
         <dt>Running for</dt>
@@ -123,8 +130,8 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
         <dd>${version}</dd>
       </div>
     </dl>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of IP families">
-      <table>
+    <div class="scroll" id="families" tabindex="0" role="region" aria-label="Table of IP families">
+      <table class="families">
         <thead>
           <tr>
             <th scope="col">Family</th>
@@ -139,10 +146,10 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
             ({ family, isInForce, isHealthy, servicePorts, endpoints, lastSync }) =>
               html`<tr>
                 <th scope="row">${family}</th>
-                <td>${familyState({ isInForce, isHealthy }, source.objectsNotApplied)}</td>
-                <td class="number">${servicePorts}</td>
-                <td class="number">${endpoints}</td>
-                <td>${lastSync === undefined ? 'none' : time(lastSync)}</td>
+                <td data-label="State">${familyState({ isInForce, isHealthy }, source.objectsNotApplied)}</td>
+                <td data-label="Service ports" class="number">${servicePorts}</td>
+                <td data-label="Endpoints" class="number">${endpoints}</td>
+                <td data-label="Last sync">${lastSync === undefined ? 'none' : time(lastSync)}</td>
               </tr>`,
           )}
         </tbody>
@@ -156,14 +163,15 @@ function familyState(
 ): Html {
   if (!isHealthy) return html`<span class="bad">late</span>`
   if (isInForce) return html`<span class="good">in sync</span>`
-  return html`<span class="bad">${objectsNotApplied > 0 ? 'incomplete' : 'starting'}</span>`
+  return html`<span class="warning">${objectsNotApplied > 0 ? 'incomplete' : 'starting'}</span>`
 }
 
 function serviceTable({ services, matchCount, page, pageCount }: ServicePage, search: string): Html {
   const counted = matchCount === 1 ? '1 Service' : `${matchCount} Services`
-  if (matchCount === 0) return html`<p>${search === '' ? 'No Services.' : 'No Service matches.'}</p>`
+  if (matchCount === 0)
+    return html`<p>${search === '' ? 'No Services are known.' : 'No Service matches.'}</p>`
   return html`<p class="note">${counted}</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of Services">
+    <div class="scroll" id="service-rows" tabindex="0" role="region" aria-label="Table of Services">
       <table class="services">
         <thead>
           <tr>
@@ -199,7 +207,7 @@ function serviceRows({ service, ports }: ServiceEntry): Content {
 function endpointCell(id: string, { endpoints, endpointCount, readyCount }: PortEntry): Html {
   if (endpointCount === 0) return html`<span class="bad">none</span>`
   const notShown = endpointCount - endpoints.length
-  const state = readyCount === endpointCount ? 'good' : 'bad'
+  const state = readyCount === endpointCount ? 'good' : readyCount === 0 ? 'bad' : 'warning'
   return html`<details id="${id}">
     <summary id="of ${id}"><span class="${state}">${readyCount} of ${endpointCount} ready</span></summary>
     <ul>
@@ -234,8 +242,11 @@ function pageLinks(page: number, pageCount: number, search: string): Content {
 }
 
 function passSection(passes: readonly PassSnapshot[]): Html {
+  if (passes.length === 0)
+    return html`<h2 id="passes-title">Passes</h2>
+      <p>No pass has ended.</p>`
   return html`<h2 id="passes-title">Passes</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of passes">
+    <div class="scroll" id="pass-rows" tabindex="0" role="region" aria-label="Table of passes">
       <table>
         <thead>
           <tr>
@@ -286,12 +297,12 @@ function passRow({
           ${failures.map((failure) => html`<li>${failure}</li>`)}
         </ul>`
   return html`<tr>
-    <td>${time(start)}</td>
-    <td>${family}</td>
-    <td>${reason}</td>
-    <td class="number">${milliseconds(durationMs)}</td>
-    <td class="stages">${stageList(stages)}</td>
-    <td>
+    <td data-label="Start">${time(start)}</td>
+    <td data-label="Family">${family}</td>
+    <td data-label="Reason">${reason}</td>
+    <td data-label="Took" class="number">${milliseconds(durationMs)}</td>
+    <td data-label="Stages" class="stages">${stageList(stages)}</td>
+    <td data-label="Operations">
       ${namesText('For', objects)} ${namesText('Changed', changed)}
       ${
         counts.length === 0
@@ -301,17 +312,17 @@ function passRow({
             </ul>`
       }
     </td>
-    <td>${result}${details}</td>
+    <td data-label="Result">${result}${details}</td>
   </tr>`
 }
 
 /** The time of each stage. The first one comes before the pass. */
 function stageList({ waitingMs, compileMs, planMs, kernelMs }: PassSnapshot['stages']): Html {
+  const shown = { waited: waitingMs, compile: compileMs, plan: planMs, kernel: kernelMs }
   return html`<ul>
-    ${waitingMs === undefined ? '' : html`<li>waited ${milliseconds(waitingMs)}</li>`}
-    <li>compile ${milliseconds(compileMs)}</li>
-    <li>plan ${milliseconds(planMs)}</li>
-    <li>kernel ${milliseconds(kernelMs)}</li>
+    ${Object.entries(shown).map(([name, ms]) =>
+      ms === undefined ? '' : html`<li><span>${name}</span> <span>${milliseconds(ms)}</span></li> `,
+    )}
   </ul>`
 }
 
@@ -334,5 +345,6 @@ function duration(seconds: number): string {
     Math.floor(seconds / 60) % 60,
   ]
   if (days > 0) return `${days} d ${hours} h`
-  return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min ${seconds % 60} s`
+  if (hours > 0) return `${hours} h ${minutes} min`
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }

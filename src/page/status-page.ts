@@ -12,8 +12,8 @@ import {
 import { icon, script, style } from './assets.js'
 import { isOwnHost } from './host-check.js'
 import { render } from './render.js'
-import { samplePeriodMs, Samples } from './samples.js'
-import { Watchers } from './watchers.js'
+import { Samples } from './samples.js'
+import { clientLimit, Watchers } from './watchers.js'
 
 export interface StatusPageOptions {
   readonly inspected: Inspected
@@ -31,8 +31,8 @@ const headers: Readonly<Record<string, string>> = {
 }
 
 const shownPasses = 20
-/** Requests for the page that may wait for their turn. */
-const mostWaiting = 8
+/** Requests for the page that may wait for their turn. After a change, all clients of /ui/events ask at once. */
+const mostWaiting = clientLimit + 8
 /** Before the page of a request that waited: other work of the agent gets this time. */
 const restMs = 50
 /** Longest text of a search. */
@@ -54,7 +54,7 @@ export class StatusPage implements PagedServer {
     this.#options = options
     this.#finder = new ServiceFinder(inspected)
     this.#samples = new Samples(inspected)
-    this.#watchers = new Watchers({ stamp: () => stampOf(inspected), clock })
+    this.#watchers = new Watchers({ stamp: () => `${this.#samples.taken} ${stampOf(inspected)}`, clock })
     this.pages = new Map<string, Page>([
       ['/ui', this.#guarded(async (request) => await this.#inTurn(request))],
       ['/ui/events', this.#guarded((request) => this.#events(request))],
@@ -65,7 +65,7 @@ export class StatusPage implements PagedServer {
   }
 
   async start(): Promise<void> {
-    this.#cancel = this.#options.clock.every(samplePeriodMs, () => void this.#samples.take())
+    this.#cancel = this.#samples.start(this.#options.clock)
     await Promise.resolve()
   }
 
@@ -117,6 +117,7 @@ export class StatusPage implements PagedServer {
     const { inspected } = this.#options
     const body = render({
       status: await status(inspected),
+      nowMs: inspected.clock.unixMs(),
       found: await this.#finder.find(search, Number.isSafeInteger(wanted) ? wanted : 1),
       search,
       samples: await this.#samples.lastHour(),

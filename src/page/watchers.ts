@@ -8,11 +8,11 @@ export interface WatchersOptions {
 }
 
 /** Operators are few. */
-const clientLimit = 16
+export const clientLimit = 16
 const periodMs = 1000
-/** Without data for 15 s the server closes the connection. */
+/** Without data for 15 s the server closes the connection, and the page says that it is not up to date. */
 const periodsBetweenSigns = 5
-const [changeEvent, signOfLife] = ['event: change\ndata:\n\n', ': no change\n\n']
+const [changeEvent, signOfLife] = ['event: change\ndata:\n\n', 'event: alive\ndata:\n\n']
 
 /** Nothing runs without clients. */
 export class Watchers {

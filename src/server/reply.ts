@@ -23,7 +23,7 @@ export interface PageRequest {
   readonly query: URLSearchParams
   /** The header Accept; undefined: the client accepts all types. */
   readonly accept: string | undefined
-  /** The header Host; undefined: the request has none. */
+  /** The header Host; undefined: the request has none, or several. */
   readonly host: string | undefined
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
@@ -79,7 +79,7 @@ function pageRequest(
     method: request.method ?? '',
     query,
     accept: request.headers.accept,
-    host: request.headers.host,
+    host: request.headersDistinct['host']?.length === 1 ? request.headers.host : undefined,
     signal: gone.signal,
     body: async () => await bodyOf(request),
   }
