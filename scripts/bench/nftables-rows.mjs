@@ -49,7 +49,8 @@ function pageRows({ firstMs, ms: medianMs, maxMs, memory }) {
       what: 'private memory of the tab',
       value: memory.tabMiB,
       format: mebibytes,
-      target: ['<=', 50],
+      // The target is 50 MB, not MiB.
+      target: ['<=', 50e6 / 2 ** 20],
       note: `a blank tab: ${mebibytes(memory.blankMiB)}`,
     },
   ]
