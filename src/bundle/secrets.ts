@@ -45,7 +45,7 @@ const forms: readonly Form[] = [
   // "token": "…", token: …, token=…; the quotes may have backslashes, as in JSON inside of JSON.
   named(String.raw`(?<keep>${name}\\*["']?\s*[:=]\s*(?<quote>\\*["']))(?:(?!\k<quote>)(?:\\.|[^\\\n]))+`),
   // token: | and a line in YAML.
-  named(String.raw`(?<keep>${name}["']?\s*:\s*[|>][-+]?\s*\n\s*)\S+`),
+  named(String.raw`(?<keep>${name}["']?\s*:\s*[|>][-+]?[^\S\n]*\n\s*)\S+`),
   named(String.raw`(?<keep>${name}["']?\s*[:=]\s*)(?=[^\s"'\\{[])[^\s"',}&]+`),
   // The value of a flag, in a command line or in a list of JSON or YAML.
   named(

@@ -48,6 +48,7 @@ describe('secrets', () => {
     // The time is proportional to the length: this took minutes.
     ['a://b:'.repeat(100_000), 'a://b:'.repeat(100_000)],
     ['a-'.repeat(300_000), 'a-'.repeat(300_000)],
+    [`token: |${'\n'.repeat(200_000)}`, `token: (left out)${'\n'.repeat(200_000)}`],
     // These are no secrets.
     ['default/web:http/TCP -> 10.96.0.10:80', 'default/web:http/TCP -> 10.96.0.10:80'],
     ['kube-system/token-controller serves', 'kube-system/token-controller serves'],
