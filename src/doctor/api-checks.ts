@@ -93,7 +93,7 @@ function broken(seen: string, { origin }: URL, remedy: string): Verdict {
   return { status: 'broken', seen, cause: `The agent gets no Services from ${origin}.`, remedy }
 }
 
-/** undefined: the answer is one of an API server that knows who asks. */
+/** undefined: the answer is one of an API server that accepts the credentials. */
 function refusalOf(reply: ApiReply, server: URL): Verdict | undefined {
   const { status } = reply
   if (status === 401)

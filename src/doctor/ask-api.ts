@@ -19,7 +19,7 @@ export async function nodeAnswer(node: Asked): Promise<ApiReply | Verdict> {
   return 'seen' in answer || isOfApi(answer) ? answer : unasked
 }
 
-/** The same, of any status: also of a server that does not know who asks. */
+/** The same, of any status: also of a server that does not accept the credentials. */
 export async function anyAnswer({ api, sourceProblem }: Asked): Promise<ApiReply | Verdict> {
   if (sourceProblem !== undefined) return unasked
   if (api === undefined) return noServer
@@ -44,7 +44,7 @@ const unasked: Verdict = {
   remedy: 'Solve the problem of api-server, and run the doctor again.',
 }
 
-/** Whether a Kubernetes API server answers, and knows who asks. It answers each question about a Node with a Node or a Status. */
+/** Whether a Kubernetes API server answers, and accepts the credentials. It answers each question about a Node with a Node or a Status. */
 export function isOfApi({ status, body }: Pick<ApiReply, 'status' | 'body'>): boolean {
   return [200, 403, 404].includes(status) && ['Node', 'Status'].includes(String(field(jsonOf(body), 'kind')))
 }
