@@ -126,7 +126,7 @@ describe('the chart', () => {
     ['viaductConfiguration.vipBinding=route', /at '\/viaductConfiguration\/vipBinding'/u],
     ['resources.request.cpu=1', /at '\/resources': additional properties 'request' not allowed/u],
     ['resources.requests.memory=much', /at '\/resources\/requests\/memory'/u],
-    ['nodeSelector.kubernetes\\.io/os=windows', /at '\/nodeSelector\/kubernetes\.io~1os': 'not' failed/u],
+    ['nodeSelector.kubernetes\\.io/os=windows', /at '\/nodeSelector\/kubernetes\.io~1os': value must be 'linux'/u],
   ]
   for (const [value, message] of wrong) {
     it(`refuses ${value}, and names the value`, async () => {
@@ -142,6 +142,7 @@ describe('the chart', () => {
     'apiServer.host=::ffff:192.0.2.1',
     'image.repository=registry.example:5000/team/viaduct',
     'image.tag=',
+    `image.tag=0.2.0@sha256:${'0123456789abcdef'.repeat(4)}`,
     'kubeProxyConfigMap=kube-proxy',
     'kubeProxyConfiguration.mode=',
     'maxUnavailable=1',
@@ -149,6 +150,10 @@ describe('the chart', () => {
     'resources=null',
     'resources.limits.memory=1.5Gi',
     'resources.limits.cpu=2',
+    'resources.limits.memory=129e6',
+    'resources.limits.cpu=.5',
+    'resources.claims[0].name=nic',
+    'nodeSelector.kubernetes\\.io/os=linux',
     'resources.requests.cpu=null',
     'nodeSelector.pool=edge',
   ]
