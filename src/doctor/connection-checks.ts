@@ -1,7 +1,6 @@
 // Connections that the kernel lost, and bridged packets that pass no rules.
-import type { Link } from '../kernel/index.js'
-import { type Check, ok, problemsOr, type Verdict } from './check.js'
-import { podBridges, podNetworks } from './pod-networks.js'
+import { type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
+import { type PodBridge, podBridges, podNetworks } from './pod-networks.js'
 
 /** The setting of all bridges, and that of one; one of them is enough. */
 const bridgeFiles = [
@@ -38,34 +37,52 @@ export const connectionChecks: readonly Check[] = [
     looksAt:
       'the bridges with an address of the networks of pods; whether br_netfilter is loaded; bridge-nf-call-iptables and bridge-nf-call-ip6tables',
     run: async (node) => {
+      if (repliesToNode(node)) return ok('endpoints see an address of the node, and reply to it')
       const networks = await podNetworks(node)
+      if ('seen' in networks) return [networks]
       const bridges = await podBridges(node, networks)
-      // The relay answers from an address of the node.
-      if (bridges.length === 0 || node.modes.chosen === 'userspace')
-        return ok('no bridge is known to have pods')
       const found: Verdict[] = []
       for (const { family, name, own } of bridgeFiles) {
-        if (!networks.some((network) => network.family === family)) continue
         const value = await node.read(`/proc/sys/net/bridge/${name}`)
         if (value?.trim() === '1') continue
-        for (const bridge of bridges) {
+        // Any bridge may have the pods.
+        if (networks.length === 0 && value !== undefined) found.push(perhapsPassedBy(name))
+        for (const bridge of bridges.filter((each) => each.family === family)) {
           const ownValue = await node.read(`/sys/class/net/${bridge.name}/bridge/${own}`)
           if (value === undefined || ownValue?.trim() !== '1') found.push(passedBy(bridge, name, value))
         }
       }
-      return problemsOr(found, 'the bridges with pods pass packets through the rules')
+      return problemsOr(found, 'no bridge is known to pass packets of pods around the rules')
     },
   },
 ]
 
+/** Whether endpoints never see the client's address: the relay connects to them itself, and masqueradeAll translates every client. */
+function repliesToNode({ modes: { chosen = '' }, config }: Examined): boolean {
+  const { masqueradeAll } = chosen.startsWith('nftables') ? config.nftables : config.iptables
+  return chosen === 'userspace' || masqueradeAll
+}
+
+const untranslated =
+  'The reply of an endpoint to a client on the same bridge is not translated back, and the client refuses it.'
+
+/** The networks of pods are not known. */
+function perhapsPassedBy(name: string): Verdict {
+  return {
+    status: 'warning',
+    seen: `net.bridge.${name} is 0`,
+    cause: untranslated,
+    remedy: `If pods are on a Linux bridge, set it: sysctl -w net.bridge.${name}=1.`,
+  }
+}
+
 /** `value` undefined: br_netfilter is not loaded. */
-function passedBy({ name: bridge }: Link, name: string, value: string | undefined): Verdict {
+function passedBy({ name: bridge }: PodBridge, name: string, value: string | undefined): Verdict {
   const load = value === undefined ? 'modprobe br_netfilter (keep it in /etc/modules-load.d), then ' : ''
   return {
     status: 'broken',
     seen: `pods are on the bridge ${bridge}, and ${value === undefined ? 'br_netfilter is not loaded' : `net.bridge.${name} is 0`}`,
-    cause:
-      'The reply of an endpoint to a client on the same bridge is not translated back, and the client refuses it.',
+    cause: untranslated,
     remedy: `Let bridged packets pass the rules: ${load}sysctl -w net.bridge.${name}=1 (keep it in /etc/sysctl.d).`,
   }
 }

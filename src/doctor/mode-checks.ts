@@ -112,12 +112,14 @@ function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): reado
 async function forwarding(node: Examined): Promise<readonly Verdict[]> {
   const { config, read } = node
   if (config.mode === 'userspace') return []
-  const hasIpv6 = (await podNetworks(node)).some(({ family }) => family === 'ipv6')
+  const networks = await podNetworks(node)
+  const isUnknown = 'seen' in networks
+  const hasIpv6 = !isUnknown && networks.some(({ family }) => family === 'ipv6')
   const settings = [
     ...(config.mode === 'ipvs' ? [] : ['net/ipv4/ip_forward']),
     ...(hasIpv6 ? ['net/ipv6/conf/all/forwarding'] : []),
   ]
-  const found: Verdict[] = []
+  const found: Verdict[] = isUnknown ? [networks] : []
   for (const path of settings) {
     if ((await read(`/proc/sys/${path}`))?.trim() !== '0') continue
     found.push({

@@ -126,7 +126,10 @@ describe('the chart', () => {
     ['viaductConfiguration.vipBinding=route', /at '\/viaductConfiguration\/vipBinding'/u],
     ['resources.request.cpu=1', /at '\/resources': additional properties 'request' not allowed/u],
     ['resources.requests.memory=much', /at '\/resources\/requests\/memory'/u],
-    ['nodeSelector.kubernetes\\.io/os=windows', /at '\/nodeSelector\/kubernetes\.io~1os': value must be 'linux'/u],
+    [
+      'nodeSelector.kubernetes\\.io/os=windows',
+      /at '\/nodeSelector\/kubernetes\.io~1os': value must be 'linux'/u,
+    ],
   ]
   for (const [value, message] of wrong) {
     it(`refuses ${value}, and names the value`, async () => {

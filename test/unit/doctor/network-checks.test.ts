@@ -1,10 +1,12 @@
 // Checks of interfaces and of the networks of pods.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { ApiError } from '../../../src/api/index.js'
 import { parseCidr } from '../../../src/address.js'
 import { diagnose, type Examined } from '../../../src/doctor/index.js'
 import type { Link } from '../../../src/kernel/index.js'
 import { examinedNode } from '../../support/examined-node.js'
+import { ip } from '../../support/routes.js'
 
 const links: readonly Link[] = [
   { name: 'eth0', index: 2, kind: '', isUp: true },
@@ -68,4 +70,60 @@ describe('the check of IP forwarding', () => {
         broken.map((path) => ['broken', `${path} is 0`]),
       )
     })
+})
+
+describe('the check of bridges', () => {
+  const calls = '/proc/sys/net/bridge/bridge-nf-call-'
+  const off = { [`${calls}iptables`]: '0\n', [`${calls}ip6tables`]: '0\n' }
+  const silence = new ApiError({ code: 'silence', operation: 'GET', problem: 'no answer' })
+  const silent: Examined['api'] = {
+    server: new URL('https://api:6443'),
+    node: async () => await Promise.reject(silence),
+    ask: async () => await Promise.reject(silence),
+  }
+  const cases = [
+    {
+      what: 'networks of pods that are not known, and settings that are off',
+      files: off,
+      statuses: ['warning', 'warning'],
+    },
+    { what: 'networks of pods that are not known, without br_netfilter', files: {}, statuses: ['ok'] },
+    { what: 'an API server that does not answer', files: off, api: silent, statuses: ['unknown'] },
+    {
+      what: 'known networks, and no bridge of pods',
+      files: off,
+      networks: ['10.244.0.0/16'],
+      statuses: ['ok'],
+    },
+    { what: 'endpoints that see the node', files: off, masqueradeAll: true, statuses: ['ok'] },
+  ]
+  for (const { what, files, api, networks = [], masqueradeAll = false, statuses } of cases)
+    it(`is ${statuses.join(', ')} for ${what}`, async () => {
+      const node = withPods(files, ...networks)
+      const config = { ...node.config, nftables: { ...node.config.nftables, masqueradeAll } }
+      const found = (await diagnose({ ...node, config, api })).filter(
+        ({ check }) => check === 'bridge-filter',
+      )
+      assert.deepEqual(
+        found.map(({ status }) => status),
+        statuses,
+      )
+    })
+
+  it('names a bridge for the family of its address alone', async () => {
+    const node = withPods(off, '10.244.0.0/16', 'fd00::/48')
+    // The model has no other interface.
+    const bridge = { name: 'cni0', index: 1, kind: 'bridge', isUp: true }
+    const address = { address: ip('10.244.0.1'), prefixLength: 24, interfaceIndex: 1 }
+    await node.kernel.routes.apply([{ op: 'add-address', address }])
+    const kernel = {
+      ...node.kernel,
+      links: { ...node.kernel.links, list: async () => await Promise.resolve([bridge]) },
+    }
+    const found = (await diagnose({ ...node, kernel })).filter(({ check }) => check === 'bridge-filter')
+    assert.deepEqual(
+      found.map(({ seen }) => seen),
+      ['pods are on the bridge cni0, and net.bridge.bridge-nf-call-iptables is 0'],
+    )
+  })
 })
