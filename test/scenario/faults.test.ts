@@ -235,6 +235,23 @@ describe('the health of the data plane', () => {
     assert.deepEqual(health(), [true, true], 'nothing waits')
     await lab.stop()
   })
+
+  it('has no time of a last sync while the first read is retried, though changes come in between', async () => {
+    const lab = new PipelineLab()
+    const startMs = lab.clock.unixMs()
+    lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
+    await lab.deliver(...web, synced)
+    for (let change = 1; change <= 20; change++) {
+      await lab.clock.advance(350)
+      await lab.deliver(set(slice('web-1', 'web', [`10.1.0.${change}`])))
+    }
+    assert.deepEqual(
+      lab.synchronizer.health.map(({ lastUpdatedMs }) => lastUpdatedMs),
+      [startMs, startMs],
+    )
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
 })
 
 describe('metrics of a failed sync', () => {

@@ -276,6 +276,7 @@ export class IpvsPipeline {
     if (this.#isDropDue(known)) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
+    else pass.fail()
     // Service ports that wait for a mark get the marks that this pass freed.
     if (!pass.isFailed && (await this.#renewsMarks(pass))) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
