@@ -63,7 +63,14 @@ async function filesOf({ name, make }: Part, options: CollectOptions): Promise<r
     isOver = true
     cancel?.()
   }
-  const text = withoutSecrets(pieces.join('').slice(0, partLength))
+  let text = ''
+  try {
+    text = withoutSecrets(pieces.join('').slice(0, partLength))
+  } catch (error) {
+    // V8 ran out of room for the search. The text as it is may have secrets.
+    pieces.length = 0
+    problem = describe(error)
+  }
   const isIncomplete = problem !== undefined
   const files = pieces.length === 0 && isIncomplete ? [] : [{ name, text, isIncomplete }]
   if (problem === undefined) return files
