@@ -1,5 +1,5 @@
 // The client of the control socket.
-import { lstatSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { maxSocketPathBytes } from '../control-socket.js'
 import { type Ask, CommandError } from './command.js'
 import { getOverSocket } from './unix-http.js'
@@ -103,7 +103,7 @@ async function explained<T>(socket: string, work: () => Promise<T>): Promise<T> 
 
 /** Linux refuses a connection to a file of another kind as it refuses one to a socket without a listener. */
 function isOtherFile(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === false
+  return statSync(path, { throwIfNoEntry: false })?.isSocket() === false
 }
 
 /** One sentence: why the agent does not answer, and the remedy. */

@@ -40,6 +40,8 @@ export const agentChecks: readonly Check[] = [
       if (status === undefined) {
         const [running] = agentProcesses(node)
         if (running === undefined) return ok(`no agent runs: there is no ${socket}`)
+        if (node.config.controlSocket === '' || /--control-socket=(?: |$)/u.test(running.command))
+          return ok(`an agent runs (pid ${running.pid}), without a control socket`)
         return unasked(
           `an agent runs (pid ${running.pid}), and there is no ${socket}`,
           'Name its socket with --socket (its flag is --control-socket).',

@@ -56,6 +56,7 @@ describe('the check of a running agent', () => {
   const commands = [
     { command: '/usr/bin/node /opt/viaduct/dist/agent.js --config /etc/viaduct.yaml', isAgent: true },
     { command: '/usr/local/bin/node --max-old-space-size=200 dist/agent.js', isAgent: true },
+    { command: '/usr/bin/node --require ./x.js --max-old-space-size 512 dist/agent.js -v=2', isAgent: true },
     { command: 'viaduct --proxy-mode=ipvs ', isAgent: true },
     { command: '/usr/bin/node /usr/bin/viaduct doctor --all', isAgent: false },
     { command: 'vim /etc/default/viaduct ', isAgent: false },
@@ -73,6 +74,14 @@ describe('the check of a running agent', () => {
       )
       assert.equal(verdict.status, isAgent ? 'warning' : 'ok')
     })
+})
+
+it('an agent with a blank control socket is ok', async () => {
+  const command = '/usr/bin/node dist/agent.js --control-socket= -v=2'
+  const node = { ...examinedNode({}), processes: [{ pid: 7, name: 'node', command }] }
+  const check = checks.find(({ name }) => name === 'agent')
+  const [verdict] = (await check?.run(node)) ?? []
+  assert.deepEqual(verdict, { status: 'ok', seen: 'an agent runs (pid 7), without a control socket' })
 })
 
 it('the ports of an agent whose processes are hidden are its own', async () => {
