@@ -8,13 +8,7 @@ import type { Packet, PacketView } from './explain-client.js'
 import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
 import type { FirewallAnswer } from './explain-firewall.js'
 import type { MarkAnswer } from './explain-mark.js'
-import {
-  explainPacket,
-  type PacketDecision,
-  type PacketEndpoint,
-  type PacketStep,
-  type PacketVerdict,
-} from './explain-packet.js'
+import { explainPacket, type PacketEndpoint, type PacketStep, type PacketVerdict } from './explain-packet.js'
 import { withOtherRules } from './explain-rules.js'
 import { type ChainReader, FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
@@ -76,9 +70,11 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
   }
   const decision = explainPacket(packet, view)
   const { client, found } = decision
-  const reader = chainReader(inspected, packet, view, decision)
-  const { verdict, endpoints, steps, firewall, mark } = await withOtherRules(packet, view, decision, reader)
   const narrowed = found && routeTo(packet.destination, found, view)
+  // It comes first: the rules of other programs are then read from what it has read.
+  const kernel = narrowed === undefined ? notAsked : await agreement(pipeline, narrowed)
+  const reader = chainReader(inspected, packet)
+  const { verdict, endpoints, steps, firewall, mark } = await withOtherRules(packet, view, decision, reader)
   return {
     client: {
       address: client.address ?? '',
@@ -94,21 +90,15 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     firewall,
     mark,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
-    kernel: narrowed === undefined ? notAsked : await agreement(pipeline, narrowed),
+    kernel,
   }
 }
 
 /** Reads the chains once. */
-function chainReader(
-  { firewall, clock }: Inspected,
-  { destination }: Packet,
-  { rules }: PacketView,
-  { isByMark }: PacketDecision,
-): ChainReader {
+function chainReader({ firewall, clock }: Inspected, { destination }: Packet): ChainReader {
   let chains: Promise<FirewallChains> | undefined
-  const hasMarks = isByMark === true && rules.marks !== undefined
   const readOnce = async (): Promise<FirewallChains> =>
-    new FirewallChains(await firewall(familyOf(destination), { hasMarks }))
+    new FirewallChains(await firewall(familyOf(destination)))
   return { read: () => (chains ??= readOnce()), pause: async () => await clock.pause() }
 }
 

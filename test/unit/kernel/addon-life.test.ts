@@ -130,6 +130,7 @@ describe('the addon', () => {
       'compare',
       'hurry',
       'list',
+      'listReached',
       'load',
       'markUses',
       'packets',
