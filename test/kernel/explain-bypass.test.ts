@@ -191,7 +191,14 @@ const trackingCases: readonly Case[] = [
       `iptables-legacy -t raw -A OUTPUT -s ${cached} -p udp --sport 80 -j NOTRACK`,
     ],
     to: cached,
-    expected: { iptables: toCache, 'iptables-nft': toCache, nftables: toCache },
+    expected: {
+      iptables: {
+        ...toCache,
+        rule: /raw in the legacy tables \(-d 10\.96\.0\.53\/32 -p udp -m udp --dport 80 -j CT\); the rules/u,
+      },
+      'iptables-nft': toCache,
+      nftables: toCache,
+    },
   },
   {
     name: 'NodeLocal DNSCache, from the node',
