@@ -1,5 +1,5 @@
 import { isPermanent, KernelError, orRefusal } from '../errors.js'
-import { type ChosenFlavour, chooseFlavour, type FlavourKernel, kubeletSigns } from '../host/index.js'
+import { type ChosenFlavour, chooseFlavour, type FlavourKernel } from '../host/index.js'
 import type { OpenModeOptions } from '../engine/index.js'
 
 /**
@@ -12,7 +12,7 @@ export async function findFlavour({
   log,
 }: Pick<OpenModeOptions, 'config' | 'log'> & { readonly kernel: FlavourKernel }): Promise<ChosenFlavour> {
   const found = await orRefusal(
-    async () => await chooseFlavour(kernel, config.iptablesFlavour, await kubeletSigns(kernel)),
+    async () => await chooseFlavour(kernel, config.iptablesFlavour),
     isPermanent,
   )
   if (!(found instanceof KernelError)) return found

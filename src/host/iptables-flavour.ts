@@ -35,9 +35,9 @@ export interface ChosenFlavour {
 export async function chooseFlavour(
   kernel: FlavourKernel,
   setting: IptablesFlavour,
-  kubelet: FlavourSigns,
 ): Promise<ChosenFlavour> {
   if (setting !== 'auto') return { flavour: setting, reason: 'the setting iptablesFlavour' }
+  const kubelet = await kubeletSigns(kernel)
   for (const flavour of ['nft', 'legacy'] as const) {
     const sign = kubelet[flavour]
     if (sign !== undefined) return { flavour, reason: `kubelet made ${sign}` }
