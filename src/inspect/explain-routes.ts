@@ -121,6 +121,7 @@ async function originOf(
 interface Way {
   /** The lookup for every endpoint. undefined: none. */
   readonly first: Leg | undefined
+  /** One or more for each endpoint. */
   readonly toEndpoints: readonly Leg[]
   /** The endpoints that are not asked for. */
   readonly unasked: number
@@ -148,23 +149,26 @@ function wayOf(packet: Packet, view: PacketView, decision: RoutedDecision, on: O
   const isByRelay = isRelayed(packet, view)
   const isTranslated = view.rules.firewallHook === 'forward' && !isByRelay
   const candidates = endpoints.filter(({ isCandidate }) => isCandidate)
-  const toEndpoints = candidates.slice(0, mostEndpoints).map(({ endpoint: target, isMasqueraded }): Leg => {
-    const at = addressOf(target)
-    // IPVS tells its lookup the destination alone (do_output_route4, __ip_vs_route_output_v6).
-    const { destination: address } = at
-    if (!isTranslated && !isByRelay)
-      return { question: { destination: address }, by: 'ipvs', target, protocol }
-    const question = { destination: address, transport: transportOf(protocol, at.port) }
-    if (isByRelay) return { question, by: 'relay', target, protocol }
-    const translated = { source: client.address, ...coming, mark: isMasqueraded ? on.masqueradeMark : 0 }
-    return {
-      question: { ...question, ...translated },
-      by: isOwn ? 'translated' : 'arrival',
-      target,
-      protocol,
-    }
-  })
-  const unasked = candidates.length - toEndpoints.length
+  const toEndpoints = candidates
+    .slice(0, mostEndpoints)
+    .flatMap(({ endpoint: target, isMasqueraded }): readonly Leg[] => {
+      const at = addressOf(target)
+      const question = { destination: at.destination, transport: transportOf(protocol, at.port) }
+      if (isByRelay) return [{ question, by: 'relay', target, protocol }]
+      const mark = isMasqueraded ? on.masqueradeMark : 0
+      if (isTranslated) {
+        const by = isOwn ? 'translated' : 'arrival'
+        return [{ question: { ...question, source: client.address, ...coming, mark }, by, target, protocol }]
+      }
+      // IPVS tells its lookup the destination alone (do_output_route4, __ip_vs_route_output_v6). Conntrack looks again, as IPVS has
+      // changed the destination (nf_nat_ipv4_local_fn); about another machine's source nothing can be asked.
+      const own = isOwn ? { source: client.address } : {}
+      return [
+        { question: { destination: at.destination }, by: 'ipvs', target, protocol },
+        { question: { ...question, ...own, mark }, by: 'behind-ipvs', target, protocol },
+      ]
+    })
+  const unasked = Math.max(candidates.length - mostEndpoints, 0)
   return { first: isTranslated && !isOwn ? undefined : first, toEndpoints, unasked }
 }
 
@@ -175,48 +179,54 @@ function transportOf(protocol: Packet['protocol'], port: number): RouteQuestion[
 
 interface Losses {
   readonly first: Loss | undefined
-  /** In the order of the endpoints. undefined: the kernel routes the packet. */
-  readonly toEndpoints: readonly (Loss | undefined)[]
+  /** The first one of each endpoint. undefined: the kernel routes the packet. */
+  readonly toEndpoints: ReadonlyMap<string, Loss | undefined>
 }
 
 /** Throws KernelError. */
 async function lossesOf({ first, toEndpoints }: Way, reader: LossReader): Promise<Losses> {
   const [firstLoss] = first === undefined ? [] : await reader.read([first])
-  return { first: firstLoss, toEndpoints: firstLoss === undefined ? await reader.read(toEndpoints) : [] }
+  const found = new Map<string, Loss | undefined>()
+  if (firstLoss !== undefined) return { first: firstLoss, toEndpoints: found }
+  const losses = await reader.read(toEndpoints)
+  for (const [index, { target }] of toEndpoints.entries())
+    found.set(target, found.get(target) ?? losses[index])
+  return { first: undefined, toEndpoints: found }
 }
 
-function stateOf({ toEndpoints, unasked }: Way, losses: Losses): RouteAnswer['state'] {
-  if (losses.first !== undefined) return 'lost'
-  const lost = losses.toEndpoints.filter((loss) => loss !== undefined)
+function stateOf({ unasked }: Way, { first, toEndpoints }: Losses): RouteAnswer['state'] {
+  if (first !== undefined) return 'lost'
+  const lost = [...toEndpoints.values()].filter((loss) => loss !== undefined)
   if (lost.length === 0) return 'routed'
-  if (lost.length === toEndpoints.length && unasked === 0) return 'lost'
+  if (lost.length === toEndpoints.size && unasked === 0) return 'lost'
   // The relay takes the next endpoint for a connection of TCP.
   return lost.every(({ isLast }) => isLast) ? 'may-be-lost' : 'routed'
 }
 
 function verdictOf({ first, toEndpoints }: Losses): PacketVerdict {
-  const fates = new Set([first, ...toEndpoints].flatMap((loss) => (loss === undefined ? [] : [loss.fate])))
+  const fates = new Set(
+    [first, ...toEndpoints.values()].flatMap((loss) => (loss === undefined ? [] : [loss.fate])),
+  )
   const [fate = 'drop', ...others] = fates
   return others.length === 0 ? fate : 'drop'
 }
 
 /** A sentence for each reason, with the endpoints that it concerns. */
-function sentences({ first, toEndpoints, unasked }: Way, losses: Losses): readonly string[] {
-  const targets = new Map<string, string[]>()
-  const add = (leg: Leg | undefined, loss: Loss | undefined): void => {
-    if (leg === undefined || loss === undefined) return
-    const { subject, reason } = loss
-    const key = `${subject}\0${reason}`
-    targets.set(key, [...(targets.get(key) ?? []), leg.target])
+function sentences({ first, unasked }: Way, losses: Losses): readonly string[] {
+  const all = [...losses.toEndpoints, [first?.target ?? '', losses.first] as const]
+  const found = new Map<string, { readonly loss: Loss; readonly targets: string[] }>()
+  for (const [target, loss] of all) {
+    if (loss === undefined) continue
+    const key = `${loss.subject} ${loss.reason}`
+    const same = found.get(key) ?? { loss, targets: [] }
+    same.targets.push(target)
+    found.set(key, same)
   }
-  add(first, losses.first)
-  for (const [index, loss] of losses.toEndpoints.entries()) add(toEndpoints[index], loss)
-  const found = [...targets].map(([key, names]) => {
-    const [subject = '', reason = ''] = key.split('\0')
-    return `${subject} ${listed(names)}: ${reason}`
-  })
-  if (found.length === 0 || unasked === 0 || losses.first !== undefined) return found
-  return [...found, `the kernel was not asked for the routes to ${unasked} more endpoints`]
+  const lines = [...found.values()].map(
+    ({ loss: { subject, reason }, targets }) => `${subject} ${listed(targets)}: ${reason}`,
+  )
+  if (lines.length === 0 || unasked === 0 || losses.first !== undefined) return lines
+  return [...lines, `the kernel was not asked for the routes to ${unasked} more endpoints`]
 }
 
 function listed(names: readonly string[]): string {

@@ -1,5 +1,5 @@
 // The lookups of routes that the kernel makes for a packet, and what becomes of one that it does not route.
-import { familyOf, type IpAddress } from '../address.js'
+import { familyOf, type IpAddress, type IpFamily } from '../address.js'
 import type { RouteChoice, RouteQuestion } from '../kernel/index.js'
 import type { Packet } from './explain-client.js'
 import type { Inspected } from './inspected.js'
@@ -18,9 +18,9 @@ export interface Leg {
   readonly question: RouteQuestion
   /**
    * `arrival`: of a packet that comes in. `sender`: for a socket of the node. `translated`: again, as the destination of the node's own
-   * packet has changed. `ipvs` and `relay`: of these, for the way to the endpoint.
+   * packet has changed; `behind-ipvs`: likewise. `ipvs` and `relay`: of these, for the way to the endpoint.
    */
-  readonly by: 'arrival' | 'sender' | 'translated' | 'ipvs' | 'relay'
+  readonly by: 'arrival' | 'sender' | 'translated' | 'ipvs' | 'behind-ipvs' | 'relay'
   /** The destination, as sentences name it. */
   readonly target: string
   readonly protocol: Packet['protocol']
@@ -61,37 +61,50 @@ export class LossReader {
   }
 
   async #loss(leg: Leg, choice: RouteChoice): Promise<Loss | undefined> {
+    if (choice.isRouted) return choice.isLocal ? undefined : await this.#unforwarded(leg, choice)
     const subject = subjects[leg.by]
-    if (choice.isRouted) {
-      const closed = choice.isLocal ? undefined : await this.#closed(leg)
-      return closed === undefined ? undefined : { fate: 'drop', subject, reason: closed, isLast: true }
-    }
     const { errno } = choice
     const isTcpOfRelay = leg.by === 'relay' && leg.protocol === 'tcp'
     if (leg.by !== 'arrival')
       return { fate: fateOf(leg, errno), subject, reason: reasonOf(errno), isLast: !isTcpOfRelay }
     // Without forwarding the kernel has no other answer for an address of another machine, and sends no ICMP error.
-    const closed = errno === 'EINVAL' || errno === 'EXDEV' ? undefined : await this.#closed(leg)
-    if (closed !== undefined) return { fate: 'drop', subject, reason: closed, isLast: true }
+    const unforwarded = errno === 'EINVAL' || errno === 'EXDEV' ? undefined : await this.#unforwarded(leg)
+    if (unforwarded !== undefined) return unforwarded
     const reason = await this.#reasonOnArrival(leg, errno)
     return { fate: fateOf(leg, errno), subject, reason, isLast: true }
   }
 
+  /** The loss of a packet that this node would have to forward. IPVS sends the packet itself, but the reply of the endpoint is forwarded. */
+  async #unforwarded(
+    { by, question }: Leg,
+    onward?: Extract<RouteChoice, { readonly isRouted: true }>,
+  ): Promise<Loss | undefined> {
+    if (this.#entrance === undefined || (by !== 'arrival' && by !== 'ipvs')) return undefined
+    const family = familyOf(question.destination)
+    const name = by === 'arrival' ? this.#entrance.name : await this.#nameOf(onward?.interfaceIndex)
+    if (name === undefined) return undefined
+    const setting = await this.#closingSetting(family, name)
+    if (setting === undefined) return undefined
+    const reason = `this node does not forward packets that come in by ${name} (/proc/sys/${setting} is 0)`
+    const subject = by === 'arrival' ? subjects.arrival : 'there are no replies from'
+    return { fate: 'drop', subject, reason, isLast: true }
+  }
+
+  async #nameOf(interfaceIndex: number | undefined): Promise<string | undefined> {
+    return (await this.#routing.links()).find(({ index }) => index === interfaceIndex)?.name
+  }
+
   /**
-   * The setting because of which the node does not forward packets that come in; undefined: it does. IPv4: IN_DEV_FORWARD() of
-   * ip_route_input_slow(), for each interface. IPv6: ip6_forward(), after the lookup, for all interfaces; newer kernels have an exception.
+   * The setting because of which the node does not forward packets that come in by an interface; undefined: it does. IPv4:
+   * IN_DEV_FORWARD() of ip_route_input_slow(), for each interface. IPv6: ip6_forward(), after the lookup, for all interfaces; newer kernels
+   * have an exception.
    */
-  async #closed({ by, question }: Leg): Promise<string | undefined> {
-    if (by !== 'arrival' || this.#entrance === undefined) return undefined
-    const { name } = this.#entrance
-    const path = {
-      ipv4: `net/ipv4/conf/${name}/forwarding`,
-      ipv6: 'net/ipv6/conf/all/forwarding',
-    }[familyOf(question.destination)]
+  async #closingSetting(family: IpFamily, name: string): Promise<string | undefined> {
+    const isIpv6 = family === 'ipv6'
+    const path = isIpv6 ? 'net/ipv6/conf/all/forwarding' : `net/ipv4/conf/${name}/forwarding`
     if ((await this.#routing.sysctl(path)) !== '0') return undefined
-    const forced = path.startsWith('net/ipv6') ? `net/ipv6/conf/${name}/force_forwarding` : undefined
-    if (forced !== undefined && ((await this.#routing.sysctl(forced)) ?? '0') !== '0') return undefined
-    return `this node does not forward packets that come in by ${name} (/proc/sys/${path} is 0)`
+    const isForced = isIpv6 && (await this.#routing.sysctl(`net/ipv6/conf/${name}/force_forwarding`)) === '1'
+    return isForced ? undefined : path
   }
 
   /** EINVAL has several causes where a packet comes in (fib_validate_source, blackhole routes). */
@@ -128,6 +141,7 @@ const subjects: Readonly<Record<Leg['by'], string>> = {
   sender: 'the kernel does not route the packet to',
   translated: 'the kernel does not route the packet to',
   ipvs: 'IPVS has no route to',
+  'behind-ipvs': 'the kernel does not route the packet of IPVS to',
   relay: 'the relay has no route to',
 }
 
@@ -158,6 +172,8 @@ function fateOf({ by, protocol }: Leg, errno: Errno): Loss['fate'] {
     case 'translated':
       // TCP repeats a packet that cannot leave; a datagram is refused at once.
       return protocol === 'udp' ? 'refuse' : 'drop'
+    case 'behind-ipvs':
+      return 'drop'
     case 'relay':
       return protocol === 'tcp' ? 'reset' : 'drop'
   }

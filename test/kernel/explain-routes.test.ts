@@ -210,7 +210,7 @@ const cases: readonly (Case & { readonly inUserspace?: Partial<Case> })[] = [
     change: rule(({ podNetwork }) => `iif c0 to ${podNetwork}`),
     fate: 'drop',
     state: 'lost',
-    reason: /(?:blackhole|that comes in by c0) \(EINVAL\)$/u,
+    reason: /(?:blackhole|that comes in by c0) \((?:EINVAL|EXDEV)\)$/u,
     inUserspace: { fate: 'serve', state: 'routed', reason: /^$/u },
   },
   {
@@ -226,6 +226,30 @@ const cases: readonly (Case & { readonly inUserspace?: Partial<Case> })[] = [
     fate: 'drop',
     state: 'lost',
     inUserspace: { fate: 'reset' },
+  },
+  {
+    name: 'a rule for the port of the endpoints, from the node',
+    change: rule(({ podNetwork }) => `to ${podNetwork} ipproto tcp dport 8080`),
+    from: 'node',
+    fate: 'drop',
+    state: 'lost',
+    inUserspace: { fate: 'reset' },
+  },
+  {
+    name: 'a rule for the source of the client',
+    change: rule(({ client, podNetwork }) => `from ${client} to ${podNetwork}`),
+    fate: 'drop',
+    state: 'lost',
+    inUserspace: { fate: 'serve', state: 'routed' },
+  },
+  {
+    name: 'a rule for the source of the node, from the node',
+    change: rule(({ front, podNetwork }) => `from ${front} to ${podNetwork}`),
+    from: 'node',
+    fate: 'drop',
+    state: 'lost',
+    // The relay has no source yet.
+    inUserspace: { fate: 'serve', state: 'routed' },
   },
   {
     name: 'a rule for another port of the endpoints',
@@ -278,7 +302,7 @@ const cases: readonly (Case & { readonly inUserspace?: Partial<Case> })[] = [
     from: 'stray',
     fate: 'drop',
     state: 'lost',
-    reason: /rp_filter of c1 is 1, and packets to 10\.9\.9\.9 do not leave by it \(EINVAL\)$/u,
+    reason: /rp_filter of c1 is 1, and packets to 10\.9\.9\.9 do not leave by it \((?:EINVAL|EXDEV)\)$/u,
     only: ipv4,
   },
   {

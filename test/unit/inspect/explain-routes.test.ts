@@ -125,9 +125,10 @@ describe('explain asks the kernel for routes', () => {
     const { route } = await ask(kernel, viewOf(pods), { inInterface: 'eth0' })
     assert.equal(route.state, 'routed')
     const transport = { protocol: 'tcp', port: 80 }
+    const again = { mark: 0x4000, transport: { protocol: 'tcp', port: 8080 } }
     assert.deepEqual(kernel.questions, [
       { destination: vip, source: outside, inInterface: 2, transport },
-      ...pods.map((destination) => ({ destination })),
+      ...pods.flatMap((destination) => [{ destination }, { destination, ...again }]),
     ])
   })
 
@@ -217,6 +218,25 @@ describe('the answer about routes', () => {
     const { route, verdict } = await ask(new Kernel(losing(...pods)), viewOf(pods))
     assert.deepEqual([route.state, verdict], ['lost', 'refuse'])
     assert.match(route.reasons.join(), /^IPVS has no route to 10\.244\.1\.10:8080, 10\.244\.1\.11:8080: /u)
+  })
+
+  it('is a drop where the node does not forward the replies to IPVS', async () => {
+    const kernel = new Kernel(({ destination }) => (destination === vip ? local : routed), {
+      'net/ipv4/conf/eth0/forwarding': '0',
+    })
+    const { route, verdict } = await ask(kernel, viewOf(pods))
+    assert.deepEqual([route.state, verdict], ['lost', 'drop'])
+    assert.match(
+      route.reasons.join(),
+      /^there are no replies from .*: this node does not forward packets that come in by eth0/u,
+    )
+  })
+
+  it('is a drop where only the lookup behind IPVS finds no route', async () => {
+    const kernel = new Kernel(({ mark }) => (mark === 0x4000 ? blackhole : routed))
+    const { route, verdict } = await ask(kernel, viewOf(pods))
+    assert.deepEqual([route.state, verdict], ['lost', 'drop'])
+    assert.match(route.reasons.join(), /^the kernel does not route the packet of IPVS to /u)
   })
 
   for (const [name, settings, back, reason] of [
