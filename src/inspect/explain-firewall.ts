@@ -165,7 +165,7 @@ function proxiedPassage(passage: MakePassage, { endpoint }: PacketEndpoint, isBy
     : passage('output', { ...target, isTranslated: undefined })
 }
 
-function addressOf(endpoint: string): Pick<Passage, 'destination' | 'port'> {
+export function addressOf(endpoint: string): Pick<Passage, 'destination' | 'port'> {
   const address = parseIpAddress(endpoint.replace(/^\[?(.*?)\]?:\d+$/u, '$1'))
   if (address === undefined) throw new BugError(`${endpoint} is no endpoint`)
   return { destination: address, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) }

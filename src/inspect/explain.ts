@@ -15,6 +15,7 @@ import {
   type PacketStep,
   type PacketVerdict,
 } from './explain-packet.js'
+import { type KernelRoutes, ownSource, type RouteAnswer, withRoutes } from './explain-routes.js'
 import { withOtherRules } from './explain-rules.js'
 import { type ChainReader, FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
@@ -45,6 +46,7 @@ export interface Explanation {
   readonly steps: readonly PacketStep[]
   readonly firewall: FirewallAnswer
   readonly mark: MarkAnswer
+  readonly route: RouteAnswer
   /** The kernel objects by which the mode serves the frontend, as the tools list them. */
   readonly objects: readonly string[]
   readonly kernel: KernelAgreement
@@ -73,11 +75,14 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     node,
     rules,
     machine: await inspected.machineAddresses(family),
+    ownSource: await ownSource(packet, inspected.routing),
   }
   const decision = explainPacket(packet, view)
   const { client, found } = decision
   const reader = chainReader(inspected, packet, view, decision)
-  const { verdict, endpoints, steps, firewall, mark } = await withOtherRules(packet, view, decision, reader)
+  const ruled = await withOtherRules(packet, view, decision, reader)
+  const { endpoints, firewall, mark } = ruled
+  const routed = await withRoutes(packet, view, { ...ruled, client }, kernelRoutes(inspected))
   const narrowed = found && routeTo(packet.destination, found, view)
   return {
     client: {
@@ -87,15 +92,21 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     },
     destination: `${formatEndpoint(packet.destination, packet.port)}/${packet.protocol}`,
     mode: inspected.mode,
-    verdict,
+    verdict: routed.verdict,
     ...(found === undefined ? {} : { service: { name: servicePortName(found.port), frontend: found.kind } }),
     endpoints,
-    steps,
+    steps: routed.steps,
     firewall,
     mark,
+    route: routed.route,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
     kernel: narrowed === undefined ? notAsked : await agreement(pipeline, narrowed),
   }
+}
+
+function kernelRoutes({ mode, config, routing }: Inspected): KernelRoutes {
+  const { masqueradeBit } = mode === 'nftables' ? config.nftables : config.iptables
+  return { routing, masqueradeMark: 2 ** masqueradeBit }
 }
 
 /** Reads the chains once. */
