@@ -90,10 +90,11 @@ const routes: Readonly<Record<Explanation['route']['state'], string>> = {
   unknown: 'is not known',
 }
 
-/** With the interface that is only assumed. */
-function routeText({ state, inInterface }: Explanation['route']): string {
-  const isAssumed = inInterface?.isAssumed === true
-  return `${routes[state]}${isAssumed ? `, if the packet comes in by ${inInterface.name}` : ''}`
+/** With the interface that is only assumed, and the reason of `unknown`, which is no step. */
+function routeText({ state, inInterface, reasons }: Explanation['route']): string {
+  const assumed = inInterface?.isAssumed === true ? `, if the packet comes in by ${inInterface.name}` : ''
+  const reason = state === 'unknown' ? `: ${reasons.join('; ')}` : ''
+  return `${routes[state]}${assumed}${reason}`
 }
 
 function table(explanation: Explanation): string {

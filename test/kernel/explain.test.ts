@@ -239,6 +239,11 @@ for (const { name, mode, flags, object, removals } of modes) {
       assert.match(value.steps[0].text, /cluster IP of default\/web, which has the ports 80\/tcp/u)
     })
 
+    it('says why the route is not known', async () => {
+      const { stdout } = await run('198.51.100.1', '10.96.0.10:80')
+      assert.match(stdout, /^Route: +is not known: .*this node has no route to 198\.51\.100\.1$/mu)
+    })
+
     for (const { name: removed, find, command, sentence } of removals) {
       it(`names ${removed} that another program removes`, async () => {
         const { value } = await explain('node', '10.96.0.10:80')
