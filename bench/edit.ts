@@ -42,6 +42,7 @@ const options: ModeOptions = {
         acknowledged()
         return outcome
       },
+      lookUp: async (questions) => await real.routes.lookUp(questions),
       dumpLocalRoutes: async (family) => await real.routes.dumpLocalRoutes(family),
       dumpAddresses: async (family, index) => await real.routes.dumpAddresses(family, index),
       close: async () => await real.routes.close(),

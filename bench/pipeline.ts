@@ -40,6 +40,7 @@ export class CountedKernel {
         count(ops)
         return await kernel.routes.apply(ops)
       },
+      lookUp: async (questions) => await kernel.routes.lookUp(questions),
       dumpLocalRoutes: async (family) => await kernel.routes.dumpLocalRoutes(family),
       dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
       close: async () => await kernel.routes.close(),

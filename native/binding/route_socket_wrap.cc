@@ -16,6 +16,8 @@ namespace {
 using route::AddressRecord;
 using route::LinkRecord;
 using route::Op;
+using route::RouteChoiceRecord;
+using route::RouteQueryRecord;
 using route::RouteRecord;
 using route::RouteSocket;
 using route::RuleRecord;
@@ -43,6 +45,7 @@ Napi::Function RouteSocketWrap::Define(Napi::Env env) {
   return DefineClass(env, "RouteSocket",
                      {InstanceMethod<&RouteSocketWrap::ApplyRoutes>("applyRoutes"),
                       InstanceMethod<&RouteSocketWrap::ApplyAddresses>("applyAddresses"),
+                      InstanceMethod<&RouteSocketWrap::LookUp>("lookUp"),
                       InstanceMethod<&RouteSocketWrap::DumpLocalRoutes>("dumpLocalRoutes"),
                       InstanceMethod<&RouteSocketWrap::DumpAddresses>("dumpAddresses"),
                       InstanceMethod<&RouteSocketWrap::DumpLinks>("dumpLinks"),
@@ -71,6 +74,16 @@ Napi::Value RouteSocketWrap::ApplyAddresses(const Napi::CallbackInfo& info) {
   CheckRecords(info.Env(), "addresses", addresses);
   return slot.Fly<BatchOutcome>(
       info, {[addresses](RouteSocket& socket) { return socket.ApplyAddresses(addresses); }, OutcomeToValue});
+}
+
+Napi::Value RouteSocketWrap::LookUp(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::Records<RouteQueryRecord>("queries")});
+  const auto queries = arguments.Records<RouteQueryRecord>(0);
+  for (const RouteQueryRecord& query : queries) CheckFamily(info.Env(), query.family);
+  return slot.Fly<std::vector<RouteChoiceRecord>>(
+      info,
+      {[queries](RouteSocket& socket) { return socket.LookUp(queries); }, RecordsToValue<RouteChoiceRecord>});
 }
 
 Napi::Value RouteSocketWrap::DumpLocalRoutes(const Napi::CallbackInfo& info) {

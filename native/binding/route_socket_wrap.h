@@ -17,6 +17,7 @@ class RouteSocketWrap : public SocketWrap<RouteSocketWrap, route::RouteSocket> {
  private:
   Napi::Value ApplyRoutes(const Napi::CallbackInfo& info);
   Napi::Value ApplyAddresses(const Napi::CallbackInfo& info);
+  Napi::Value LookUp(const Napi::CallbackInfo& info);
   Napi::Value DumpLocalRoutes(const Napi::CallbackInfo& info);
   Napi::Value DumpAddresses(const Napi::CallbackInfo& info);
   Napi::Value DumpLinks(const Napi::CallbackInfo& info);

@@ -92,6 +92,27 @@ bool EncodeAddress(MessageBuilder& builder, uint32_t sequence, const AddressReco
   return Finish<ifaddrmsg>(builder, kAddressPolicy);
 }
 
+// linux/rtnetlink.h RTM_GETROUTE. Checked by inet_rtm_valid_getroute_req() and
+// inet6_rtm_valid_getroute_req(), handled by inet_rtm_getroute() and inet6_rtm_getroute(): with RTA_IIF the
+// kernel does the lookup of a packet that comes in.
+bool EncodeGetRoute(MessageBuilder& builder, const RouteQueryRecord& query) {
+  auto* header = builder.BeginMessage<rtmsg>(RTM_GETROUTE, NLM_F_REQUEST, 0);
+  const auto destination = AddressBytes(query.destination, query.family);
+  const bool has_source = !IsZero(query.source);
+  header->rtm_family = query.family;
+  header->rtm_dst_len = static_cast<uint8_t>(destination.size() * 8);
+  header->rtm_src_len = has_source ? header->rtm_dst_len : 0;
+  builder.Bytes(RTA_DST, destination);
+  if (has_source) builder.Bytes(RTA_SRC, AddressBytes(query.source, query.family));
+  if (query.input_interface != 0) builder.U32(RTA_IIF, query.input_interface);
+  if (query.mark != 0) builder.U32(RTA_MARK, query.mark);
+  if (query.protocol != 0) {
+    builder.U8(RTA_IP_PROTO, query.protocol);
+    builder.U16(RTA_DPORT, htobe16(query.destination_port));
+  }
+  return Finish<rtmsg>(builder, kRoutePolicy);
+}
+
 // Checked by ip_valid_fib_dump_req(): with NETLINK_GET_STRICT_CHK the kernel filters by table and type.
 bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family) {
   auto* header = builder.BeginMessage<rtmsg>(RTM_GETROUTE, NLM_F_REQUEST, 0);

@@ -18,6 +18,8 @@ inline constexpr size_t kMaxRequestBytes = 256;
 bool EncodeRoute(MessageBuilder& builder, uint32_t sequence, const RouteRecord& route);
 bool EncodeAddress(MessageBuilder& builder, uint32_t sequence, const AddressRecord& address);
 
+/// The route of one packet.
+bool EncodeGetRoute(MessageBuilder& builder, const RouteQueryRecord& query);
 /// Routes of type local in table local.
 bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family);
 /// `interface_index` 0: all interfaces.

@@ -15,9 +15,11 @@
 namespace viaduct::route {
 
 inline constexpr AttributePolicy kRouteRows[] = {
-    {RTA_DST, "DST", AttributeKind::kBinary, 4, 16}, {RTA_OIF, "OIF", AttributeKind::kU32},
+    {RTA_DST, "DST", AttributeKind::kBinary, 4, 16}, {RTA_SRC, "SRC", AttributeKind::kBinary, 4, 16},
+    {RTA_IIF, "IIF", AttributeKind::kU32},           {RTA_OIF, "OIF", AttributeKind::kU32},
     {RTA_PRIORITY, "PRIORITY", AttributeKind::kU32}, {RTA_PREFSRC, "PREFSRC", AttributeKind::kBinary, 4, 16},
-    {RTA_TABLE, "TABLE", AttributeKind::kU32},
+    {RTA_TABLE, "TABLE", AttributeKind::kU32},       {RTA_MARK, "MARK", AttributeKind::kU32},
+    {RTA_IP_PROTO, "IP_PROTO", AttributeKind::kU8},  {RTA_DPORT, "DPORT", AttributeKind::kBe16},
 };
 inline constexpr Policy kRoutePolicy{"RTA", kRouteRows};
 

@@ -36,6 +36,26 @@ struct RouteRecord {
   uint8_t reserved[5];
 };
 
+/// A packet whose route the kernel is asked for.
+struct RouteQueryRecord {
+  uint8_t destination[16];
+  uint8_t source[16];         ///< zero: the kernel chooses one
+  uint32_t input_interface;   ///< the interface by which the packet comes in; 0: the node sends it
+  uint32_t mark;              ///< the packet mark
+  uint16_t destination_port;  ///< only with a protocol
+  uint8_t family;
+  uint8_t protocol;  ///< IPPROTO_TCP 6 or IPPROTO_UDP 17, which the kernel takes; 0: not told
+};
+
+/// The kernel's answer to a RouteQueryRecord.
+struct RouteChoiceRecord {
+  uint8_t preferred_source[16];  ///< zero: none
+  uint32_t interface_index;      ///< the interface by which the packet leaves; lo for a local address
+  uint32_t error;                ///< errno of a packet that the kernel does not route; 0: it routes it
+  uint8_t type;                  ///< RTN_UNICAST 1, RTN_LOCAL 2
+  uint8_t reserved[3];
+};
+
 struct AddressRecord {
   uint8_t address[16];
   uint32_t interface_index;

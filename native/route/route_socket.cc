@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/send_batch.h"
@@ -46,6 +48,23 @@ Result<std::vector<Record>> Named(Result<std::vector<Record>> result, const char
 
 uint8_t HostPrefix(uint8_t family) { return family == AF_INET ? 32 : 128; }
 
+/// Whether the kernel answers a lookup with this errno because it does not route the packet: the errors of
+/// fib_props[] and ip6_rt_type_to_error(), those of fib_validate_source(), and ENETUNREACH where no route is
+/// found. The kernel explains EINVAL only if it does not take the request itself.
+bool IsRefusedRoute(const Error& error) {
+  switch (error.code) {
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EACCES:
+    case EXDEV:
+      return true;
+    case EINVAL:
+      return error.text.empty();
+    default:
+      return false;
+  }
+}
+
 /// For requests without a reply.
 void NoReply(uint16_t, std::span<const uint8_t>) {}
 
@@ -73,6 +92,37 @@ Result<BatchOutcome> RouteSocket::ApplyAddresses(std::span<const AddressRecord> 
                    [&](MessageBuilder& builder, uint32_t sequence, uint32_t index) {
                      return EncodeAddress(builder, sequence, addresses[index]);
                    });
+}
+
+Result<std::vector<RouteChoiceRecord>> RouteSocket::LookUp(std::span<const RouteQueryRecord> queries) {
+  std::vector<RouteChoiceRecord> choices;
+  choices.reserve(queries.size());
+  for (const RouteQueryRecord& query : queries) {
+    auto choice = LookUpOne(query);
+    if (!choice.ok()) return Error{choice.error().code, "look up route", choice.error().text};
+    choices.push_back(choice.value());
+  }
+  return choices;
+}
+
+Result<RouteChoiceRecord> RouteSocket::LookUpOne(const RouteQueryRecord& query) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeGetRoute(builder, query);
+  std::optional<RouteRecord> route;
+  const Status status = socket_.Request(
+      builder.sealed(), [&](uint16_t, std::span<const uint8_t> payload) { route = DecodeRoute(payload); });
+  RouteChoiceRecord choice{};
+  if (!status.ok()) {
+    if (!IsRefusedRoute(status.error())) return status.error();
+    choice.error = static_cast<uint32_t>(status.error().code);
+    return choice;
+  }
+  if (!route) return Error{EPROTO, {}, {}};
+  memcpy(choice.preferred_source, route->preferred_source, sizeof choice.preferred_source);
+  choice.interface_index = route->interface_index;
+  choice.type = route->type;
+  return choice;
 }
 
 Result<std::vector<RouteRecord>> RouteSocket::DumpLocalRoutes(uint8_t family) {

@@ -24,6 +24,10 @@ class RouteSocket {
   /// kAdd: EEXIST; kRemove: EADDRNOTAVAIL.
   Result<BatchOutcome> ApplyAddresses(std::span<const AddressRecord> addresses);
 
+  /// The kernel's choice for each packet, in order. A packet that it does not route has an error:
+  /// ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL or EXDEV. Any other errno fails the call. ENODEV: no such
+  /// interface.
+  Result<std::vector<RouteChoiceRecord>> LookUp(std::span<const RouteQueryRecord> queries);
   /// Host routes (/32, /128) of type local in table local, of any creator; empty if there are none.
   Result<std::vector<RouteRecord>> DumpLocalRoutes(uint8_t family);
   /// `interface_index` 0: all interfaces. ENODEV: no such interface.
@@ -42,6 +46,7 @@ class RouteSocket {
  private:
   explicit RouteSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
   Result<uint32_t> FindNewDummy(std::string_view name);
+  Result<RouteChoiceRecord> LookUpOne(const RouteQueryRecord& query);
 
   NetlinkSocket socket_;
   std::vector<uint8_t> buffer_;

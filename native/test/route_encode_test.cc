@@ -160,6 +160,46 @@ TEST(EncodeLink, CreatesFindsSetsUpAndRemoves) {
   )"));
 }
 
+TEST(EncodeGetRoute, AsksForAPacketThatComesIn) {
+  RouteQueryRecord query{};
+  const uint8_t destination[] = {10, 244, 1, 10};
+  const uint8_t source[] = {192, 0, 2, 10};
+  memcpy(query.destination, destination, sizeof destination);
+  memcpy(query.source, source, sizeof source);
+  query.input_interface = 3;
+  query.mark = 0x4000;
+  query.destination_port = 8080;
+  query.family = AF_INET;
+  query.protocol = IPPROTO_TCP;
+  std::vector<uint8_t> buffer(kMaxRequestBytes);
+  MessageBuilder builder(buffer);
+  ASSERT_TRUE(EncodeGetRoute(builder, query));
+  EXPECT_TRUE(HasBytes(builder.sealed(), R"(
+    4c 00 00 00  1a 00  01 00  00 00 00 00  00 00 00 00   # RTM_GETROUTE
+    02 20 20 00  00 00 00 00  00 00 00 00                 # rtmsg: AF_INET, /32 from /32, all else zero
+    08 00 01 00  0a f4 01 0a                              # RTA_DST
+    08 00 02 00  c0 00 02 0a                              # RTA_SRC
+    08 00 03 00  03 00 00 00                              # RTA_IIF
+    08 00 10 00  00 40 00 00                              # RTA_MARK
+    05 00 1b 00  06 00 00 00                              # RTA_IP_PROTO
+    06 00 1d 00  1f 90 00 00                              # RTA_DPORT, network order
+  )"));
+}
+
+TEST(EncodeGetRoute, LeavesOutWhatIsNotTold) {
+  RouteQueryRecord query{};
+  query.destination[0] = 0xfd;
+  query.family = AF_INET6;
+  std::vector<uint8_t> buffer(kMaxRequestBytes);
+  MessageBuilder builder(buffer);
+  ASSERT_TRUE(EncodeGetRoute(builder, query));
+  EXPECT_TRUE(HasBytes(builder.sealed(), R"(
+    30 00 00 00  1a 00  01 00  00 00 00 00  00 00 00 00   # RTM_GETROUTE
+    0a 80 00 00  00 00 00 00  00 00 00 00                 # rtmsg: AF_INET6, /128
+    14 00 01 00  fd 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00   # RTA_DST
+  )"));
+}
+
 TEST(EncodeDumps, AreStrict) {
   std::vector<uint8_t> buffer(1024);
   MessageBuilder builder(buffer);

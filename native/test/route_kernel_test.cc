@@ -187,6 +187,41 @@ TEST_P(RouteKernel, AddressesAreAddedDumpedAndRemoved) {
   EXPECT_EQ(gone.failures[0].code, EADDRNOTAVAIL);
 }
 
+TEST_P(RouteKernel, LookupsOfAddressesWithAndWithoutARoute) {
+  const uint8_t family = GetParam();
+  EXPECT_EQ(Apply(std::vector{HostAddress(Op::kAdd, family, 4)}).applied, 1U);
+  RouteRecord local = LocalRoute(Op::kAdd, family, 5);
+  SetAddress(local.preferred_source, family, 4);
+  EXPECT_EQ(Apply(std::vector{local}).applied, 1U);
+
+  RouteQueryRecord query{};
+  query.family = family;
+  query.protocol = IPPROTO_TCP;
+  query.destination_port = 80;
+  query.mark = 0x4000;
+  SetAddress(query.destination, family, 5);
+  RouteQueryRecord other = query;
+  SetAddress(other.destination, family, 6);
+  auto choices = socket->LookUp(std::vector{query, other});
+  ASSERT_TRUE(choices.ok());
+  ASSERT_EQ(choices.value().size(), 2U);
+  const RouteChoiceRecord& choice = choices.value()[0];
+  EXPECT_EQ(choice.error, 0U);
+  EXPECT_EQ(choice.type, RTN_LOCAL);
+  EXPECT_EQ(choice.interface_index, kLoopback);
+  EXPECT_EQ(memcmp(choice.preferred_source, local.preferred_source, sizeof choice.preferred_source), 0);
+  EXPECT_EQ(choices.value()[1].error, static_cast<uint32_t>(ENETUNREACH));
+
+  query.input_interface = 4711;
+  auto none = socket->LookUp(std::vector{query});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, ENODEV);
+
+  local.op = Op::kRemove;
+  EXPECT_EQ(Apply(std::vector{local}).applied, 1U);
+  EXPECT_EQ(Apply(std::vector{HostAddress(Op::kRemove, family, 4)}).applied, 1U);
+}
+
 TEST_P(RouteKernel, AddressesOfAnUnknownInterface) {
   auto addresses = socket->DumpAddresses(GetParam(), 4711);
   ASSERT_FALSE(addresses.ok());

@@ -11,6 +11,9 @@ namespace {
 
 const Bytes kLink = FromHex("00 00 01 00 05 00 00 00 00 00 00 00 00 00 00 00 06 00 03 00 64 30 00 00");
 
+/// To 10.0.0.1.
+constexpr RouteQueryRecord kQuery{{10, 0, 0, 1}, {}, 0, 0, 0, AF_INET, 0};
+
 class RouteSocketTest : public testing::Test {
  protected:
   void SetUp() override { socket.emplace(std::move(RouteSocket::Open(kernel).value())); }
@@ -52,6 +55,49 @@ TEST_F(RouteSocketTest, DistinguishesAFailedCreationFromAFailedLookup) {
     EXPECT_EQ(index.error().code, ENODEV);
     EXPECT_EQ(index.error().operation, row.operation);
   }
+}
+
+TEST_F(RouteSocketTest, APacketThatTheKernelDoesNotRouteIsAnAnswer) {
+  for (const int refusal : {ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EXDEV}) {
+    kernel.on_send = [&](int fd, const Bytes& sent) {
+      kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, refusal)});
+      return 0;
+    };
+    auto choices = socket->LookUp(std::vector<RouteQueryRecord>{kQuery, kQuery});
+    ASSERT_TRUE(choices.ok());
+    ASSERT_EQ(choices.value().size(), 2U);
+    EXPECT_EQ(choices.value()[1].error, static_cast<uint32_t>(refusal));
+  }
+}
+
+TEST_F(RouteSocketTest, ALookupThatTheKernelDoesNotTakeFails) {
+  struct Row {
+    int refusal;
+    const char* text;
+  };
+  for (const Row& row : {Row{ENODEV, ""}, Row{EINVAL, "Invalid values in header for get route request"}}) {
+    kernel.on_send = [&](int fd, const Bytes& sent) {
+      kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, row.refusal, row.text)});
+      return 0;
+    };
+    auto choices = socket->LookUp(std::vector<RouteQueryRecord>{kQuery});
+    ASSERT_FALSE(choices.ok());
+    EXPECT_EQ(choices.error().code, row.refusal);
+    EXPECT_EQ(choices.error().operation, std::string("look up route"));
+    EXPECT_EQ(choices.error().text, std::string(row.text));
+  }
+}
+
+TEST_F(RouteSocketTest, AMalformedAnswerOfALookupIsAnError) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    kernel.queue(fd).push_back(
+        {Concatenate({MakeMessage(RTM_NEWROUTE, 0, sequence, Bytes{1, 2}), MakeError(sequence, 0)})});
+    return 0;
+  };
+  auto choices = socket->LookUp(std::vector<RouteQueryRecord>{kQuery});
+  ASSERT_FALSE(choices.ok());
+  EXPECT_EQ(choices.error().code, EPROTO);
 }
 
 TEST_F(RouteSocketTest, AKernelWithoutPolicyRoutingHasNoRules) {

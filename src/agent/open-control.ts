@@ -29,6 +29,11 @@ export function inspected({ config, clock, kernel, log, registry }: BuildOptions
     ...shown,
     config,
     machineAddresses: async (family) => await machineAddresses(family, kernel),
+    routing: {
+      lookUp: async (questions) => await kernel.routes.lookUp(questions),
+      links: async () => await kernel.links.list(),
+      sysctl: async (path) => await kernel.sysctl.read(path),
+    },
     firewall: async (family) =>
       await kernel.firewall(family, { isLeftOut: (table) => table === 'kube-proxy' }),
     flows: async (...asked) => await kernel.conntrack.listFlows(...asked),

@@ -22,6 +22,8 @@ export interface PacketView {
   readonly rules: PacketRules
   /** The addresses of this machine, loopback addresses included. */
   readonly machine: readonly IpAddress[]
+  /** The source that the kernel gives to the node's own packets to the destination. Absent: it gave no answer. */
+  readonly ownSource?: IpAddress | undefined
   /** The reason why the packet does not have the mark of its Service, a clause. Absent: it has it, if the mode has marks. */
   readonly lostMark?: string
 }
@@ -41,8 +43,9 @@ export function clientOf(packet: Packet, view: PacketView): PacketClient {
   const { machine, rules } = view
   const isOwn = machine.includes(destination) || isLoopback(destination)
   const isNode = client === 'node' || machine.includes(client)
-  // A socket that is bound to no address has its own destination as its source if that is local, else the node's address.
-  const address = client === 'node' ? (isOwn ? destination : rules.nodeIP) : client
+  // Without the kernel's answer: the destination if that is local, else the node's address.
+  const ownSource = view.ownSource ?? (isOwn ? destination : rules.nodeIP)
+  const address = client === 'node' ? ownSource : client
   const { isPod, text } = detection(packet, view, { address, isNode })
   if (isNode) return { address, isNode, isPod, text: 'a process of this node' }
   return { address, isNode, isPod, text }

@@ -9,6 +9,7 @@ import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
 import type { FirewallAnswer } from './explain-firewall.js'
 import type { MarkAnswer } from './explain-mark.js'
 import { explainPacket, type PacketEndpoint, type PacketStep, type PacketVerdict } from './explain-packet.js'
+import { type KernelRoutes, ownSource, type RouteAnswer, withRoutes } from './explain-routes.js'
 import { withOtherRules } from './explain-rules.js'
 import { type ChainReader, FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
@@ -39,6 +40,7 @@ export interface Explanation {
   readonly steps: readonly PacketStep[]
   readonly firewall: FirewallAnswer
   readonly mark: MarkAnswer
+  readonly route: RouteAnswer
   /** The kernel objects by which the mode serves the frontend, as the tools list them. */
   readonly objects: readonly string[]
   readonly kernel: KernelAgreement
@@ -67,6 +69,7 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     node,
     rules,
     machine: await inspected.machineAddresses(family),
+    ownSource: await ownSource(packet, inspected.routing),
   }
   const decision = explainPacket(packet, view)
   const { client, found } = decision
@@ -74,7 +77,9 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
   // It comes first: the rules of other programs are then read from what it has read.
   const kernel = narrowed === undefined ? notAsked : await agreement(pipeline, narrowed)
   const reader = chainReader(inspected, packet)
-  const { verdict, endpoints, steps, firewall, mark } = await withOtherRules(packet, view, decision, reader)
+  const ruled = await withOtherRules(packet, view, decision, reader)
+  const { endpoints, firewall, mark } = ruled
+  const routed = await withRoutes(packet, view, { ...ruled, client }, kernelRoutes(inspected))
   return {
     client: {
       address: client.address ?? '',
@@ -83,15 +88,21 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     },
     destination: `${formatEndpoint(packet.destination, packet.port)}/${packet.protocol}`,
     mode: inspected.mode,
-    verdict,
+    verdict: routed.verdict,
     ...(found === undefined ? {} : { service: { name: servicePortName(found.port), frontend: found.kind } }),
     endpoints,
-    steps,
+    steps: routed.steps,
     firewall,
     mark,
+    route: routed.route,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
     kernel,
   }
+}
+
+function kernelRoutes({ mode, config, routing }: Inspected): KernelRoutes {
+  const { masqueradeBit } = mode === 'nftables' ? config.nftables : config.iptables
+  return { routing, masqueradeMark: 2 ** masqueradeBit }
 }
 
 /** Reads the chains once. */

@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
-import type { Conntrack, FirewallChain, XtFlavour } from '../kernel/index.js'
+import type { Conntrack, FirewallChain, Links, Routes, Sysctl, XtFlavour } from '../kernel/index.js'
 import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
@@ -23,6 +23,12 @@ export interface Inspected {
   readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
   /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */
   readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
+  /** The kernel's routing. The functions throw KernelError. */
+  readonly routing: {
+    readonly lookUp: Routes['lookUp']
+    readonly links: Links['list']
+    readonly sysctl: Sysctl['read']
+  }
   /** The rules at the hooks of packets, those of Viaduct's own table left out (Kernel.firewall). Throws KernelError. */
   readonly firewall: (family: IpFamily) => Promise<readonly FirewallChain[]>
   /** The connections that the kernel tracks (Conntrack.listFlows). Throws KernelError. */

@@ -60,6 +60,8 @@ export interface RawRouteSocket {
   applyRoutes(routes: Uint8Array): Promise<RawOutcome>
   /** AddressRecords. */
   applyAddresses(addresses: Uint8Array): Promise<RawOutcome>
+  /** RouteQueryRecords; RouteChoiceRecords in the same order. */
+  lookUp(queries: Uint8Array): Promise<Uint8Array>
   dumpLocalRoutes(family: RawFamily): Promise<Uint8Array>
   /** `interfaceIndex` 0: all interfaces. */
   dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>

@@ -70,6 +70,7 @@ export function routesContract(subject: string, open: () => Routes): void {
       await routes.close()
       await assert.rejects(routes.dumpLocalRoutes('ipv4'), { code: 'EBADF', family: 'ipv4' })
       const about = { family: 'ipv6', object: 'interface 1' }
+      await assert.rejects(routes.lookUp([{ destination: ip('10.96.0.1') }]), { code: 'EBADF' })
       await assert.rejects(routes.dumpAddresses('ipv6', 1), { code: 'EBADF', ...about })
     })
     const law: Law = (name, run) => {
@@ -138,6 +139,20 @@ function routeLaws(law: Law): void {
       await applyAll(routes, [add(foreign)])
       await refusedWith(routes, remove(route(address)), 'ESRCH')
       assert.deepEqual(await madeRoutes(routes, family), [foreign])
+    })
+
+    law(`${family}: the kernel is asked for the route of each packet`, async (routes) => {
+      await applyAll(routes, [add(route(address, { preferredSource: ip(source) }))])
+      const other = ip(family === 'ipv4' ? '192.0.2.77' : '2001:db8::77')
+      const transport = { protocol: 'tcp', port: 80 } as const
+      const questions = [{ destination: ip(address), transport, mark: 0x4000 }, { destination: other }]
+      assert.deepEqual(await routes.lookUp(questions), [
+        { isRouted: true, isLocal: true, interfaceIndex: lo, preferredSource: ip(source) },
+        { isRouted: false, errno: 'ENETUNREACH' },
+      ])
+      assert.deepEqual(await routes.lookUp([]), [])
+      const comesIn = { destination: ip(address), source: other, inInterface: absentInterface }
+      await assert.rejects(routes.lookUp([comesIn]), { code: 'ENODEV', operation: 'look up route' })
     })
 
     law(`${family}: ENODEV for an interface that does not exist`, async (routes) => {

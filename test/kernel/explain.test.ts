@@ -19,7 +19,7 @@ import { missingVips } from '../../src/modes/vips/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { openRealSubject } from '../contract/xtables-subjects.js'
-import { Namespace } from '../support/namespaces.js'
+import { Namespace, setSysctls } from '../support/namespaces.js'
 import { endpoint, node as nodeObject, port, service, slice } from '../support/objects.js'
 import { makeSettings } from '../support/packet-model-settings.js'
 import { type Finished, mustRun } from '../support/processes.js'
@@ -178,7 +178,8 @@ for (const { name, mode, flags, object, removals } of modes) {
       writeFileSync(join(folder, 'objects.json'), manifestText(objects))
       writeFileSync(`${folder}.configuration`, JSON.stringify(configuration(mode)))
       node = await Namespace.create('node')
-      await node.ip('address add 192.168.60.11/32 dev lo')
+      await node.ip('address add 192.168.60.11/32 dev lo', 'route add 10.0.0.0/8 dev lo src 192.168.60.11')
+      await setSysctls(node, 'net.ipv4.ip_forward=1')
       const own = ['--manifests', folder, '--config', `${folder}.configuration`, '-v', '2']
       const agent = node.start(process.execPath, agentFile, ...own, '--control-socket', socket(), ...flags)
       await agent.line((line) => line.includes('Control socket listens'))
@@ -236,6 +237,11 @@ for (const { name, mode, flags, object, removals } of modes) {
     it('names the ports of a cluster IP at another port', async () => {
       const { value } = await explain('node', '10.96.0.10:81')
       assert.match(value.steps[0].text, /cluster IP of default\/web, which has the ports 80\/tcp/u)
+    })
+
+    it('says why the route is not known', async () => {
+      const { stdout } = await run('198.51.100.1', '10.96.0.10:80')
+      assert.match(stdout, /^Route: +is not known: .*this node has no route to 198\.51\.100\.1$/mu)
     })
 
     for (const { name: removed, find, command, sentence } of removals) {

@@ -1,8 +1,8 @@
 // The part of a network namespace that Links and Routes share: interfaces, their addresses, the local table.
 import { constants } from 'node:os'
-import { familyOf, parseIpAddress } from '../../src/address.js'
+import { familyOf, type IpAddress, parseIpAddress } from '../../src/address.js'
 import type { LinkEvent } from '../../src/kernel/route/links.js'
-import type { InterfaceAddress, LocalRoute, RouteOp } from '../../src/kernel/route/routes.js'
+import type { InterfaceAddress, LocalRoute, RouteChoice, RouteOp } from '../../src/kernel/route/routes.js'
 
 const { EADDRNOTAVAIL, EEXIST, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, ESRCH } = constants.errno
 
@@ -120,6 +120,22 @@ export class ModelNetwork {
   }
 
   /** The link, or the errno EEXIST. */
+  /** undefined: ENODEV. */
+  lookUp(destination: IpAddress, inInterface: number | undefined): RouteChoice | undefined {
+    if (inInterface !== undefined && !this.links.has(inInterface)) return undefined
+    const [best] = this.routes
+      .filter(({ address }) => address === destination)
+      .toSorted((a, b) => metricOf(a) - metricOf(b))
+    if (best === undefined) return { isRouted: false, errno: 'ENETUNREACH' }
+    const { preferredSource } = best
+    return {
+      isRouted: true,
+      isLocal: true,
+      interfaceIndex: loopbackIndex,
+      ...(preferredSource === undefined ? {} : { preferredSource }),
+    }
+  }
+
   addDummy(name: string): ModelLink | number {
     if ([...this.links.values()].some((link) => link.name === name)) return EEXIST
     const link: ModelLink = { name, index: this.#nextIndex++, kind: 'dummy', isUp: false }

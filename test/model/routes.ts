@@ -1,12 +1,16 @@
+import { constants } from 'node:os'
 import { familyOf, type IpFamily } from '../../src/address.js'
+import { KernelError } from '../../src/errors.js'
 import { describeRouteOp, familyOfRouteOp } from '../../src/kernel/describe.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
 import { recordBuffer } from '../../src/kernel/records.js'
 import { addressLayout, opNumber, routeLayout } from '../../src/kernel/route/layout.js'
 import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../../src/kernel/route/encode.js'
-import type { RouteOp, Routes } from '../../src/kernel/route/routes.js'
+import type { RouteChoice, RouteOp, RouteQuestion, Routes } from '../../src/kernel/route/routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
+
+const { ENODEV } = constants.errno
 
 /** Routes in memory. `batches` holds the injected faults and the log of operations. */
 export class ModelRoutes implements Routes {
@@ -23,6 +27,18 @@ export class ModelRoutes implements Routes {
 
   async apply(ops: readonly RouteOp[]): Promise<BatchOutcome> {
     return this.batches.apply(ops, (op) => this.#network.apply(op))
+  }
+
+  /** Knows the local table alone. */
+  async lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]> {
+    return questions.map(({ destination, inInterface }) => {
+      const object = inInterface === undefined ? {} : { object: `interface ${inInterface}` }
+      this.batches.enter('lookUp', { family: familyOf(destination), ...object })
+      const choice = this.#network.lookUp(destination, inInterface)
+      if (choice === undefined)
+        throw new KernelError({ errno: ENODEV, subsystem: 'route', operation: 'look up route', ...object })
+      return choice
+    })
   }
 
   async dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {

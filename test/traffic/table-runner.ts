@@ -79,8 +79,9 @@ export class AgentSubject implements Subject {
       ...(inInterface === undefined ? {} : { interface: inInterface }),
     })
     // Every rule of the table's firewalls can be evaluated.
-    const { firewall } = answer
+    const { firewall, route } = answer
     assert.match(firewall.state, /^(?:passes|drops|not-asked)$/u, firewall.rules.join('; '))
+    assert.match(route.state, /^(?:routed|not-asked)$/u, route.reasons.join('; '))
     const { state, differences } = answer.kernel
     const isAsked = answer.service !== undefined
     assert.equal(state, isAsked ? 'agrees' : 'not-asked', `${answer.destination}: ${differences.join('; ')}`)

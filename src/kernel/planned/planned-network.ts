@@ -9,7 +9,14 @@ import { AddressCursor, RouteCursor } from '../route/cursors.js'
 import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../route/encode.js'
 import { addressLayout, opNumber, routeLayout } from '../route/layout.js'
 import type { Link, Links, LinkWatch } from '../route/links.js'
-import type { InterfaceAddress, LocalRoute, RouteOp, Routes } from '../route/routes.js'
+import type {
+  InterfaceAddress,
+  LocalRoute,
+  RouteChoice,
+  RouteOp,
+  RouteQuestion,
+  Routes,
+} from '../route/routes.js'
 import { planBatch } from './planned-batch.js'
 import { PlannedWatch } from './planned-watch.js'
 
@@ -92,6 +99,10 @@ export class PlannedNetwork implements Links, Routes {
     const network = await this.#read()
     const words = { subsystem: 'route', describe: describeRouteOp, familyOf: familyOfRouteOp } as const
     return planBatch(ops, words, (op) => applyOne(network, op))
+  }
+
+  async lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]> {
+    return await this.#routes.lookUp(questions)
   }
 
   async dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {

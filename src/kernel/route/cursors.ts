@@ -1,23 +1,29 @@
 // Cursors over packed routes and addresses. Links, policy routing rules and events become objects.
-import type { IpAddress, IpFamily } from '../../address.js'
+import { familyOf, type IpAddress, type IpFamily } from '../../address.js'
+import { errnoName } from '../../errors.js'
 import type { Link, LinkEvent } from './links.js'
 import { familyFromByte, RecordTable } from '../records.js'
-import { dumpedShapes } from './encode.js'
+import { dumpedShapes, routeTypeLocal } from './encode.js'
 import {
   addressLayout,
   eventKindNumber,
   eventLayout,
   linkLayout,
   opNumber,
+  routeChoiceLayout,
   routeLayout,
   ruleActionNumber,
   ruleLayout,
 } from './layout.js'
 import { type PolicyRule, ruleActions } from './policy-rules.js'
-import type { InterfaceAddress, LocalRoute } from './routes.js'
+import type { InterfaceAddress, LocalRoute, RouteChoice, RouteQuestion } from './routes.js'
 
 /** IFF_UP of linux/if.h */
 export const linkIsUp = 1
+
+function isUnspecified(address: IpAddress): boolean {
+  return address === '0.0.0.0' || address === '::'
+}
 
 /** Host routes of Routes.dumpLocalRoutes(), by index. */
 export class RouteCursor extends RecordTable {
@@ -36,7 +42,7 @@ export class RouteCursor extends RecordTable {
   /** undefined: none. */
   preferredSource(index: number): IpAddress | undefined {
     const source = this.ip(index, routeLayout.preferredSource, this.family(index))
-    return source === '0.0.0.0' || source === '::' ? undefined : source
+    return isUnspecified(source) ? undefined : source
   }
 
   interfaceIndex(index: number): number {
@@ -69,6 +75,33 @@ export class RouteCursor extends RecordTable {
       ...(metric === 0 || metric === dumpedShapes[this.family(index)].metric ? {} : { metric }),
     }
   }
+}
+
+class ChoiceCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, routeChoiceLayout)
+  }
+
+  choice(index: number, family: IpFamily): RouteChoice {
+    const errno = this.u32(index, routeChoiceLayout.error)
+    if (errno !== 0) return { isRouted: false, errno: errnoName(errno) }
+    const source = this.ip(index, routeChoiceLayout.preferredSource, family)
+    return {
+      isRouted: true,
+      isLocal: this.u8(index, routeChoiceLayout.type) === routeTypeLocal,
+      interfaceIndex: this.u32(index, routeChoiceLayout.interfaceIndex),
+      ...(isUnspecified(source) ? {} : { preferredSource: source }),
+    }
+  }
+}
+
+/** The answers to the questions, as objects. */
+export function decodeChoices(
+  bytes: Uint8Array,
+  questions: readonly RouteQuestion[],
+): readonly RouteChoice[] {
+  const cursor = new ChoiceCursor(bytes)
+  return questions.map(({ destination }, index) => cursor.choice(index, familyOf(destination)))
 }
 
 /** Addresses of Routes.dumpAddresses(), by index. */

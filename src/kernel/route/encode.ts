@@ -1,8 +1,8 @@
 // Packs route and address operations into records.
 import { familyOf, writeAddress } from '../../address.js'
 import { addressFamily, hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
-import { addressLayout, opNumber, routeLayout } from './layout.js'
-import type { InterfaceAddress, LocalRoute, RouteOp } from './routes.js'
+import { addressLayout, opNumber, routeLayout, routeQueryLayout } from './layout.js'
+import type { InterfaceAddress, LocalRoute, RouteOp, RouteQuestion } from './routes.js'
 
 const recordOps = {
   'add-route': opNumber.add,
@@ -14,7 +14,7 @@ const recordOps = {
 
 /** linux/rtnetlink.h */
 const routeTableLocal = 255
-const routeTypeLocal = 2
+export const routeTypeLocal = 2
 const routeScopeHost = 254
 
 /** A route that was added with scope host and no metric, in a dump: fib6 has no scope and sets IP6_RT_PRIO_USER. */
@@ -76,4 +76,24 @@ export function writeInterfaceAddress(
   bytes[at + addressLayout.op] = op
   bytes[at + addressLayout.family] = addressFamily[family]
   bytes[at + addressLayout.prefixLength] = address.prefixLength
+}
+
+/** linux/in.h */
+const transportNumber = { tcp: 6, udp: 17 } as const
+
+export function encodeQuestions(questions: readonly RouteQuestion[]): Uint8Array {
+  const buffer = recordBuffer(questions.length * routeQueryLayout.size)
+  const { bytes, view } = buffer
+  for (const [index, { destination, source, inInterface, mark, transport }] of questions.entries()) {
+    const at = index * routeQueryLayout.size
+    writeAddress(destination, bytes, at + routeQueryLayout.destination)
+    if (source !== undefined) writeAddress(source, bytes, at + routeQueryLayout.source)
+    view.setUint32(at + routeQueryLayout.inputInterface, inInterface ?? 0, true)
+    view.setUint32(at + routeQueryLayout.mark, mark ?? 0, true)
+    bytes[at + routeQueryLayout.family] = addressFamily[familyOf(destination)]
+    if (transport === undefined) continue
+    view.setUint16(at + routeQueryLayout.destinationPort, transport.port, true)
+    bytes[at + routeQueryLayout.protocol] = transportNumber[transport.protocol]
+  }
+  return bytes
 }

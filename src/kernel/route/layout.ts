@@ -30,6 +30,25 @@ export const routeLayout = {
   tos: 50,
 } as const satisfies RecordLayout
 
+export const routeQueryLayout = {
+  size: 44,
+  destination: 0,
+  source: 16,
+  inputInterface: 32,
+  mark: 36,
+  destinationPort: 40,
+  family: 42,
+  protocol: 43,
+} as const satisfies RecordLayout
+
+export const routeChoiceLayout = {
+  size: 28,
+  preferredSource: 0,
+  interfaceIndex: 16,
+  error: 20,
+  type: 24,
+} as const satisfies RecordLayout
+
 export const addressLayout = {
   size: 32,
   address: 0,

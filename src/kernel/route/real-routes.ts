@@ -6,10 +6,10 @@ import { decodeFailures } from '../decode-failures.js'
 import type { BatchOutcome } from '../outcome.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
-import { decodeRules } from './cursors.js'
-import { encodeRouteRun, type RouteRun } from './encode.js'
+import { decodeChoices, decodeRules } from './cursors.js'
+import { encodeQuestions, encodeRouteRun, type RouteRun } from './encode.js'
 import type { PolicyRule } from './policy-rules.js'
-import type { RouteOp, Routes } from './routes.js'
+import type { RouteChoice, RouteOp, RouteQuestion, Routes } from './routes.js'
 
 /** The runs of a batch, in order: consecutive operations on one kind of object go to the kernel in one call. */
 function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
@@ -41,6 +41,11 @@ export class RealRoutes implements Routes {
       describe: describeRouteOp,
       familyOf: familyOfRouteOp,
     })
+  }
+
+  async lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]> {
+    const queries = encodeQuestions(questions)
+    return decodeChoices(await this.#queue.run((socket) => socket.lookUp(queries)), questions)
   }
 
   dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {

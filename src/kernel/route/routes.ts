@@ -1,4 +1,5 @@
 import type { IpAddress, IpFamily } from '../../address.js'
+import type { ErrnoName } from '../../errors.js'
 import type { BatchOutcome } from '../outcome.js'
 
 /**
@@ -45,9 +46,40 @@ export interface RouteOps {
 }
 export type RouteOp = { readonly [K in keyof RouteOps]: { readonly op: K } & RouteOps[K] }[keyof RouteOps]
 
+/** The first packet of a connection, for which the kernel is asked for a route. */
+export interface RouteQuestion {
+  readonly destination: IpAddress
+  /** Absent: the kernel chooses one. */
+  readonly source?: IpAddress | undefined
+  /** Index of the interface by which it comes in: the kernel checks the source too. Absent: the node sends it. */
+  readonly inInterface?: number | undefined
+  /** The packet mark. Absent: 0. */
+  readonly mark?: number
+  /** The kernel takes only these protocols. Absent: policy routing rules for protocols and ports do not count. */
+  readonly transport?: { readonly protocol: 'tcp' | 'udp'; readonly port: number } | undefined
+}
+
+/** The kernel's answer. An errno: it does not route the packet. */
+export type RouteChoice =
+  | { readonly isRouted: false; readonly errno: ErrnoName }
+  | {
+      readonly isRouted: true
+      /** The destination is an address of the node. */
+      readonly isLocal: boolean
+      /** The interface by which the packet leaves; lo for a local address. */
+      readonly interfaceIndex: number
+      /** The source of a packet that has none yet (RTA_PREFSRC). Absent: it has one, or there is none. */
+      readonly preferredSource?: IpAddress
+    }
+
 /** Host routes of the local table and interface addresses: the two ways to make a VIP local. */
 export interface Routes {
   apply(ops: readonly RouteOp[]): Promise<BatchOutcome>
+  /**
+   * The kernel's choice for each packet, in order (RTM_GETROUTE): ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL or EXDEV are answers. Throws
+   * KernelError, ENODEV if the interface does not exist. A plan asks the running kernel: its own changes do not count.
+   */
+  lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]>
   /** Packed RouteRecords: host routes (/32, /128) of type local in table local, of any creator. */
   dumpLocalRoutes(family: IpFamily): Promise<Uint8Array>
   /** Packed AddressRecords of one interface or of all. */

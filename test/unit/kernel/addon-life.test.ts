@@ -9,7 +9,7 @@ import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { opLayout, realServerLayout, virtualServerLayout } from '../../../src/kernel/ipvs/layout.js'
 import { recordBuffer } from '../../../src/kernel/records.js'
-import { routeLayout } from '../../../src/kernel/route/layout.js'
+import { routeLayout, routeQueryLayout } from '../../../src/kernel/route/layout.js'
 import { RealLinks } from '../../../src/kernel/route/real-links.js'
 import { CallCounts, RequestQueue } from '../../../src/kernel/request-queue.js'
 
@@ -100,6 +100,7 @@ describe('the addon', () => {
       'dumpLinks',
       'dumpLocalRoutes',
       'dumpRules',
+      'lookUp',
       'removeLink',
       'setUp',
     ])
@@ -283,6 +284,14 @@ describe('arguments of the addon', () => {
       await socket.close()
     })
   }
+
+  it('records: questions of another size or family are refused', async () => {
+    const socket = new (load().RouteSocket)()
+    assert.throws(() => callWith(socket, 'lookUp', [new Uint8Array(1)]), { message: /^queries: / })
+    const unknown = new Uint8Array(routeQueryLayout.size)
+    assert.throws(() => callWith(socket, 'lookUp', [unknown]), { message: /^family: AF_INET/ })
+    await socket.close()
+  })
 
   const wrongCalls: readonly (readonly [
     method: keyof RawRouteSocket,

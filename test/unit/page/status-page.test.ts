@@ -36,6 +36,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
       },
     },
     machineAddresses: async () => [],
+    routing: { lookUp: async () => [], links: async () => [], sysctl: async () => undefined },
     firewall: async () => [],
     flows: async () => ({ flows: [], total: 0 }),
     flowCounts: async () => [],
