@@ -84,6 +84,12 @@ function nft(hook: string, type: 'filter' | 'nat', priority: number, rule: strin
 const toService = `-d ${served} -p udp --dport 80`
 const notTracked = /^the packet is not tracked: rule 1 of chain .*; the rules of Services do not see it$/u
 const otherDestination = /^another program gives the packet another destination: rule /u
+const eitherOther: Expected = {
+  fates: ['endpoint', 'other'],
+  verdict: 'serve',
+  firewall: 'may-bypass',
+  rule: /^another program may give the packet another destination: rule /u,
+}
 const early = /^the packet leaves table nat before the rules of Services: rule /u
 /** The relay has sockets: only another destination takes packets away. */
 const untracked = { rest: bypasses('elsewhere', notTracked), userspace: serves }
@@ -185,7 +191,14 @@ const trackingCases: readonly Case[] = [
       `iptables-legacy -t raw -A OUTPUT -s ${cached} -p udp --sport 80 -j NOTRACK`,
     ],
     to: cached,
-    expected: { iptables: toCache, 'iptables-nft': toCache, nftables: toCache },
+    expected: {
+      iptables: {
+        ...toCache,
+        rule: /raw in the legacy tables \(-d 10\.96\.0\.53\/32 -p udp -m udp --dport 80 -j CT\); the rules/u,
+      },
+      'iptables-nft': toCache,
+      nftables: toCache,
+    },
   },
   {
     name: 'NodeLocal DNSCache, from the node',
@@ -274,8 +287,14 @@ const natCases: readonly Case[] = [
       iptables: toOther,
       userspace: toOther,
       // The chains of nftables mode have the same priority.
-      nftables: { fates: ['endpoint', 'other'], verdict: 'serve', firewall: 'may-bypass', rule: /may give/u },
+      nftables: eitherOther,
     },
+  },
+  {
+    name: 'DNAT in the chain of iptables-nft',
+    lines: [`iptables-nft -t nat -I PREROUTING ${toService} -j DNAT --to-destination 10.244.1.10:9090`],
+    // The legacy table has the same priority.
+    expected: { rest: eitherOther, 'iptables-nft': serves, userspace: toOther },
   },
   {
     name: 'DNAT behind, legacy',
@@ -283,7 +302,7 @@ const natCases: readonly Case[] = [
     expected: {
       rest: serves,
       userspace: toOther,
-      nftables: { fates: ['endpoint', 'other'], verdict: 'serve', firewall: 'may-bypass', rule: /may give/u },
+      nftables: eitherOther,
     },
   },
   {

@@ -69,6 +69,8 @@ interface Case {
   readonly mark?: Parameters<typeof viewWith>[0]
   readonly verdict?: Explanation['verdict']
   readonly candidates: readonly string[]
+  /** Whether the endpoints see this node. Absent: it does not matter. */
+  readonly isMasqueraded?: boolean
   readonly states: readonly [mark: Explanation['mark']['state'], firewall: Explanation['firewall']['state']]
 }
 
@@ -153,20 +155,112 @@ const cases: readonly Case[] = [
     candidates: [],
     states: ['not-asked', 'passes'],
   },
+  {
+    name: 'a packet without a rule, which is masqueraded',
+    lines: [],
+    to: atVip,
+    candidates: both,
+    isMasqueraded: true,
+    states: ['keeps', 'passes'],
+  },
+  {
+    name: 'NOTRACK: IPVS serves the packet, which table nat does not masquerade',
+    lines: ['-t raw -A OUTPUT -p tcp --dport 80 -j NOTRACK'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    isMasqueraded: false,
+    states: ['keeps', 'bypasses'],
+  },
+  {
+    name: 'NOTRACK that cannot be evaluated',
+    lines: ['-t raw -A OUTPUT -m limit --limit 1/s -j NOTRACK'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    isMasqueraded: true,
+    states: ['keeps', 'may-bypass'],
+  },
+  {
+    name: 'NOTRACK of a client that is not masqueraded',
+    lines: ['-t raw -A PREROUTING -p tcp --dport 80 -j NOTRACK'],
+    client: outside,
+    to: atVip,
+    verdict: 'serve',
+    candidates: [here],
+    isMasqueraded: false,
+    states: ['not-asked', 'passes'],
+  },
+  {
+    name: 'NOTRACK on the way to the relay, which has sockets',
+    lines: ['-t raw -A OUTPUT -p tcp --dport 30080 -j NOTRACK'],
+    to: atLoopback,
+    verdict: 'serve',
+    candidates: both,
+    isMasqueraded: true,
+    states: ['not-asked', 'passes'],
+  },
+  {
+    name: 'an ACCEPT in table nat before the rules that mark for masquerading',
+    lines: ['-t nat -I OUTPUT -p tcp --dport 80 -j ACCEPT'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    isMasqueraded: false,
+    states: ['keeps', 'bypasses'],
+  },
+  {
+    name: 'an ACCEPT in table nat behind them',
+    lines: ['-t nat -A OUTPUT -p tcp --dport 80 -j ACCEPT'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    isMasqueraded: true,
+    states: ['keeps', 'passes'],
+  },
+  {
+    name: 'another destination, before the rules that accept',
+    lines: ['-t nat -I OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 81'],
+    to: atVip,
+    verdict: 'untouched',
+    candidates: [],
+    states: ['keeps', 'bypasses'],
+  },
+  {
+    name: 'another destination, behind the rules that accept',
+    lines: ['-t nat -A OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 81'],
+    to: atVip,
+    verdict: 'serve',
+    candidates: both,
+    states: ['keeps', 'passes'],
+  },
+  {
+    name: 'a drop at hook postrouting',
+    lines: ['-t mangle -A POSTROUTING -d 10.244.0.0/16 -j DROP'],
+    to: atVip,
+    verdict: 'drop',
+    candidates: both,
+    states: ['keeps', 'drops'],
+  },
 ]
 
 const kernel = openKernel()
 after(async () => await kernel.close())
 
 async function empty(): Promise<void> {
-  for (const table of ['filter', 'mangle', 'raw'])
+  for (const table of ['filter', 'mangle', 'raw', 'nat'])
     for (const verb of ['-F', '-X']) await mustRun(['iptables-legacy', '-t', table, verb])
 }
 
-/** The chain that sets the marks of the node's own packets, as the mode makes it. */
+/** The chains that see the node's own packets, as the mode makes them. */
 async function addOwn(): Promise<void> {
-  await mustRun(['iptables-legacy', '-t', 'mangle', '-N', 'KUBE-IPVS-OUT'])
-  await mustRun(['iptables-legacy', '-t', 'mangle', '-A', 'OUTPUT', '-j', 'KUBE-IPVS-OUT'])
+  for (const [table, chain] of [
+    ['mangle', 'KUBE-IPVS-OUT'],
+    ['nat', 'KUBE-SERVICES'],
+  ] as const) {
+    await mustRun(['iptables-legacy', '-t', table, '-N', chain])
+    await mustRun(['iptables-legacy', '-t', table, '-A', 'OUTPUT', '-j', chain])
+  }
 }
 
 /** `isGone`: tells whether a chain vanished before its rules were read. */
@@ -211,6 +305,10 @@ describe('explain answers about the mark and the firewall in ipvs mode', () => {
       const answer = await explain(one, readerOf())
       assert.deepEqual([answer.mark.state, answer.firewall.state], one.states, answer.steps.at(-1)?.text)
       assert.deepEqual(candidatesOf(answer), one.candidates)
+      if (one.isMasqueraded !== undefined)
+        assert.ok(
+          answer.endpoints.every((each) => !each.isCandidate || each.isMasqueraded === one.isMasqueraded),
+        )
       if (one.verdict !== undefined) assert.equal(answer.verdict, one.verdict)
     })
   }

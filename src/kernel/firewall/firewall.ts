@@ -23,7 +23,10 @@ export interface MarkChange {
 
 /** A rule of any program, as far as it can be decoded. */
 export interface FirewallRule {
-  /** The rule as a tool lists it, made when it is read. A rule of a form that is not known has a description in brackets. */
+  /**
+   * The rule as a tool lists it, made when it is read; of a target that Viaduct does not write only the name. A rule of another form has a
+   * description in brackets.
+   */
   readonly text: string
   /** The matches that are known. */
   readonly matches: Omit<XtRule, 'target'>

@@ -52,7 +52,7 @@ function quoted(text: string): string {
   return /^[\w-]+$/.test(text) ? text : `"${text.replaceAll(/["\\']/g, String.raw`\$&`)}"`
 }
 
-function* headerWords(rule: XtRule): Generator<string> {
+function* headerWords(rule: Omit<XtRule, 'target'>): Generator<string> {
   const { source, destination, inInterface, outInterface, protocol } = rule
   // iptables-save does not print a prefix of length 0.
   if (source !== undefined && (source.prefixLength > 0 || source.isInverted === true))
@@ -64,17 +64,16 @@ function* headerWords(rule: XtRule): Generator<string> {
   if (protocol !== undefined) yield `-p ${protocol}`
 }
 
-function* portWords({ protocol, sourcePorts, destinationPorts }: XtRule): Generator<string> {
+function* portWords({ protocol, sourcePorts, destinationPorts }: Omit<XtRule, 'target'>): Generator<string> {
   if (sourcePorts !== undefined || destinationPorts !== undefined) yield `-m ${protocol}`
   if (sourcePorts !== undefined) yield `--sport ${portsText(sourcePorts)}`
   if (destinationPorts !== undefined) yield `--dport ${portsText(destinationPorts)}`
 }
 
 /** In the order of native/xtables/rule_encoder.cc: cheap matches first. */
-function* matchWords(rule: XtRule, family: IpFamily): Generator<string> {
+function* matchWords(rule: Omit<XtRule, 'target'>, family: IpFamily, isLate: boolean): Generator<string> {
   const { mark, addressType, state, set, probability, recent } = rule
   const comment = rule.comment === undefined ? [] : [`-m comment --comment ${quoted(rule.comment)}`]
-  const isLate = hasLateComment(rule.target)
   if (!isLate) yield* comment
   yield* portWords(rule)
   if (mark !== undefined) yield `-m mark ${not(mark.isInverted)}--mark ${markText(mark.value, mark.mask)}`
@@ -125,7 +124,17 @@ function targetWords(target: XtTarget, family: IpFamily): string {
 
 /** `-d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-X`: the rule as iptables-save prints it, without the chain. */
 export function describeXtRule(rule: XtRule, family: IpFamily): string {
-  return [...headerWords(rule), ...matchWords(rule, family), targetWords(rule.target, family)].join(' ')
+  const matches = matchWords(rule, family, hasLateComment(rule.target))
+  return [...headerWords(rule), ...matches, targetWords(rule.target, family)].join(' ')
+}
+
+/** A rule with a target that Viaduct does not write, by the name of the target alone. */
+export function describeOtherXtRule(
+  matches: Omit<XtRule, 'target'>,
+  target: string,
+  family: IpFamily,
+): string {
+  return [...headerWords(matches), ...matchWords(matches, family, false), `-j ${target}`].join(' ')
 }
 
 /** `ipv4 nat`. */

@@ -11,7 +11,7 @@ import {
 } from '../firewall/firewall.js'
 import { markChangeOfXtRule } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
-import { describeXtRule } from './describe.js'
+import { describeOtherXtRule, describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
 import { decodeXtRule } from './nft/decode.js'
 import { decodeMatch, decodeTarget, type DecodeContext } from './nft/decode-info.js'
@@ -206,7 +206,13 @@ class EntryReader {
     }
     const target = this.#target(at)
     const mark = markChangeOfXtRule([...found, { kind: 'target', ...target }])
-    const text = (): string => this.#text(at)
+    const { family } = this.#context
+    const text = (): string => {
+      const named = this.#header(at)
+      return isWhole && named !== undefined && target.name !== '' && this.#rule(at) === undefined
+        ? describeOtherXtRule({ ...matches, ...named }, target.name, family)
+        : this.#text(at)
+    }
     return {
       get text() {
         return text()
