@@ -6,7 +6,7 @@ import { askOnce, openClientOptions } from '../api/index.js'
 import { systemClock } from '../clock.js'
 import { type Config, inputWarnings, version } from '../config/index.js'
 import type { ApiAnswers, Examined } from '../doctor/index.js'
-import { isConfigError } from '../errors.js'
+import { isConfigError, isDenied } from '../errors.js'
 import type { KernelModules } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
 import { probeModes } from './probe-modes.js'
@@ -75,7 +75,7 @@ async function openApi(
     return { api: await openAnswers(config, environment), sourceProblem: undefined }
   } catch (error) {
     if (!isConfigError(error)) throw error
-    return { api: undefined, sourceProblem: error.message }
+    return { api: undefined, sourceProblem: { sentence: error.message, isDenied: isDenied(error) } }
   }
 }
 
@@ -157,8 +157,6 @@ async function listProcesses(): Promise<Pick<Examined, 'processes' | 'unplacedPr
 /** The network namespace of a process. undefined: it has ended. `hidden`: this process may not trace it (proc_ns_readlink()). */
 async function namespaceOf(process: string): Promise<string | undefined> {
   return await readlink(`/proc/${process}/ns/net`).catch((error: unknown) =>
-    error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
-      ? 'hidden'
-      : undefined,
+    isDenied(error) ? 'hidden' : undefined,
   )
 }
