@@ -90,6 +90,9 @@ export interface Check {
   readonly run: (node: Examined) => Promise<readonly Verdict[]>
 }
 
+/** kube-apiserver's default --service-node-port-range. */
+export const nodePorts = { first: 30_000, last: 32_767 } as const
+
 /** The remedy where this process is not permitted to look. */
 export const asRoot = 'Run the doctor as root on the node.'
 

@@ -1,10 +1,8 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
 import { isViaduct } from './agent-process.js'
-import { asRoot, type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
+import { asRoot, type Check, type Examined, nodePorts, ok, problemsOr, type Verdict } from './check.js'
 import { hasNetAdmin, isOtherUser } from './own-rights.js'
 
-/** kube-apiserver's default --service-node-port-range. */
-const nodePorts = { first: 30_000, last: 32_767 } as const
 const fullPercent = 80
 const fewFiles = 1024
 
