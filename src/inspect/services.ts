@@ -346,6 +346,8 @@ function routeRows(
   const countersOf = countersPart(counters, view, decided)
   const owners = conflicts.get(view)
   const lack = lackOf(port, view)
+  const isLost = (frontend: Frontend): boolean => rivalOf(owners, port, frontend) !== undefined
+  const hasOwn = !frontendsOf(port).every(isLost)
   return explainFrontends(decided).map((explained) => {
     const { frontend } = explained
     const rival = rivalOf(owners, port, frontend)
@@ -366,8 +368,7 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(frontend)),
-      kernel:
-        isDetailed && isFirst && rival === undefined ? view.describe(owned(decided, owners)) : undefined,
+      kernel: isDetailed && isFirst && hasOwn ? view.describe(owned(decided, owners), isLost) : undefined,
     }
   })
 }
