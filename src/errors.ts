@@ -89,10 +89,13 @@ export class KernelError extends Error {
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly path: string
+  /** The code of the system call that failed; undefined: none did. */
+  readonly code: string | undefined
 
-  constructor(path: string, problem: string) {
+  constructor(path: string, problem: string, code?: string) {
     super(path === '' ? problem : `${path}: ${problem}`)
     this.path = path
+    this.code = code
   }
 }
 
@@ -112,6 +115,16 @@ export function isNotFound(error: KernelError): boolean {
 
 export function isExists(error: KernelError): boolean {
   return error.code === 'EEXIST'
+}
+
+/** Whether this process may not do what it asked for. */
+export function isDenied(error: unknown): boolean {
+  return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '')
+}
+
+/** The code of the system call that failed; undefined: none. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 /** Errnos of temporary conditions: another program holds a lock, or memory, files or socket buffers are exhausted. */

@@ -16,6 +16,7 @@ for (let index = 0; index < count; index++) {
   ops.push(
     {
       op: 'set-service',
+      name: 'a',
       service: {
         id,
         affinitySeconds: undefined,

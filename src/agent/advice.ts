@@ -1,4 +1,4 @@
-import { isConfigError, KernelError } from '../errors.js'
+import { isConfigError, isDenied, KernelError } from '../errors.js'
 import { isWithoutNftCompat, isWithoutXtables } from '../host/index.js'
 import { modeKinds } from './modes.js'
 
@@ -7,7 +7,7 @@ export function adviceOn(error: unknown): string {
   if (isConfigError(error)) return error.message
   if (!(error instanceof KernelError))
     return error instanceof Error ? (error.stack ?? error.message) : String(error)
-  if (error.code === 'EPERM' || error.code === 'EACCES') {
+  if (isDenied(error)) {
     return `CAP_NET_ADMIN is missing: run as root, or give the container that capability (${error.message})`
   }
   const lack = lackOf(error)

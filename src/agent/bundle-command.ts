@@ -1,5 +1,5 @@
 // `viaduct bundle`: the state of the agent and of this node as an archive for a bug report.
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { arch, hostname, release, version as kernelVersion } from 'node:os'
 import type { Writable } from 'node:stream'
@@ -25,7 +25,7 @@ import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
 import { nodeName } from '../node/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findingsOf } from './doctor-command.js'
-import { findAgent } from './running-agent.js'
+import { findAgent, type RunningAgent } from './running-agent.js'
 
 export interface BundleIo {
   /** For `-f -`. */
@@ -64,7 +64,7 @@ export async function runBundle(words: readonly string[], io: BundleIo): Promise
     const file = own.file ?? `${folder}.tar.gz`
     const out = file === '-' ? io.stdout : await create(file)
     const doctor = async (): Promise<string> =>
-      json(await findingsOf(config, { environment: io.environment, agent: await findAgent(own.socket) }))
+      json(await findingsOf(config, { environment: io.environment, agent: await agent.find() }))
     const parts = [versions, ...agent.parts, ...kernelParts(kernel), { name: 'doctor.json', make: doctor }]
     let isIncomplete = false
     const files = collect(parts, {
@@ -170,6 +170,12 @@ class AgentParts {
       if (error.exitCode === 3) this.#absence = error
       return otherwise
     }
+  }
+
+  /** The agent for the doctor. A silent one is not asked again. */
+  async find(): Promise<RunningAgent> {
+    if (this.#absence === undefined || !existsSync(this.#socket)) return await findAgent(this.#socket)
+    return { socket: this.#socket, silence: this.#absence.message, answer: undefined }
   }
 
   get isAbsent(): boolean {

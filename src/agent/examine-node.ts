@@ -6,7 +6,7 @@ import { askOnce, openClientOptions } from '../api/index.js'
 import { systemClock } from '../clock.js'
 import { type Config, inputWarnings, version } from '../config/index.js'
 import type { ApiAnswers, Examined } from '../doctor/index.js'
-import { isConfigError } from '../errors.js'
+import { isConfigError, isDenied } from '../errors.js'
 import type { KernelModules } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
 import { probeModes } from './probe-modes.js'
@@ -75,7 +75,7 @@ async function openApi(
     return { api: await openAnswers(config, environment), sourceProblem: undefined }
   } catch (error) {
     if (!isConfigError(error)) throw error
-    return { api: undefined, sourceProblem: error.message }
+    return { api: undefined, sourceProblem: { sentence: error.message, isDenied: isDenied(error) } }
   }
 }
 
@@ -159,9 +159,7 @@ function namespaceOf(process: string): string | undefined {
   try {
     return readlinkSync(`/proc/${process}/ns/net`)
   } catch (error) {
-    const isHidden =
-      error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
-    return isHidden ? 'hidden' : undefined
+    return isDenied(error) ? 'hidden' : undefined
   }
 }
 

@@ -51,8 +51,8 @@ const commands: Readonly<Record<OperationTool, string>> = {
   ipset: 'ipset restore',
   ipvsadm: 'ipvsadm --restore',
   conntrack: 'conntrack',
-  ports: 'held ports',
-  relay: 'relay',
+  ports: 'held ports (no tool)',
+  relay: 'relay (no tool)',
 }
 const tools = Object.keys(commands).filter((tool): tool is OperationTool => tool in commands)
 
@@ -100,12 +100,24 @@ function countsOf(operations: readonly KernelOperation[]): readonly PlanCount[] 
   })
 }
 
+/**
+ * The lines that nft 1.0.6 does not read, although the kernel takes them: a rule that compares the value of a map, the port of a
+ * connection in a key, and the interval of a map in which entries end.
+ */
+const unreadByNft = / map @\S+-counts | ct original proto-dst | gc-interval /u
+
+/** The heading of a section. */
+function headingOf(tool: OperationTool, operations: readonly KernelOperation[]): string {
+  const isRead = tool !== 'nft' || !operations.some(({ text }) => unreadByNft.test(text))
+  return `# ${commands[tool]}${isRead ? '' : ' (nft does not read every line: viaduct help plan)'}`
+}
+
 /** The plan as text: the counts, then the commands of each tool. */
 export function printPlan(report: PlanReport): string {
   const { operations = [] } = report
   const sections = tools.flatMap((tool) => {
     const own = operations.filter((operation) => operation.tool === tool)
-    return own.length === 0 ? [] : [`\n# ${commands[tool]}\n${linesOf(own).join('\n')}\n`]
+    return own.length === 0 ? [] : [`\n${headingOf(tool, own)}\n${linesOf(own).join('\n')}\n`]
   })
   return `${headOf(report, 'no change')}${sections.join('')}`
 }

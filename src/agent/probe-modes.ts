@@ -7,7 +7,7 @@ import type { Config, ProxyMode } from '../config/index.js'
 import type { ModeProbe } from '../doctor/index.js'
 import type { Mode, OpenModeOptions } from '../engine/index.js'
 import { openProblems } from '../engine/index.js'
-import { ConfigError, isConfigError, KernelError } from '../errors.js'
+import { ConfigError, isConfigError, isDenied, KernelError } from '../errors.js'
 import { countCpus, setConntrack } from '../host/index.js'
 import { type Kernel, type KernelModules, type Nftables, openKernel, type Sysctl } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
@@ -59,21 +59,24 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     })
     // NB: not on the isolated kernel, where a question would load the modules of connection tracking.
     await recordConntrack(config, { ...kernel, sysctl })
-    const chosen = await orSentence(async () => await probe.open({}, sysctl))
+    const chosen = await orRefusal(async () => await probe.open({}, sysctl))
     const others: string[] = []
     const unrecorded = recordingSysctl(kernel.sysctl, () => Promise.resolve(true))
     for (const { name } of modeKinds) {
-      if (typeof chosen !== 'string' && name === chosen.name) continue
-      const other = await orSentence(
+      if ('name' in chosen && name === chosen.name) continue
+      const other = await orRefusal(
         async () => await probe.open({ mode: name, modeFallback: false }, unrecorded),
       )
-      if (typeof other !== 'string' && other.unknown.length === 0) others.push(other.title)
+      if ('name' in other && other.unknown.length === 0) others.push(other.title)
     }
     const found = { flavour, flavourReason, others, settings: [...settings.values()] }
-    if (typeof chosen === 'string')
-      return { ...found, chosen: undefined, problem: chosen, notLoaded: [], unknown: [] }
-    const { title, problem, notLoaded, unknown } = chosen
-    return { ...found, chosen: title, problem, notLoaded, unknown }
+    if ('name' in chosen) {
+      const { title, problem, notLoaded, unknown } = chosen
+      return { ...found, chosen: title, problem, denied: undefined, notLoaded, unknown }
+    }
+    const { problem, denied } = chosen
+    const assumed = denied === undefined ? undefined : configuredTitle(config.mode, flavour)
+    return { ...found, chosen: assumed, problem, denied, notLoaded: [], unknown: [] }
   } finally {
     await isolated.close()
   }
@@ -196,14 +199,24 @@ function comesWithModule(path: string, modules: ProbeOptions['modules']): boolea
   return owner !== undefined && ['loadable', 'unknown'].includes(modules.state(owner.module))
 }
 
-/** The mode, or one sentence why it cannot run. */
-async function orSentence(open: () => Promise<Opened>): Promise<Opened | string> {
+/** The mode; or why it cannot run, or that this process may not ask. */
+async function orRefusal(
+  open: () => Promise<Opened>,
+): Promise<Opened | Pick<ModeProbe, 'problem' | 'denied'>> {
   try {
     return await open()
   } catch (error) {
-    if (error instanceof KernelError || isConfigError(error)) return adviceOn(error)
+    if (error instanceof KernelError && isDenied(error)) return { problem: undefined, denied: error.message }
+    if (error instanceof KernelError || isConfigError(error))
+      return { problem: adviceOn(error), denied: undefined }
     throw error
   }
+}
+
+/** The configured mode, as it would run in the flavour. */
+function configuredTitle(name: ProxyMode, flavour: ModeProbe['flavour']): string {
+  const hasFlavour = modeKinds.some((kind) => kind.name === name && kind.flavours.includes(flavour))
+  return nameOf(hasFlavour ? { name, flavour } : { name })
 }
 
 function nameOf({ name, flavour }: { readonly name: ProxyMode; readonly flavour?: Mode['flavour'] }): string {

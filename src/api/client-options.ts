@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import type { Clock } from '../clock.js'
 import type { ApiEncoding } from '../config/index.js'
-import { ConfigError } from '../errors.js'
+import { codeOf, ConfigError } from '../errors.js'
 
 /** The deadline for the connection, TLS and the headers of the answer together. */
 export const answerDeadlineMs = 10_000
@@ -137,6 +137,7 @@ export function readOrExplain(readFile: (path: string) => string, path: string):
   try {
     return readFile(path)
   } catch (error) {
-    throw new ConfigError(path, `cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new ConfigError(path, `cannot be read: ${reason}`, codeOf(error))
   }
 }

@@ -28,7 +28,7 @@ export const planCommand: Command = {
   name: 'plan',
   help: 'what a start of the agent would change on this node',
   description:
-    'Prints what a start of the agent would change in the kernel of a node on which kube-proxy in any mode, another agent, or nothing runs. It changes nothing, loads no module, opens no port and sends no Event. Each section has the syntax of the tool that its heading names. Takes the flags of the agent, such as --config and --proxy-mode. If the kernel cannot run the mode, the plan is that of the fallback, and says why. With --manifests it needs no API server.',
+    'Prints what a start of the agent would change in the kernel of a node on which kube-proxy in any mode, another agent, or nothing runs. It changes nothing, loads no module, opens no port and sends no Event. Each section has the syntax of the tool that its heading names. A tool whose heading reads standard input (ip, nft, iptables-restore, ipset, ipvsadm) takes the section as it is; each line of sysctl and conntrack has the arguments of one call; held ports and the relay are sockets of the agent, for which there is no tool. In the table kube-proxy of nftables mode and of iptables mode in the flavour nft, nft (1.0.6) does not read a rule that compares the value of a map (map @service-endpoint-counts != 0), a key with ct original proto-dst, and gc-interval of a map: these lines only describe, and the heading says so. Takes the flags of the agent, such as --config and --proxy-mode. If the kernel cannot run the mode, the plan is that of the fallback, and says why. With --manifests it needs no API server.',
   arguments: [],
   options: own,
   examples: [

@@ -1,7 +1,7 @@
 // The API server: name, connection, credentials, this node's object, and the clock.
 import { ApiError, type ApiReply } from '../api/index.js'
 import { anyAnswer, type ApiAnswers, isOfApi, nodeAnswer, noServer } from './ask-api.js'
-import { type Check, ok, type Verdict } from './check.js'
+import { asRoot, type Check, type Examined, ok, type Verdict } from './check.js'
 import { rbacCheck } from './rbac-check.js'
 
 const mostSkewMs = 5000
@@ -57,7 +57,19 @@ export const apiChecks: readonly Check[] = [
   },
 ]
 
-function withoutSource(seen: string): readonly Verdict[] {
+function withoutSource({
+  sentence: seen,
+  isDenied,
+}: NonNullable<Examined['sourceProblem']>): readonly Verdict[] {
+  if (isDenied)
+    return [
+      {
+        status: 'unknown',
+        seen,
+        cause: 'This process is not permitted to read it, so the API server cannot be asked.',
+        remedy: asRoot,
+      },
+    ]
   const cause = 'The agent ends at its start, because it has no source of Services.'
   return [{ status: 'broken', seen, cause, remedy: 'Correct --kubeconfig, --master or --manifests.' }]
 }

@@ -37,6 +37,8 @@ export interface ModeProbe {
   readonly flavourReason: string
   /** The reason why it is not the configured mode, or why there is none; undefined: it is the configured one. */
   readonly problem: string | undefined
+  /** The call that this process may not make: `chosen` is then the configured mode, which was not opened. undefined: it was. */
+  readonly denied: string | undefined
   /** Modules of the chosen mode that are installed and not loaded: the check could not ask the kernel about the mode. */
   readonly notLoaded: readonly string[]
   /** Modules without which the chosen mode cannot run, not loaded and perhaps not installed. */
@@ -59,8 +61,8 @@ export interface Examined {
   readonly modes: ModeProbe
   /** Parts that count as empty: it is not known whether the kernel has them, and a request could load their modules. */
   readonly unknownParts: readonly KernelPart[]
-  /** The reason why there is no source of Services, such as a kubeconfig that cannot be read; undefined: there is one. */
-  readonly sourceProblem: string | undefined
+  /** The reason why there is no source of Services, such as a wrong kubeconfig; undefined: there is one. `isDenied`: this process may not read it. */
+  readonly sourceProblem: { readonly sentence: string; readonly isDenied: boolean } | undefined
   /** undefined: manifests are the source, or there is none. */
   readonly api: ApiAnswers | undefined
   /** The text of a file; undefined: there is none. Rejects if it cannot be read. */
@@ -87,6 +89,12 @@ export interface Check {
   /** One verdict for each problem, or one that is `ok`. */
   readonly run: (node: Examined) => Promise<readonly Verdict[]>
 }
+
+/** kube-apiserver's default --service-node-port-range. */
+export const nodePorts = { first: 30_000, last: 32_767 } as const
+
+/** The remedy where this process is not permitted to look. */
+export const asRoot = 'Run the doctor as root on the node.'
 
 export const ok = (seen: string): readonly Verdict[] => [{ status: 'ok', seen }]
 

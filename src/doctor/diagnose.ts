@@ -1,7 +1,7 @@
 import { agentChecks } from './agent-checks.js'
 import { apiChecks } from './api-checks.js'
 import { barrierChecks } from './barrier-checks.js'
-import type { Check, Examined, Finding } from './check.js'
+import { asRoot, type Check, type Examined, type Finding } from './check.js'
 import { connectionChecks } from './connection-checks.js'
 import { limitChecks } from './limit-checks.js'
 import { lockCheck } from './lock-check.js'
@@ -46,6 +46,6 @@ async function verdictsOf(check: Check, node: Examined): ReturnType<Check['run']
   } catch (error) {
     const seen = error instanceof Error ? error.message : String(error)
     const cause = `The check could not read ${check.looksAt}.`
-    return [{ status: 'unknown', seen, cause, remedy: 'Run the doctor as root on the node.' }]
+    return [{ status: 'unknown', seen, cause, remedy: asRoot }]
   }
 }

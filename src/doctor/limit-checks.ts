@@ -1,10 +1,8 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
 import { isViaduct } from './agent-process.js'
-import { type Check, type Examined, ok, problemsOr } from './check.js'
+import { asRoot, type Check, type Examined, nodePorts, ok, problemsOr, type Verdict } from './check.js'
+import { hasNetAdmin, isOtherUser } from './own-rights.js'
 
-const netAdmin = 12
-/** kube-apiserver's default --service-node-port-range. */
-const nodePorts = { first: 30_000, last: 32_767 } as const
 const fullPercent = 80
 const fewFiles = 1024
 
@@ -12,11 +10,17 @@ export const limitChecks: readonly Check[] = [
   {
     name: 'rights',
     looksAt: 'the capabilities of this process',
-    run: async ({ read }) => {
-      const effective = /^CapEff:\s*(?<bits>[0-9a-f]+)$/mu.exec((await read('/proc/self/status')) ?? '')
-        ?.groups?.['bits']
-      if (effective === undefined) throw new Error('/proc/self/status shows no capabilities')
-      if ((BigInt(`0x${effective}`) & (1n << BigInt(netAdmin))) !== 0n) return ok('CAP_NET_ADMIN is there')
+    run: async (node) => {
+      if (await hasNetAdmin(node)) return ok('CAP_NET_ADMIN is there')
+      if (await isOtherUser(node))
+        return [
+          {
+            status: 'unknown',
+            seen: 'this process is not root and does not have CAP_NET_ADMIN',
+            cause: 'Whether the agent has it is not known.',
+            remedy: asRoot,
+          },
+        ]
       return [
         {
           status: 'broken',
@@ -76,12 +80,15 @@ export const limitChecks: readonly Check[] = [
         program === unknownProgram && node.agent.status !== undefined
       const found = (await listeners(node, ports)).filter(({ program }) => !isOfAgent(program))
       return problemsOr(
-        found.map(({ port, program }) => ({
-          status: 'broken',
-          seen: `TCP port ${port} belongs to ${program}`,
-          cause: 'The health or metrics server of the agent cannot listen.',
-          remedy: 'Stop that program, or set --healthz-bind-address or --metrics-bind-address.',
-        })),
+        found.map(
+          (place) =>
+            unseenProgram(node, place) ?? {
+              status: 'broken',
+              seen: `TCP port ${place.port} belongs to ${place.program}`,
+              cause: 'The health or metrics server of the agent cannot listen.',
+              remedy: 'Stop that program, or set --healthz-bind-address or --metrics-bind-address.',
+            },
+        ),
         'free, or an agent has them',
       )
     },
@@ -121,12 +128,15 @@ export const limitChecks: readonly Check[] = [
         (_, index) => nodePorts.first + index,
       )
       return problemsOr(
-        (await listeners(node, ports)).map(({ port, program }) => ({
-          status: 'warning',
-          seen: `TCP port ${port} belongs to ${program}`,
-          cause: 'A Service with this node port takes the connections to the program.',
-          remedy: 'Move the program to another port, or keep the port out of --service-node-port-range.',
-        })),
+        (await listeners(node, ports)).map(
+          (place) =>
+            unseenProgram(node, place) ?? {
+              status: 'warning',
+              seen: `TCP port ${place.port} belongs to ${place.program}`,
+              cause: 'A Service with this node port takes the connections to the program.',
+              remedy: 'Move the program to another port, or keep the port out of --service-node-port-range.',
+            },
+        ),
         'no other program listens there',
       )
     },
@@ -170,6 +180,20 @@ async function listeners(node: Examined, ports: readonly number[]): Promise<read
 }
 
 const unknownProgram = 'an unknown program'
+
+/** The verdict where /proc hides the program that listens, which may be the agent. undefined: /proc hides none. */
+function unseenProgram(
+  { unplacedProcesses, seesAllProcesses }: Examined,
+  { port, program }: ListeningProgram,
+): Verdict | undefined {
+  if (program !== unknownProgram || (seesAllProcesses && unplacedProcesses.length === 0)) return undefined
+  return {
+    status: 'unknown',
+    seen: `TCP port ${port} belongs to a program that this process may not see`,
+    cause: 'It may be the agent, or another program.',
+    remedy: `Look on the node as root: ss -ltnp sport = :${port}.`,
+  }
+}
 
 /** The same by /proc/net, which does not name the programs. While an agent runs, the ports may be its own. */
 async function listenersOfFiles(

@@ -1,6 +1,7 @@
 // Which proxy modes this kernel can run, and the settings that they need.
 import type { XtFlavour } from '../kernel/index.js'
 import {
+  asRoot,
   type Check,
   type Examined,
   ok,
@@ -9,6 +10,7 @@ import {
   unknownModules,
   type Verdict,
 } from './check.js'
+import { isOtherUser } from './own-rights.js'
 import { podNetworks } from './pod-networks.js'
 
 export const modeChecks: readonly Check[] = [
@@ -16,7 +18,17 @@ export const modeChecks: readonly Check[] = [
     name: 'mode',
     looksAt:
       'the configured mode and its fallbacks: opened in an empty network namespace, or their modules where one is not loaded',
-    run: async ({ config, modes: { chosen, problem, others, notLoaded, unknown: modules } }) => {
+    run: async ({ config, modes: { chosen, problem, denied, others, notLoaded, unknown: modules } }) => {
+      if (denied !== undefined)
+        return [
+          {
+            status: 'unknown',
+            seen: `whether ${chosen} mode can run is not known: ${denied}`,
+            cause:
+              'The check opens modes in a network namespace of its own, which this process is not permitted to make.',
+            remedy: asRoot,
+          },
+        ]
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
       const unknown = unknownNeeds(chosen, modules)
       const later =
@@ -29,7 +41,7 @@ export const modeChecks: readonly Check[] = [
             status: 'broken',
             seen: `no mode can be opened: ${problem}`,
             cause: `The agent with --proxy-mode=${config.mode} cannot start.`,
-            remedy: `Run the doctor as root on the node, load the missing module, or choose another mode${also}.`,
+            remedy: `Load the missing module, or choose another mode${also}.`,
           },
         ]
       const fallback: Verdict = {
@@ -69,7 +81,7 @@ export const modeChecks: readonly Check[] = [
       'the files of /proc/sys that the mode and connection tracking write, and IP forwarding (of IPv6 where pods have IPv6)',
     run: async (node) =>
       problemsOr(
-        [...unwritable(node), ...(await forwarding(node))],
+        [...(await unwritable(node)), ...(await forwarding(node))],
         'the settings are right, or the agent can write them',
       ),
   },
@@ -93,20 +105,31 @@ async function countRules(kernel: Examined['kernel'], flavour: XtFlavour): Promi
   return count
 }
 
-function unwritable({ modes: { settings } }: Parameters<Check['run']>[0]): readonly Verdict[] {
-  return settings
-    .filter(({ canWrite }) => !canWrite)
-    .map(({ path, value, exists }) => ({
-      status: 'warning',
-      seen: exists
-        ? `/proc/sys/${path} is not ${value}, and this process cannot write it`
-        : `this kernel has no /proc/sys/${path}, which the agent would set to ${value}`,
-      cause: 'The agent needs this setting and will report that it cannot change it.',
-      remedy: exists
-        ? `Set it on the node: sysctl -w ${path.replaceAll('/', '.')}=${value}.`
-        : 'Leave out the flag that asks for it, or use a kernel that has it.',
-    }))
+async function unwritable(node: Examined): Promise<readonly Verdict[]> {
+  const settings = node.modes.settings.filter(({ canWrite }) => !canWrite)
+  if (settings.length === 0) return []
+  const isOther = await isOtherUser(node)
+  return settings.map(({ path, value, exists }) => {
+    if (!exists)
+      return {
+        status: 'warning',
+        seen: `this kernel has no /proc/sys/${path}, which the agent would set to ${value}`,
+        cause: lacking,
+        remedy: 'Leave out the flag that asks for it, or use a kernel that has it.',
+      }
+    const seen = `/proc/sys/${path} is not ${value}, and this process cannot write it`
+    return isOther
+      ? { status: 'unknown', seen, cause: 'Whether the agent can write it is not known.', remedy: asRoot }
+      : {
+          status: 'warning',
+          seen,
+          cause: lacking,
+          remedy: `Set it on the node: sysctl -w ${path.replaceAll('/', '.')}=${value}.`,
+        }
+  })
 }
+
+const lacking = 'The agent needs this setting and will report that it cannot change it.'
 
 /** ipvs mode writes that of IPv4 itself; userspace mode needs none. That of IPv6 is off on nodes without IPv6. */
 async function forwarding(node: Examined): Promise<readonly Verdict[]> {

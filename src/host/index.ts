@@ -16,8 +16,8 @@ export {
   otherFlavour,
 } from './iptables-flavour.js'
 export { reportReturnedDevice } from './returned-device.js'
-export { acceptingCommand, barrierPlace, NftConflicts } from './nft-conflicts.js'
-export { describeBarrier, openConflicts, OtherFlavour } from './other-flavour.js'
+export { acceptingCommand, NftConflicts } from './nft-conflicts.js'
+export { openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
 export { inOrder } from './in-order.js'
 export {

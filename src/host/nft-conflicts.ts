@@ -16,7 +16,7 @@ import { familyName } from './iptables-flavour.js'
 import { describeBarrier } from './other-flavour.js'
 
 export interface NftConflictsOptions {
-  readonly kernel: Pick<Kernel, 'nftables' | 'barriersAt'>
+  readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers'>
   /** The flavour of x_tables in which the mode has its rules; undefined: it has none. */
   readonly inUse: XtFlavour | undefined
   /** The tables of x_tables that the mode writes. */
@@ -26,6 +26,8 @@ export interface NftConflictsOptions {
   /** Gets the conflicts. */
   readonly conflicts: StateReporter
 }
+
+type Place = Pick<NfHookBarrier, 'family' | 'table' | 'chain'>
 
 const nftNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
 
@@ -44,7 +46,7 @@ export class NftConflicts {
     const { inUse, families, log } = this.#options
     const refusal = await orRefusal(async () => {
       if (inUse === 'nft') for (const family of families) await this.#lookAtTables(family)
-      this.#reportBarriers(await this.#options.kernel.barriersAt('forward'))
+      this.#reportBarriers(await this.#options.kernel.forwardBarriers())
     })
     if (refusal instanceof KernelError) log.debug('The tables of nf_tables cannot be read', { err: refusal })
   }
@@ -110,7 +112,7 @@ function describeHook({ type, hook, priority }: NfHook): string {
 }
 
 /** `inet mine forward`: family, table and chain, as nft takes them. */
-export function barrierPlace({ family, table, chain }: NfHookBarrier): string {
+function barrierPlace({ family, table, chain }: Place): string {
   return `${nftNames[family]} ${table} ${chain}`
 }
 
@@ -124,13 +126,13 @@ function forwardBarrier(barrier: NfHookBarrier): Problem {
 }
 
 /** Whether the chain is FORWARD of iptables-nft. */
-function isOfIptables({ family, table, chain }: NfHookBarrier): boolean {
+function isOfIptables({ family, table, chain }: Place): boolean {
   return family !== 'inet' && table === 'filter' && chain === 'FORWARD'
 }
 
 /** The command that accepts the traffic of Services in the chain. A rule of nft would make iptables refuse its table. */
-export function acceptingCommand(barrier: NfHookBarrier): string {
-  if (!isOfIptables(barrier)) return `nft insert rule ${barrierPlace(barrier)} ct status dnat accept`
-  const tool = barrier.family === 'ipv4' ? 'iptables-nft' : 'ip6tables-nft'
-  return `${tool} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`
+export function acceptingCommand(chain: Place, flavour: XtFlavour = 'nft'): string {
+  if (!isOfIptables(chain)) return `nft insert rule ${barrierPlace(chain)} ct status dnat accept`
+  const tool = chain.family === 'ipv4' ? 'iptables' : 'ip6tables'
+  return `${tool}-${flavour} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`
 }

@@ -10,6 +10,7 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import { clientOf, type Packet, type PacketClient, type PacketView } from './explain-client.js'
+import { unservedProtocol } from './unserved-protocol.js'
 import { findFrontend, type FoundFrontend, ownersOfAddress, refusesUnusedPort } from './explain-frontend.js'
 
 /**
@@ -181,8 +182,8 @@ function atFrontend(packet: Packet, view: PacketView, at: At): Decided {
   if (!found.isServed && !isRefusedAnyway(view, at))
     return only('untouched', { rule: 'F-060', text: `${packet.destination} serves no node ports` })
   if (found.kind === 'health-check') return only('health-check', { rule: 'F-092', text: 'the agent answers' })
-  if (rules.isRelayed && packet.protocol === 'sctp')
-    return only('refuse', { text: 'the relay serves no SCTP' })
+  const lack = unservedProtocol(rules, packet.protocol)
+  if (lack !== undefined) return only('refuse', { text: lack })
   const excluded = sourceStep(packet, view, at)
   if (excluded !== undefined) return only(silence(view, packet), excluded)
   const choice = choose(view, at)

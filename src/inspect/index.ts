@@ -38,7 +38,14 @@ export {
 export { explain, type Explanation, type ExplainQuery } from './explain.js'
 export type { Packet, PacketView } from './explain-client.js'
 export { explainPacket, type PacketDecision, type PacketStep } from './explain-packet.js'
-export { type ChainReader, FirewallChains, type FirewallFate, fateAt, type Passage } from './firewall.js'
+export {
+  type ChainReader,
+  FirewallChains,
+  type FirewallFate,
+  fateAt,
+  type Passage,
+  Walk,
+} from './firewall.js'
 export { markAt, type MarkedPacket } from './explain-mark.js'
 export { type KernelRoutes, ownSource, withRoutes } from './explain-routes.js'
 export { withOtherRules } from './explain-rules.js'

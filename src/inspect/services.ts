@@ -32,6 +32,7 @@ import {
   tableTexts,
 } from './tables.js'
 import { portText } from '../words.js'
+import { unservedProtocol } from './unserved-protocol.js'
 
 /** The fate of new connections. `conflict`: another service port has the frontend (docs/adr/0007). */
 export type FrontendVerdict = Verdict | 'conflict'
@@ -253,7 +254,7 @@ function serviceRow(
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
   const lost = lostOf(conflicts.get(view), port)
-  const isUnserved = servesNot(port, view)
+  const isUnserved = lackOf(port, view) !== undefined
   // Field by field: V8 makes a literal that spreads another object many times slower.
   return {
     service: port.service,
@@ -284,9 +285,10 @@ function isClusterIP({ clusterIP }: ServicePort, frontend: Frontend): boolean {
   return addressOf(frontend) === clusterIP
 }
 
-/** Whether the mode serves nothing of this protocol: the relay serves no SCTP. */
-function servesNot({ protocol }: ServicePort, view: PipelineView): boolean {
-  return protocol === 'SCTP' && view.packetRules()?.isRelayed === true
+/** Why the mode serves nothing of this protocol; undefined: it does. */
+function lackOf({ protocol }: ServicePort, view: PipelineView): string | undefined {
+  const rules = view.packetRules()
+  return rules && unservedProtocol(rules, protocol)
 }
 
 function externalVerdict(
@@ -343,14 +345,16 @@ function routeRows(
   const [first] = frontendsOf(port)
   const countersOf = countersPart(counters, view, decided)
   const owners = conflicts.get(view)
-  const isUnserved = servesNot(port, view)
+  const lack = lackOf(port, view)
+  const isLost = (frontend: Frontend): boolean => rivalOf(owners, port, frontend) !== undefined
+  const hasOwn = !frontendsOf(port).every(isLost)
   return explainFrontends(decided).map((explained) => {
     const { frontend } = explained
     const rival = rivalOf(owners, port, frontend)
     const { verdict, reasons } =
-      rival === undefined ? (isUnserved ? unserved(explained) : explained) : contested(explained, rival)
+      rival === undefined ? unlessLacking(explained, lack) : contested(explained, rival)
     const isLocal = isClusterIP(port, frontend) ? port.isInternalLocal : port.isExternalLocal
-    const isServed = rival === undefined && !isUnserved
+    const isServed = rival === undefined && lack === undefined
     const backends = isServed ? (isLocal ? decided.localBackends : decided.clusterBackends) : []
     const name = describeFrontend(frontend)
     const isFirst = first !== undefined && name === describeFrontend(first)
@@ -364,8 +368,7 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(frontend)),
-      kernel:
-        isDetailed && isFirst && rival === undefined ? view.describe(owned(decided, owners)) : undefined,
+      kernel: isDetailed && isFirst && hasOwn ? view.describe(owned(decided, owners), isLost) : undefined,
     }
   })
 }
@@ -378,7 +381,8 @@ function contested({ reasons }: FrontendReasons, rival: ServicePortKey): Explain
   return { verdict: 'conflict', reasons: [...reasons.slice(0, 1), conflict] }
 }
 
-function unserved({ reasons }: FrontendReasons): Explained {
-  const lack: Reason = { rule: 'F-001', text: 'the relay serves no SCTP' }
-  return { verdict: 'refuse', reasons: [...reasons.slice(0, 1), lack] }
+function unlessLacking(explained: FrontendReasons, lack: string | undefined): Explained {
+  if (lack === undefined) return explained
+  const reason: Reason = { rule: 'F-001', text: lack }
+  return { verdict: 'refuse', reasons: [...explained.reasons.slice(0, 1), reason] }
 }

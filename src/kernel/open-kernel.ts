@@ -7,7 +7,7 @@ import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
 import { loadAddon } from './loader.js'
 import { type ChainPlace, findMarkUses, type MarkUse } from './marks/mark-uses.js'
-import type { BarrierHook, NfActiveChain } from './nftables/nftables.js'
+import type { NfActiveChain } from './nftables/nftables.js'
 import type { RealNftables } from './nftables/real-nftables.js'
 import { type KernelParts, openParts, planParts } from './open-parts.js'
 import { countReferences } from './planned/count-references.js'
@@ -19,7 +19,7 @@ import { isWithoutLegacy, KernelModules } from './system/modules.js'
 import type { XtPlace } from './xtables/encode.js'
 import { KernelTables } from './xtables/kernel-tables.js'
 import type { XtListing } from './xtables/listing.js'
-import { findHookBarriers, type NfHookBarrier } from './xtables/nft/barrier.js'
+import { findForwardBarriers, type NfHookBarrier } from './xtables/nft/barrier.js'
 import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables/xtables.js'
 
 /** The parts of the kernel that Viaduct programs. */
@@ -38,8 +38,8 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
    * does not exist would create it, except in a plan.
    */
   listTable(place: XtPlace, flavour: XtFlavour): Promise<XtListing>
-  /** The barriers of the chains of nf_tables at a hook, of any program. Throws KernelError. */
-  barriersAt(hook: BarrierHook): Promise<readonly NfHookBarrier[]>
+  /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
+  forwardBarriers(): Promise<readonly NfHookBarrier[]>
   /**
    * The chains that packets of a family meet at their hooks, and the chains to which these may lead, of any program: of nf_tables, and of
    * the legacy tables that exist. Viaduct's own chains in the legacy tables have no rules. Throws KernelError.
@@ -137,7 +137,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules &
     xtables: (family, table, flavour) => tables.open(family, table, flavour),
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
-    barriersAt: async (hook) => await findHookBarriers(parts.nftables, hook),
+    forwardBarriers: async () => await findForwardBarriers(parts.nftables),
     ...foreignRules(real.nftables, tables, !isPlanned || modules.canAsk('nf_tables')),
     policyRules: async (family) => await real.routes.policyRules(family),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
@@ -174,6 +174,11 @@ function atOnce<Result>(call: () => Result): Result {
   }
 }
 
+const noChains = {
+  chainsOf: async () => await Promise.resolve([]),
+  rulesOf: async () => await Promise.resolve([]),
+}
+
 /** `canAsk` false: nf_tables is not loaded, and has no chains. */
 function foreignRules(
   nftables: RealNftables,
@@ -189,7 +194,8 @@ function foreignRules(
     nftRules: async (chain: NfActiveChain) => await nftables.rulesOf(chain),
   }
   return {
-    firewall: async (family, scope) => await readFirewall({ nftables, tables }, family, scope),
+    firewall: async (family, scope) =>
+      await readFirewall({ nftables: canAsk ? nftables : noChains, tables }, family, scope),
     activeChains,
     findMarkUses: async (isWanted) => await findMarkUses(reader, isWanted),
   }

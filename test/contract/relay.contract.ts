@@ -47,10 +47,14 @@ function listener(address: string, more: Partial<RelayListener> = {}): RelayList
   }
 }
 
-const setService = (service: RelayService): RelayOp => ({ op: 'set-service', service })
+const setService = (service: RelayService): RelayOp => ({
+  op: 'set-service',
+  service,
+  name: `service ${service.id}`,
+})
 const setListener = (made: RelayListener): RelayOp => ({ op: 'set-listener', listener: made })
 const removeListener = (made: RelayAddress): RelayOp => ({ op: 'remove-listener', listener: made })
-const removeService = (id: number): RelayOp => ({ op: 'remove-service', id })
+const removeService = (id: number): RelayOp => ({ op: 'remove-service', id, name: `service ${id}` })
 
 async function listenerCount(relay: Relay): Promise<number> {
   return (await relay.counters()).listeners

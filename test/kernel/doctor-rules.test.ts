@@ -14,6 +14,11 @@ requireFreshNamespace()
 /** Lets packets of bridges pass by the rules; they do where br_netfilter is not loaded. */
 const unfiltered = 'test ! -e /proc/sys/net/bridge || echo 0 > /proc/sys/net/bridge/bridge-nf-call-iptables'
 
+const wall = "nft 'add table inet wall; add chain inet wall forward { type filter hook forward priority 0;"
+/** The server of these tests is on the loopback interface. */
+const acceptClusterIPs =
+  'iptables-legacy -A INPUT -i lo -j ACCEPT; iptables-legacy -A INPUT -d 10.96.0.0/12 -j ACCEPT'
+
 describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, () => {
   const lab = new DoctorLab('doctor-rules.txt')
   let impostor: Program | undefined
@@ -150,7 +155,20 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       undo: () => sh('nft delete table inet wall'),
       check: 'forward',
       status: 'warning',
-      seen: /chain inet wall forward of nf_tables drops by its policy/,
+      seen: /^the policy of chain forward of table inet wall in nf_tables drops forwarded connections$/,
+      remedy: /nft insert rule inet wall forward ct status dnat accept/,
+    },
+    {
+      // It found nothing.
+      what: 'a chain at hook forward that jumps to one that drops',
+      make: () =>
+        sh(`${wall} policy accept; }; add chain inet wall deny'
+nft 'add rule inet wall deny ct state established accept; add rule inet wall deny drop; add rule inet wall forward jump deny'`),
+      undo: () => sh('nft delete table inet wall'),
+      check: 'forward',
+      status: 'warning',
+      seen: /^rule 2 of chain deny of table inet wall in nf_tables \(-j DROP\) drops forwarded connections$/,
+      remedy: /nft insert rule inet wall forward ct status dnat accept/,
     },
     {
       what: 'the policy DROP of the legacy FORWARD',
@@ -158,20 +176,21 @@ describe('viaduct doctor, on a node with other programs', { timeout: 240_000 }, 
       undo: () => sh('iptables-legacy -P FORWARD ACCEPT'),
       check: 'forward',
       status: 'warning',
-      seen: /FORWARD of the legacy table ip filter drops/,
+      seen: /^the policy of chain FORWARD of table ip filter in the legacy tables drops/,
+      remedy: /: iptables-legacy -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT\.$/,
     },
     {
       what: 'a firewall that rejects what comes in, in userspace mode',
       make: () =>
         sh(
           `nft 'add table inet firewalld; add chain inet firewalld filter_INPUT { type filter hook input priority 10; }'
-nft 'add rule inet firewalld filter_INPUT ct status dnat accept; add rule inet firewalld filter_INPUT reject'`,
+nft 'add rule inet firewalld filter_INPUT iifname lo accept; add rule inet firewalld filter_INPUT reject'`,
         ),
       undo: () => sh('nft delete table inet firewalld'),
       options: { flags: ['--proxy-mode=userspace'] },
       check: 'input',
       status: 'warning',
-      seen: /^chain inet firewalld filter_INPUT of nf_tables drops or rejects by its rule 2 /,
+      seen: /^rule 2 of chain filter_INPUT of table inet firewalld in nf_tables \(reject .*\) drops IPv4 .* the network of cluster IPs$/,
     },
     {
       what: 'the policy DROP of the legacy INPUT, in userspace mode',
@@ -180,7 +199,16 @@ nft 'add rule inet firewalld filter_INPUT ct status dnat accept; add rule inet f
       options: { flags: ['--proxy-mode=userspace'] },
       check: 'input',
       status: 'warning',
-      seen: /^INPUT of the legacy table ip filter drops by its policy /,
+      seen: /^the policy of chain INPUT of table ip filter in the legacy tables drops IPv4 connections, .* TCP ports 30000 to 32767/,
+    },
+    {
+      what: 'a firewall that accepts the cluster IPs alone, in userspace mode',
+      make: () => sh(`iptables-legacy -P INPUT DROP; ${acceptClusterIPs}`),
+      undo: () => sh('iptables-legacy -P INPUT ACCEPT; iptables-legacy -F INPUT'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'input',
+      status: 'warning',
+      seen: /^the policy of chain INPUT .* no earlier rule accepts those to TCP ports 30000 to 32767 \(node ports\)$/,
     },
     {
       what: 'rules in both flavours of x_tables',
@@ -248,6 +276,44 @@ nft 'add rule inet firewalld filter_INPUT ct status dnat accept; add rule inet f
       seen: /the link cilium_host: Cilium runs/,
     },
   ])
+
+  // Each was a warning.
+  const remedies = [
+    {
+      what: 'in a chain to which the one at hook forward jumps',
+      make: `${wall} policy drop; }; add chain inet wall allow; add rule inet wall allow ct status dnat accept'
+nft add rule inet wall forward jump allow`,
+      undo: 'nft delete table inet wall',
+    },
+    {
+      what: 'by the remedy for the legacy FORWARD',
+      make: 'iptables-legacy -P FORWARD DROP; iptables-legacy -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT',
+      undo: 'iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD',
+    },
+    {
+      what: 'in a chain to which the one at hook input jumps, in userspace mode',
+      make: `nft 'add table inet wall; add chain inet wall in { type filter hook input priority 0; policy drop; }; add chain inet wall allow'
+nft 'add rule inet wall in iifname lo accept; add rule inet wall allow ip daddr 10.96.0.0/12 accept; add rule inet wall allow ip6 daddr fd00:10:96::/112 accept'
+nft 'add rule inet wall allow tcp dport 30000-32767 accept; add rule inet wall in jump allow'`,
+      undo: 'nft delete table inet wall',
+      flags: ['--proxy-mode=userspace'],
+    },
+    {
+      what: 'by the remedy for the legacy INPUT, in userspace mode',
+      make: `iptables-legacy -P INPUT DROP; ${acceptClusterIPs}; iptables-legacy -A INPUT -p tcp --dport 30000:32767 -j ACCEPT`,
+      undo: 'iptables-legacy -P INPUT ACCEPT; iptables-legacy -F INPUT',
+      flags: ['--proxy-mode=userspace'],
+    },
+  ]
+  for (const { what, make, undo, flags = [] } of remedies)
+    it(`accepts a firewall that accepts Services ${what}`, async () => {
+      await sh(make)
+      try {
+        assert.deepEqual((await lab.problems({ flags })).found, [])
+      } finally {
+        await sh(undo)
+      }
+    })
 
   it('accepts the rules of flannel, which leave packets with the mark of kube-proxy alone', async () => {
     await sh(`iptables-legacy -t nat -N FLANNEL-POSTRTG

@@ -9,7 +9,7 @@ import { describe, it } from 'node:test'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { DoctorLab, hiddenChecks, sh } from '../support/doctor-lab.js'
 import { mustRun, Program } from '../support/processes.js'
-import { withReadOnlySettings } from '../support/rights.js'
+import { withNetAdminAlone, withReadOnlySettings } from '../support/rights.js'
 
 requireFreshNamespace()
 
@@ -120,6 +120,15 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       check: 'rights',
       status: 'broken',
       seen: /does not have CAP_NET_ADMIN/,
+    },
+    {
+      // It was broken, with the advice to give the process CAP_NET_ADMIN, which it has.
+      what: 'a process that may not open the modes',
+      options: { wrapper: withNetAdminAlone() },
+      check: 'mode',
+      status: 'unknown',
+      seen: /^whether nftables mode can run is not known: .*create a network namespace.*EPERM$/,
+      remedy: /as root/,
     },
     {
       what: 'few open files',
@@ -269,6 +278,33 @@ describe('viaduct doctor', { timeout: 240_000 }, () => {
       seen: /3[56]\d\d s behind/,
     },
   ])
+
+  // mode, rights, server-ports and api-server were broken, kernel-settings and node-port-programs a warning: of an agent that works.
+  it('is unknown, not broken, what a user without rights cannot know', async () => {
+    const kubeconfig = join(lab.folder, 'kubeconfig')
+    await writeFile(kubeconfig, '', { mode: 0o600 })
+    const [health, nodePort] = [createServer().listen(10_256), createServer().listen(30_080)]
+    try {
+      const { code, found } = await lab.problems({
+        wrapper: ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'],
+        flags: ['--kubeconfig', kubeconfig, '--conntrack-tcp-timeout-established=77s'],
+      })
+      const certain = found.filter(({ status }) => status !== 'unknown')
+      assert.deepEqual({ code, certain }, { code: 0, certain: [] })
+      assert.deepEqual(
+        new Set(found.map(({ check }) => check)),
+        new Set(
+          (
+            'mode iptables-flavour kernel-settings leftovers other-proxies mark-bits nat-order forward rights ' +
+            'server-ports node-port-programs bridge-filter api-server rbac node-object clock'
+          ).split(' '),
+        ),
+      )
+    } finally {
+      health.close()
+      nodePort.close()
+    }
+  })
 
   it('prints text and YAML, and refuses another format', async () => {
     const fine =

@@ -489,11 +489,11 @@ function ofMode(mode: ProxyMode, flags: readonly string[]): void {
     const { client, verdict, route, kernel } = await explain(world, one)
     for (const [name, , usual] of settings) await setSysctls(lab.node, `${name}=${usual}`)
     for (const [, undo] of changes.toReversed()) await lab.ip(world.option, undo)
-    const told = `${JSON.stringify(outcome)} ${JSON.stringify(route)}`
+    const seen = `${JSON.stringify(outcome)} ${JSON.stringify(route)}`
     const fate = fateOf(outcome)
-    assert.deepEqual([verdict, route.state, kernel.state], [one.fate, one.state, 'agrees'], told)
-    if (one.state === 'may-be-lost') assert.ok(fate === 'serve' || fate === 'drop', told)
-    else assert.equal(fate, one.fate, told)
+    assert.deepEqual([verdict, route.state, kernel.state], [one.fate, one.state, 'agrees'], seen)
+    if (one.state === 'may-be-lost') assert.ok(fate === 'serve' || fate === 'drop', seen)
+    else assert.equal(fate, one.fate, seen)
     assert.match(route.reasons.join('; '), one.reason ?? /^/u)
     if (outcome.kind === 'answer' && one.to === undefined && mode !== 'userspace')
       assert.equal(client.address, outcome.sees)

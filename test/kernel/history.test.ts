@@ -51,7 +51,12 @@ const modes: readonly {
     flags: ['--proxy-mode=nftables'],
     operation: /^nftables add-elements .*192\.0\.2\.3/mu,
   },
-  { name: 'userspace mode', flags: ['--proxy-mode=userspace'], operation: /^relay set-service /mu },
+  {
+    name: 'userspace mode',
+    flags: ['--proxy-mode=userspace'],
+    // It was "service 1".
+    operation: /^relay set-service ipv4 default\/web:http\/TCP$/mu,
+  },
 ]
 
 for (const { name, flags, operation } of modes) {

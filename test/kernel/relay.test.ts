@@ -200,7 +200,10 @@ for (const { address, network, other } of families) {
       assert.equal(await echo('one'), 'one')
       await lab.listen({ clusterEndpoints: [] })
       assert.equal(await lab.ask(), 'ECONNRESET')
-      await lab.apply({ op: 'remove-listener', listener: lab.listener() }, { op: 'remove-service', id: 1 })
+      await lab.apply(
+        { op: 'remove-listener', listener: lab.listener() },
+        { op: 'remove-service', id: 1, name: 'a' },
+      )
       assert.equal(await lab.ask(), 'ECONNREFUSED')
       assert.equal(await echo('two'), 'two')
     })

@@ -1,11 +1,14 @@
 // The kernel in memory: one network namespace with the interfaces of src/kernel and the kernel's results and errnos.
 // test/contract runs the same suites on this model and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
-import type { BarrierHook } from '../../src/kernel/nftables/nftables.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
 import type { PortPlace } from '../../src/kernel/ports/ports.js'
-import { findHookBarriers, findNftBarrier, type NfHookBarrier } from '../../src/kernel/xtables/nft/barrier.js'
+import {
+  findForwardBarriers,
+  findNftBarrier,
+  type NfHookBarrier,
+} from '../../src/kernel/xtables/nft/barrier.js'
 import type {
   XtBarrier,
   XtFlavour,
@@ -76,7 +79,7 @@ export interface ModelKernel {
   xtables(family: IpFamily, table: XtTableName, flavour?: 'legacy'): ModelXtables
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
-  barriersAt(hook: BarrierHook): Promise<readonly NfHookBarrier[]>
+  forwardBarriers(): Promise<readonly NfHookBarrier[]>
   look(families: readonly IpFamily[]): ModelKernelLook
   /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
@@ -153,7 +156,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       flavour === 'nft'
         ? await findNftBarrier(nftables, place)
         : await table(place.family, place.table).barrier(place.hook),
-    barriersAt: async (hook) => await findHookBarriers(nftables, hook),
+    forwardBarriers: async () => await findForwardBarriers(nftables),
     time,
     look: (families) => {
       const key = families.join()

@@ -11,7 +11,6 @@ import type {
   NfChainState,
   NfCounterState,
   NfFailure,
-  BarrierHook,
   NfHookChain,
   NfOp,
   NfOutcome,
@@ -103,13 +102,13 @@ export class ModelNftables implements Nftables {
     return tables.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))
   }
 
-  async chainsAt(hook: BarrierHook): Promise<readonly NfHookChain[]> {
+  async forwardChains(): Promise<readonly NfHookChain[]> {
     this.#enter('dump nf_tables chains')
     return (['ipv4', 'ipv6'] as const).flatMap((family) =>
       this.#tablesOf({ family }).flatMap(({ state, chains }) =>
         state.flags?.includes('dormant') === true
           ? []
-          : [...chains.values()].flatMap((chain) => chainAt(hook, chain)),
+          : [...chains.values()].flatMap((chain) => forwardChain(chain)),
       ),
     )
   }
@@ -254,11 +253,11 @@ class ModelNftWatch implements NftWatch {
   }
 }
 
-function chainAt(
-  wanted: BarrierHook,
-  { chain: { family, table, chain, hook }, rules }: ModelNfChain,
-): readonly NfHookChain[] {
-  if (hook?.hook !== wanted) return []
+function forwardChain({
+  chain: { family, table, chain, hook },
+  rules,
+}: ModelNfChain): readonly NfHookChain[] {
+  if (hook?.hook !== 'forward') return []
   const { policy = 'accept' } = hook
   return [{ family, table, chain, policy, rules: rules.map(({ expressions }) => expressions) }]
 }

@@ -37,6 +37,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       flavour: 'nft',
       flavourReason: '',
       problem: undefined,
+      denied: undefined,
       notLoaded: [],
       unknown: [],
       others: [],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingHttpHeaders } from 'node:http'
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 
 export interface HttpReply {
@@ -80,11 +80,39 @@ export async function close(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve))
 }
 
-/** A port that is free now. */
+/**
+ * Below ip_local_port_range of Linux's default (32768) and below the node ports (30000): the kernel gives these ports to no program that
+ * asks for any port, and to no connection.
+ */
+const [firstPort, lastPort] = [20_000, 29_999] as const
+
+/**
+ * A port on which nothing listens, and that stays so: no other call gets it, in any test process of this network namespace. The process
+ * holds a name for the port, an abstract Unix socket, to its end.
+ */
 export async function freePort(): Promise<number> {
-  const { port, server } = await occupy()
-  await close(server)
-  return port
+  for (let port = firstPort; port <= lastPort; port++) {
+    const name = await listening({ path: `\0viaduct-test-port-${port}` })
+    if (name === undefined) continue
+    name.unref()
+    const server = await listening({ port })
+    if (server === undefined) continue
+    await close(server)
+    return port
+  }
+  throw new Error(`each port from ${firstPort} to ${lastPort} is in use`)
+}
+
+/** undefined: the place is in use. */
+async function listening(place: ListenOptions): Promise<Server | undefined> {
+  const server = createServer().listen(place)
+  try {
+    await once(server, 'listening')
+    return server
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return undefined
+    throw error
+  }
 }
 
 /**

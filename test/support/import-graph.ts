@@ -18,7 +18,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   control: ['inspect', 'server', 'kernel', 'config'],
   commands: ['inspect'],
   bundle: [],
-  doctor: ['kernel', 'config', 'host', 'api'],
+  doctor: ['kernel', 'config', 'host', 'api', 'inspect'],
   page: ['inspect', 'server'],
 }
 /** Rooms that must not import kernel types. Kubernetes objects end at engine/, and kernel types begin there. */

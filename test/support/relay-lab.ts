@@ -95,6 +95,7 @@ export class RelayLab {
     await this.apply(
       {
         op: 'set-service',
+        name: 'a',
         service: {
           id: 1,
           affinitySeconds: undefined,

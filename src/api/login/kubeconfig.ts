@@ -3,7 +3,7 @@
 import type { RequestOptions } from 'node:https'
 // Not the package's main module, which loads all of the package.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js'
-import { ConfigError } from '../../errors.js'
+import { codeOf, ConfigError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import { examineAuthority, examineClientCertificate } from './certificates.js'
 import {
@@ -132,7 +132,7 @@ class KubeconfigAccess {
       (named) => named !== undefined && 'file' in named && named.file === path,
     )
     if (material === undefined || !(error instanceof Error)) return error
-    return new ConfigError(nameOf(material), `cannot be read: ${error.message}`)
+    return new ConfigError(nameOf(material), `cannot be read: ${error.message}`, codeOf(error))
   }
 
   #examine({ ca, cert, key }: Certificates): void {

@@ -101,6 +101,14 @@ interface Conditions {
   readonly isOtherFamily: boolean
 }
 
+/** `tcp dport 30000-32767`: nft compares a value twice, iptables once with a range. */
+function rangeOf(first: NfExpression, second: NfExpression | undefined): NfExpression | undefined {
+  if (first.kind !== 'cmp' || first.op !== '>=' || second?.kind !== 'cmp' || second.op !== '<=')
+    return undefined
+  if (first.from !== second.from) return undefined
+  return { kind: 'range', from: first.from, op: '==', min: first.value, max: second.value }
+}
+
 /** Takes out `ct state`, `ct status dnat`, a protocol and a family, which iptables writes in other forms, if at all. */
 function takeConditions(expressions: readonly NfExpression[], family: IpFamily): Conditions {
   const rest: NfExpression[] = []
@@ -110,6 +118,7 @@ function takeConditions(expressions: readonly NfExpression[], family: IpFamily):
   for (let at = 0; at < expressions.length; at++) {
     const [first, second, third] = expressions.slice(at, at + 3)
     if (first === undefined) break
+    const range = rangeOf(first, second)
     const bits = state === undefined ? trackedBits(first, second, third) : undefined
     const number = protocol === undefined ? comparedByte('l4proto', first, second) : undefined
     const asked = comparedByte('nfproto', first, second)
@@ -121,6 +130,9 @@ function takeConditions(expressions: readonly NfExpression[], family: IpFamily):
       at += 2
     } else if (number !== undefined) {
       protocol = number
+      at += 1
+    } else if (range !== undefined) {
+      rest.push(range)
       at += 1
     } else {
       rest.push(first)

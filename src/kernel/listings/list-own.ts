@@ -1,5 +1,4 @@
 // Listings of kernel objects in the syntax of the tools: those named as kube-proxy's, and Viaduct's routes. Reads only.
-import { describeIpsetEntry } from '../ipset/describe.js'
 import type { IpFamily } from '../../address.js'
 import { IpsetEntryCursor } from '../ipset/cursor.js'
 import type { IpsetType } from '../ipset/ipset.js'
@@ -9,6 +8,7 @@ import type { NfOp, NfSet, NfTableKey } from '../nftables/nftables.js'
 import { printElements, printTransaction } from '../nftables/print.js'
 import { describeSet } from '../nftables/describe.js'
 import type { Kernel } from '../open-kernel.js'
+import { printExtensions, printIpsetEntry } from '../recorded/print-ipset.js'
 import { printIpvsOp } from '../recorded/print-ipvs.js'
 import { printRouteOp } from '../recorded/print-route.js'
 import { RouteCursor } from '../route/cursors.js'
@@ -95,19 +95,19 @@ function toolOf(family: IpFamily): string {
   return family === 'ipv4' ? 'iptables' : 'ip6tables'
 }
 
-/** Sets KUBE-… with their entries, as commands of `ipset restore`. Sizes of hash tables are left out. */
+/** Sets KUBE-… with their entries, as commands of `ipset restore`. Sizes of hash tables and comments of entries are not read. */
 export async function* listIpsets({ ipset }: Pick<Kernel, 'ipset'>): Lines {
-  for (const { name, type, family, maxElements, references, elements } of await ipset.sets()) {
+  for (const header of await ipset.sets()) {
+    const { name, type, family, maxElements, references, elements } = header
     if (!name.startsWith('KUBE-')) continue
     const of = family === undefined ? '' : ` family ${family === 'ipv4' ? 'inet' : 'inet6'}`
     yield `# ${name}: ${elements} entries, ${references} references`
-    yield type === 'bitmap:port'
-      ? `create ${name} ${type} range 0-65535`
-      : `create ${name} ${type}${of} maxelem ${maxElements}`
+    const size = type === 'bitmap:port' ? ' range 0-65535' : `${of} maxelem ${maxElements}`
+    yield `create ${name} ${type}${size}${printExtensions(header)}`
     if (!isKnown(type)) continue
     const cursor = new IpsetEntryCursor(await ipset.entries(name), type)
     for (let index = 0; index < cursor.length; index++)
-      yield `add ${name} ${describeIpsetEntry(cursor.entry(index))}`
+      yield `add ${name} ${printIpsetEntry(cursor.entry(index))}`
   }
 }
 

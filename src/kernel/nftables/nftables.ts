@@ -185,10 +185,7 @@ export interface NfActiveChain {
   readonly hook?: NfHook
 }
 
-/** A hook at which firewalls drop packets on their way to Services. */
-export type BarrierHook = 'forward' | 'input'
-
-/** A base chain of a hook, of any program. */
+/** A base chain of hook forward, of any program. */
 export interface NfHookChain {
   /** inet: the chain sees packets of both families. */
   readonly family: IpFamily | 'inet'
@@ -212,8 +209,8 @@ export interface Nftables {
   chains(scope: NfScope): Promise<readonly NfChainState[]>
   /** In order. NB: for a whole table the kernel's time grows with the square of its size; for one chain it does not. */
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
-  /** The base chains of a hook that packets enter, in all tables of `ip`, `ip6` and `inet`. Tables that are dormant have none. */
-  chainsAt(hook: BarrierHook): Promise<readonly NfHookChain[]>
+  /** The base chains of hook forward, in all tables of `ip`, `ip6` and `inet`. Tables that are dormant have none. */
+  forwardChains(): Promise<readonly NfHookChain[]>
   /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>

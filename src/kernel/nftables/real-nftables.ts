@@ -16,7 +16,6 @@ import type {
   NfApplyOptions,
   NfChainState,
   NfCounterState,
-  BarrierHook,
   NfHookChain,
   NfOutcome,
   NfRuleState,
@@ -82,10 +81,10 @@ export class RealNftables implements Nftables {
     return read.map((rule) => readRule(scope.family, rule))
   }
 
-  async chainsAt(wanted: BarrierHook): Promise<readonly NfHookChain[]> {
+  async forwardChains(): Promise<readonly NfHookChain[]> {
     const found: NfHookChain[] = []
     for (const { family, table, chain, hook } of await this.activeChains()) {
-      if (hook?.hook !== wanted) continue
+      if (hook?.hook !== 'forward') continue
       const { policy = 'accept' } = hook
       found.push({ family, table, chain, policy, rules: await this.rulesOf({ family, table, chain }) })
     }

@@ -9,7 +9,6 @@ import type {
   NfChainState,
   NfCounterState,
   NfFailure,
-  BarrierHook,
   NfHookChain,
   NfOp,
   NfOutcome,
@@ -93,15 +92,15 @@ export class PlannedNftables implements Nftables {
     return found
   }
 
-  async chainsAt(wanted: BarrierHook): Promise<readonly NfHookChain[]> {
-    const kernel = this.#isLoaded ? await this.#real.chainsAt(wanted) : []
+  async forwardChains(): Promise<readonly NfHookChain[]> {
+    const kernel = this.#isLoaded ? await this.#real.forwardChains() : []
     const found = kernel.filter(
       ({ family, table }) => family === 'inet' || !this.#tables.has(describeTable({ family, table })),
     )
     for (const planned of this.#tables.values()) {
       if (planned === undefined || planned.state.flags?.includes('dormant') === true) continue
       for (const { family, table, chain, hook } of planned.chains.values()) {
-        if (hook?.hook !== wanted) continue
+        if (hook?.hook !== 'forward') continue
         const rules = (await planned.rules(chain)).map(({ expressions }) => expressions)
         found.push({ family, table, chain, policy: hook.policy ?? 'accept', rules })
       }

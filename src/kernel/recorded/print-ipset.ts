@@ -21,7 +21,7 @@ export function printIpsetOp(op: IpsetOp): KernelOperation {
       return operation('change', op.name, `rename ${op.name} ${op.to}`)
     case 'add-entry': {
       const object = `${op.set.name} ${describeIpsetEntry(op.entry)}`
-      return operation('add', object, `add ${object}${printExtensions(op.entry)} -exist`)
+      return operation('add', object, `add ${op.set.name} ${printIpsetEntry(op.entry)} -exist`)
     }
     case 'delete-entry': {
       const object = `${op.set.name} ${describeIpsetEntry(op.entry)}`
@@ -43,16 +43,24 @@ function printSettings({
     type === 'bitmap:port'
       ? 'range 0-65535'
       : `family ${family === 'ipv4' ? 'inet' : 'inet6'} hashsize ${hashSize} maxelem ${maxElements}`
-  return [name, type, size, hasMarks ? 'skbinfo' : '', hasComments ? 'comment' : '']
-    .filter((part) => part !== '')
-    .join(' ')
+  return `${name} ${type} ${size}${printExtensions({ hasMarks, hasComments })}`
+}
+
+/** The extensions of a set, each after a blank, as `ipset save` prints them. */
+export function printExtensions({
+  hasMarks,
+  hasComments,
+}: Pick<IpsetSettings, 'hasMarks' | 'hasComments'>): string {
+  return `${hasComments ? ' comment' : ''}${hasMarks ? ' skbinfo' : ''}`
 }
 
 function hex(value: number): string {
   return `0x${value.toString(16)}`
 }
 
-function printExtensions({ mark, comment }: IpsetEntry): string {
+/** `10.96.0.10,tcp:80 skbmark 0x2a/0x3fff`. */
+export function printIpsetEntry(entry: IpsetEntry): string {
+  const { mark, comment } = entry
   const marks = mark === undefined ? '' : ` skbmark ${hex(mark.value)}/${hex(mark.mask)}`
-  return comment === undefined ? marks : `${marks} comment "${comment}"`
+  return `${describeIpsetEntry(entry)}${marks}${comment === undefined ? '' : ` comment "${comment}"`}`
 }

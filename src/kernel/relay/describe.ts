@@ -7,13 +7,12 @@ export function describeRelayListener({ protocol, address, port }: RelayAddress)
   return `${protocol} ${formatEndpoint(address, port)}`
 }
 
-/** The object of the operation: `tcp 10.96.0.10:53`, `service 7`. */
+/** The object of the operation: `tcp 10.96.0.10:53`, `ipv4 default/dns:dns/UDP`. */
 export function describeRelayOp(op: RelayOp): string {
   switch (op.op) {
     case 'set-service':
-      return `service ${op.service.id}`
     case 'remove-service':
-      return `service ${op.id}`
+      return op.name
     case 'set-listener':
     case 'remove-listener':
       return describeRelayListener(op.listener)

@@ -52,12 +52,12 @@ export interface RelayListener {
 /** The identity of a listener. */
 export type RelayAddress = Pick<RelayListener, 'protocol' | 'address' | 'port'>
 
-/** Operations by name. */
+/** Operations by name. `name`: the service, for errors and logs. */
 export interface RelayOps {
   /** Creates or replaces. UDP flows stay if their endpoint is in `flowEndpoints`, and end at once if not. TCP connections stay. */
-  'set-service': { readonly service: RelayService }
+  'set-service': { readonly service: RelayService; readonly name: string }
   /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */
-  'remove-service': { readonly id: number }
+  'remove-service': { readonly id: number; readonly name: string }
   /**
    * Opens or changes. EADDRINUSE, EACCES, EMFILE; EADDRNOTAVAIL for an IPv4 address that is not local; ENOENT without the service. IPv6:
    * the kernel does not count a local route as an address, so that the listener opens without a check.

@@ -2,6 +2,7 @@
 import type { IpFamily } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
 import { describeXtRule } from '../../kernel/index.js'
+import type { Frontend } from '../../routing/index.js'
 import type { DesiredRoute, IptablesTable } from './compile/desired.js'
 
 const tables: readonly IptablesTable[] = ['nat', 'filter']
@@ -10,8 +11,13 @@ const tables: readonly IptablesTable[] = ['nat', 'filter']
  * For each table its name, the chains of the route, and their rules. The rules of frontends appear in the dispatch chain. If that
  * chain has more than 16 frontends, the kernel may have such a rule in one of the chain's buckets instead.
  */
-export function describeDesired(desired: DesiredRoute, family: IpFamily): readonly string[] {
-  return boundedLines(linesOf(desired, family))
+export function describeDesired(
+  desired: DesiredRoute,
+  family: IpFamily,
+  isLost: (frontend: Frontend) => boolean = () => false,
+): readonly string[] {
+  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
+  return boundedLines(linesOf({ ...desired, frontends }, family))
 }
 
 function* linesOf(desired: DesiredRoute, family: IpFamily): Generator<string> {

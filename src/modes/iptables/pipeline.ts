@@ -11,7 +11,7 @@ import { packetRules } from './packet-rules.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
 import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   type CounterReading,
@@ -198,9 +198,9 @@ export class IptablesPipeline implements Pipeline {
     )
   }
 
-  describe(decided: Route): readonly string[] {
+  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
     if (this.#settings === undefined) return []
-    return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+    return describeDesired(compileRoute(decided, this.#settings), this.#options.family, isLost)
   }
 
   packetRules(): PacketRules | undefined {

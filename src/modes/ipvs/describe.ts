@@ -9,6 +9,7 @@ import {
   type VirtualServerKey,
   type VirtualServerSettings,
 } from '../../kernel/index.js'
+import type { Frontend } from '../../routing/index.js'
 import type { DesiredVirtualServer } from './compile/desired.js'
 import { setName } from './compile/sets.js'
 
@@ -18,8 +19,12 @@ const serviceOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
  * Each virtual server with its real servers, then the entries of sets, each once; at most as many lines as `boundedLines` allows. A
  * VIP appears as its entry of KUBE-IPVS-IPS; the `local` route to the VIP has no line.
  */
-export function describeServers(servers: readonly DesiredVirtualServer[]): readonly string[] {
-  return boundedLines(linesOf(servers))
+export function describeServers(
+  servers: readonly DesiredVirtualServer[],
+  isLost: (frontend: Frontend) => boolean = () => false,
+): readonly string[] {
+  const own = servers.filter(({ key }) => 'mark' in key || !isLost({ kind: 'address', ...key }))
+  return boundedLines(linesOf(own))
 }
 
 function* linesOf(servers: readonly DesiredVirtualServer[]): Generator<string> {

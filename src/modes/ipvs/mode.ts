@@ -135,7 +135,7 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get health() {
       return pipeline.health
     },
-    describe: (route) => pipeline.describe(route),
+    describe: (...route) => pipeline.describe(...route),
     packetRules: () => pipeline.packetRules(),
     readCounters: async () => await pipeline.readCounters(),
     readFlows: async () => await pipeline.readFlows(),

@@ -16,7 +16,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
-import { type Route, route } from '../../routing/index.js'
+import { type Frontend, type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   type CounterReading,
@@ -387,8 +387,8 @@ export class IpvsPipeline {
     })
   }
 
-  describe(decided: Route): readonly string[] {
-    return this.#policies.describe(decided, this.#options.scheduling.settings)
+  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
+    return this.#policies.describe(decided, this.#options.scheduling.settings, isLost)
   }
 
   packetRules(): PacketRules | undefined {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
-import type { Route } from '../../routing/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import type { EventRecorder } from '../../event.js'
 import type { Ipvs, VirtualServerKey, XtFlavour } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
@@ -182,8 +182,12 @@ export class IpvsPolicies {
   }
 
   /** The kernel objects of the route for people, with its present mark; empty before the first `renew`. */
-  describe(route: Route, scheduling: SchedulingSettings): readonly string[] {
-    return describeServers(this.present(route, scheduling))
+  describe(
+    route: Route,
+    scheduling: SchedulingSettings,
+    isLost?: (frontend: Frontend) => boolean,
+  ): readonly string[] {
+    return describeServers(this.present(route, scheduling), isLost)
   }
 
   /** The virtual servers of the route with its present mark, without a change of any kind; none before the first `renew`. */

@@ -20,7 +20,7 @@ import type { LinkEvent, NftChange, Nftables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import { ServiceCidrs, type ServiceView, type ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   AfterSync,
@@ -201,9 +201,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
     return this.#intake.backlog.health
   }
 
-  describe(decided: Route): readonly string[] {
+  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
     if (this.#settings === undefined) return []
-    return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+    return describeDesired(compileRoute(decided, this.#settings), this.#options.family, isLost)
   }
 
   packetRules(): PacketRules | undefined {

@@ -1,4 +1,5 @@
 // Services and listeners of the relay, as kinds of objects with an outcome per operation.
+import type { IpFamily } from '../../address.js'
 import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
 import { isNotFound } from '../../errors.js'
 import {
@@ -11,14 +12,21 @@ import {
 } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 
-/** The service of one service port. Its `number` is its id in the relay. */
+/** The service of one service port. Its `number` is its id in the relay, which both families share. */
 export class ServiceObject extends KernelObject<ServicePortKey, RelayService | undefined> {
+  readonly family: IpFamily
   readonly number: number
   desired: RelayService | undefined
 
-  constructor(key: ServicePortKey, number: number) {
+  constructor(key: ServicePortKey, family: IpFamily, number: number) {
     super(key, undefined)
+    this.family = family
     this.number = number
+  }
+
+  /** `ipv4 default/web:http/TCP`. */
+  get name(): string {
+    return `${this.family} ${this.id}`
   }
 
   get isAcknowledged(): boolean {
@@ -74,10 +82,10 @@ export class ListenerObject extends KernelObject<string, RelayListener | undefin
 }
 
 export const serviceKind: ObjectKind<ServiceObject, RelayService | undefined, RelayOp, RelayOp[]> = {
-  plan: (ops, { number, acknowledged }, target) => {
+  plan: (ops, { number, name, acknowledged }, target) => {
     if (isSameService(acknowledged, target)) return 0
-    if (target === undefined) ops.push({ op: 'remove-service', id: number })
-    else ops.push({ op: 'set-service', service: target })
+    if (target === undefined) ops.push({ op: 'remove-service', id: number, name })
+    else ops.push({ op: 'set-service', service: target, name })
     if (target === undefined) return 1
     const { clusterEndpoints, localEndpoints, flowEndpoints } = target
     return 1 + clusterEndpoints.length + localEndpoints.length + flowEndpoints.length

@@ -76,7 +76,7 @@ export class RelayTable {
     this.#failedServices = new FailedObjects({
       ...options,
       keyOf: ({ id }) => id,
-      nameOf: ({ id }) => `relay service ${options.family} ${id}`,
+      nameOf: ({ name }) => `relay service ${name}`,
       servicesOf: ({ id, desired }) => (desired === undefined ? [] : [serviceNameOf(id)]),
     })
     this.#failedListeners = new FailedObjects({
@@ -186,7 +186,8 @@ export class RelayTable {
   }
 
   #serviceOf(key: ServicePortKey): ServiceObject {
-    return this.#services.get(key) ?? this.#services.add(new ServiceObject(key, this.#options.nextId()))
+    const { family, nextId } = this.#options
+    return this.#services.get(key) ?? this.#services.add(new ServiceObject(key, family, nextId()))
   }
 
   #listenerOf(id: string): ListenerObject {

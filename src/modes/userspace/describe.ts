@@ -1,7 +1,7 @@
 // The desired state of a route for people: VIP routes as `ip route` prints them, then each listener with its endpoints.
 import { formatCidr, formatEndpoint } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import { describeRelayListener } from '../../kernel/index.js'
 import type { DesiredRoute, RelayRouteSettings } from '../relay/index.js'
 import { describeVipRoute } from '../vips/index.js'
@@ -13,9 +13,13 @@ import { describeVipRoute } from '../vips/index.js'
 export function describeDesired(
   route: Route,
   desired: DesiredRoute,
-  settings: RelayRouteSettings,
+  {
+    isLost = () => false,
+    ...settings
+  }: RelayRouteSettings & { readonly isLost?: ((frontend: Frontend) => boolean) | undefined },
 ): readonly string[] {
-  return boundedLines(linesOf(route, desired, settings))
+  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
+  return boundedLines(linesOf(route, { ...desired, frontends }, settings))
 }
 
 function* linesOf(

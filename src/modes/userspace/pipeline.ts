@@ -24,7 +24,7 @@ import type { LinkEvent, Links, Ports, Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
@@ -160,9 +160,11 @@ export class UserspacePipeline implements Pipeline {
     return flowsOf(await relay.relay.flows(family))
   }
 
-  describe(decided: Route): readonly string[] {
+  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
     const settings = this.#settings
-    return settings === undefined ? [] : describeDesired(decided, compileRoute(decided, settings), settings)
+    return settings === undefined
+      ? []
+      : describeDesired(decided, compileRoute(decided, settings), { ...settings, isLost })
   }
 
   packetRules(): PacketRules | undefined {

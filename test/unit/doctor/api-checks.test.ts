@@ -118,18 +118,19 @@ describe('the checks of the API server', () => {
     assert.equal(found[3]?.seen, "this clock is 90 s behind the API server's")
   })
 
-  it('are not ok where a kubeconfig cannot be read', async () => {
-    const all = await diagnose({ ...examinedNode({}), sourceProblem: 'no such file' })
-    const found = all.filter(({ check }) => names.includes(check))
-    assert.deepEqual(
-      found.map((each) => each.status),
-      ['broken', 'unknown', 'unknown', 'unknown'],
-    )
-    assert.match(
-      found[1]?.seen ?? '',
-      /^the API server gives no answer to this: the finding api-server says why$/,
-    )
-  })
+  for (const isDenied of [false, true])
+    it(`are not ok where a kubeconfig ${isDenied ? 'may' : 'can'} not be read`, async () => {
+      const all = await diagnose({ ...examinedNode({}), sourceProblem: { sentence: 'a reason', isDenied } })
+      const found = all.filter(({ check }) => names.includes(check))
+      assert.deepEqual(
+        found.map((each) => each.status),
+        [isDenied ? 'unknown' : 'broken', 'unknown', 'unknown', 'unknown'],
+      )
+      assert.match(
+        found[1]?.seen ?? '',
+        /^the API server gives no answer to this: the finding api-server says why$/,
+      )
+    })
 
   it('name the right to read ServiceCIDRs where the server has them and the mode uses them', async () => {
     const denied = { denied: 'servicecidrs' }

@@ -260,6 +260,46 @@ it('finds listeners in /proc/net where a question would load modules', async () 
   )
 })
 
+describe('the program that listens on a port of the agent', () => {
+  const files = { '/proc/net/tcp': listeners('0100007F:2810 00000000:0000 0A') }
+  const hidden = { pid: 7, name: 'node' }
+  const cases = [
+    { what: 'is not an agent', node: {}, status: 'broken' },
+    // It was broken, also where it was the agent.
+    {
+      what: 'is one of another PID namespace, or the agent',
+      node: { seesAllProcesses: false },
+      status: 'unknown',
+    },
+    { what: 'is hidden, or the agent', node: { unplacedProcesses: [hidden] }, status: 'unknown' },
+  ]
+  for (const { what, node, status } of cases)
+    it(`makes server-ports ${status} if it ${what}`, async () => {
+      const findings = await diagnose({ ...examinedNode(files), canAskSockets: false, ...node })
+      assert.deepEqual(
+        findings.filter(({ check }) => check === 'server-ports').map((found) => found.status),
+        [status],
+      )
+    })
+})
+
+describe('the rights of a process without CAP_NET_ADMIN', () => {
+  const cases = [
+    { user: 'root', ids: '0\t0\t0\t0', status: 'broken' },
+    // It was broken: the agent of this user would be one of root.
+    { user: 'another user', ids: '1000\t1000\t1000\t1000', status: 'unknown' },
+  ]
+  for (const { user, ids, status } of cases)
+    it(`are ${status} for ${user}`, async () => {
+      const files = { '/proc/self/status': `Uid:\t${ids}\nCapEff:\t0000000000000000\n` }
+      const findings = await diagnose(examinedNode(files))
+      assert.deepEqual(
+        findings.filter(({ check }) => check === 'rights').map((found) => found.status),
+        [status],
+      )
+    })
+})
+
 /** The text of /proc/net/tcp with these sockets. */
 function listeners(...sockets: readonly string[]): string {
   const lines = sockets.map(

@@ -9,7 +9,7 @@ const none = async (): Promise<readonly []> => await Promise.resolve([])
 /** A node without rules of other programs. */
 function emptyNode(changed: Partial<Pick<Examined, 'unknownParts' | 'modes'>>): Examined {
   const node = examinedNode({})
-  const reads = { activeChains: none, findMarkUses: none, policyRules: none }
+  const reads = { activeChains: none, findMarkUses: none, policyRules: none, firewall: none }
   return { ...node, kernel: { ...node.kernel, ...reads }, ...changed }
 }
 

@@ -13,7 +13,7 @@ import {
 import { serviceTable } from '../../../src/inspect/tables.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
-import { type Route } from '../../../src/routing/index.js'
+import type { Frontend, Route } from '../../../src/routing/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'
@@ -32,9 +32,14 @@ function inspectedWith(tracker: Tracker, { problems = [conflict], isRelayed = fa
     services: tracker,
     inForceSince: () => undefined,
     packetRules: () => ({ isRelayed }),
-    describe: ({ clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route) => [
-      [clusterIP, nodePort, ...externalIPs, ...loadBalancerIPs].join(' '),
-    ],
+    describe: (
+      { clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route,
+      isLost: (frontend: Frontend) => boolean,
+    ) => {
+      const first = { kind: 'address', address: clusterIP, protocol: 'tcp', port: 80 } as const
+      const shown = isLost(first) ? 'lost' : clusterIP
+      return [[shown, nodePort, ...externalIPs, ...loadBalancerIPs].join(' ')]
+    },
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return {
@@ -125,6 +130,29 @@ describe('a frontend that another Service has', () => {
     assert.deepEqual(
       rows.routes.map(({ verdict, kernel }) => [verdict, kernel]),
       [['conflict', undefined]],
+    )
+  })
+
+  // The Service showed no kernel objects.
+  it('may be the cluster IP, beside a node port and an external IP of its own', async () => {
+    const same = new Tracker('ipv4', () => {})
+    for (const name of ['a', 'b']) {
+      const own = { nodePort: name === 'a' ? 30_080 : 30_081 }
+      const externalIPs = [ip(name === 'a' ? '203.0.113.1' : '203.0.113.2')]
+      same.apply(set(service(name, '10.96.0.1', { type: 'NodePort', ports: [port(80, own)], externalIPs })))
+    }
+    const rows = await rowsOf(inspectedWith(same, {}), 'default/b')
+    assert.deepEqual(
+      rows.routes.map(({ frontend, verdict, reasons, kernel }) => [
+        frontend,
+        verdict === 'conflict' ? reasons.at(-1)?.text : '',
+        kernel,
+      ]),
+      [
+        ['tcp 10.96.0.1:80', 'belongs to default/a:/TCP, which sorts first', ['lost 30081 203.0.113.2']],
+        ['tcp 203.0.113.2:80', '', undefined],
+        ['tcp node port 30081', '', undefined],
+      ],
     )
   })
 

@@ -72,7 +72,7 @@ describe('operations on sets, as ipset restore reads them', () => {
   const cases: readonly (readonly [IpsetOp, string])[] = [
     [
       { op: 'create-set', set },
-      'create KUBE-A hash:ip,port family inet6 hashsize 64 maxelem 100 skbinfo comment',
+      'create KUBE-A hash:ip,port family inet6 hashsize 64 maxelem 100 comment skbinfo',
     ],
     [
       { op: 'create-set', set: { ...set, type: 'bitmap:port', hasMarks: false, hasComments: false } },

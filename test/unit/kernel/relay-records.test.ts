@@ -19,6 +19,7 @@ const address = ip('127.0.0.1')
 const ops: readonly RelayOp[] = [
   {
     op: 'set-service',
+    name: 'a',
     service: {
       id: 1,
       affinitySeconds: 10,
@@ -87,7 +88,7 @@ describe('encodeRelayOps', () => {
 
   for (const id of [0, -1, 1.5, 2 ** 32])
     it(`refuses the id ${id}`, () => {
-      assert.throws(() => encodeRelayOps([{ op: 'remove-service', id }]), BugError)
+      assert.throws(() => encodeRelayOps([{ op: 'remove-service', id, name: 'a' }]), BugError)
     })
 
   it('refuses an interface name that the kernel cannot have', () => {

@@ -1,5 +1,5 @@
 import type { NfExpression, NfVerdict } from '../../nftables/expressions.js'
-import type { BarrierHook, NfHookChain, Nftables } from '../../nftables/nftables.js'
+import type { NfHookChain, Nftables } from '../../nftables/nftables.js'
 import { type XtBarrier, type XtHookPlace, XtState } from '../xtables.js'
 import { decodeXtRule } from './decode.js'
 
@@ -18,22 +18,17 @@ export async function findNftBarrier(
   )
 }
 
-/** A chain of nf_tables at a hook that drops or rejects every packet which no rule before it accepts. */
+/** A chain of nf_tables at hook forward that drops or rejects every packet which no rule before it accepts. */
 export interface NfHookBarrier extends XtBarrier, Pick<NfHookChain, 'family' | 'table' | 'chain'> {}
 
-/**
- * `Kernel.barriersAt`. A chain at hook forward that accepts connections by their status, as firewalld's does, is no barrier for Services. At
- * hook input their destination is not translated yet.
- */
-export async function findHookBarriers(
-  nftables: Pick<Nftables, 'chainsAt'>,
-  hook: BarrierHook,
+/** `Kernel.forwardBarriers`. A chain that accepts connections by their status, as firewalld's does, is no barrier for Services. */
+export async function findForwardBarriers(
+  nftables: Pick<Nftables, 'forwardChains'>,
 ): Promise<readonly NfHookBarrier[]> {
-  const chains = await nftables.chainsAt(hook)
+  const chains = await nftables.forwardChains()
   return chains.flatMap(({ family, table, chain, policy, rules }) => {
     const barrier = barrierOf(rules, policy)
-    const isPassed =
-      barrier === undefined || (hook === 'forward' && rules.slice(0, barrier.rule).some(acceptsByStatus))
+    const isPassed = barrier === undefined || rules.slice(0, barrier.rule).some(acceptsByStatus)
     return isPassed ? [] : [{ family, table, chain, ...barrier }]
   })
 }
