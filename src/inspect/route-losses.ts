@@ -1,4 +1,4 @@
-// The lookups of routes that the kernel makes for a packet, and what becomes of one that it does not route.
+// The lookups of routes that the kernel makes for a packet, and the fate of a packet that it does not route.
 import { familyOf, type IpAddress, type IpFamily } from '../address.js'
 import type { RouteChoice, RouteQuestion } from '../kernel/index.js'
 import type { Packet } from './explain-client.js'

@@ -19,11 +19,11 @@ import { manifestText } from '../traffic/table/manifest.js'
 interface World {
   readonly option: '-4' | '-6'
   readonly prefix: number
-  /** Of a Service with two endpoints, TCP and UDP. */
+  /** The cluster IP of a Service with two endpoints, TCP and UDP. */
   readonly vip: string
-  /** The same Service. Its packets are masqueraded. */
+  /** The external IP of this Service. Its packets are masqueraded. */
   readonly external: string
-  /** Of a Service without endpoints. */
+  /** The cluster IP of a Service without endpoints. */
   readonly empty: string
   readonly pods: readonly [string, string]
   readonly podNetwork: string
@@ -87,7 +87,7 @@ interface Case {
   /** Default: TCP. */
   readonly protocol?: 'TCP' | 'UDP'
   readonly to?: 'external' | 'empty'
-  /** What becomes of the packet, and what explain says. */
+  /** The fate of the packet, and the verdict of explain. */
   readonly fate: Fate
   readonly state: Explanation['route']['state']
   readonly reason?: RegExp
@@ -489,11 +489,11 @@ function ofMode(mode: ProxyMode, flags: readonly string[]): void {
     const { client, verdict, route, kernel } = await explain(world, one)
     for (const [name, , usual] of settings) await setSysctls(lab.node, `${name}=${usual}`)
     for (const [, undo] of changes.toReversed()) await lab.ip(world.option, undo)
-    const told = `${JSON.stringify(outcome)} ${JSON.stringify(route)}`
+    const seen = `${JSON.stringify(outcome)} ${JSON.stringify(route)}`
     const fate = fateOf(outcome)
-    assert.deepEqual([verdict, route.state, kernel.state], [one.fate, one.state, 'agrees'], told)
-    if (one.state === 'may-be-lost') assert.ok(fate === 'serve' || fate === 'drop', told)
-    else assert.equal(fate, one.fate, told)
+    assert.deepEqual([verdict, route.state, kernel.state], [one.fate, one.state, 'agrees'], seen)
+    if (one.state === 'may-be-lost') assert.ok(fate === 'serve' || fate === 'drop', seen)
+    else assert.equal(fate, one.fate, seen)
     assert.match(route.reasons.join('; '), one.reason ?? /^/u)
     if (outcome.kind === 'answer' && one.to === undefined && mode !== 'userspace')
       assert.equal(client.address, outcome.sees)
