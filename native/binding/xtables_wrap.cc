@@ -165,6 +165,7 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
        InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::List>("list"),
+       InstanceMethod<&XtablesWrap::ListReached>("listReached"),
        InstanceMethod<&XtablesWrap::Barrier>("barrier"), InstanceMethod<&XtablesWrap::MarkUses>("markUses"),
        InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
        InstanceMethod<&XtablesWrap::Close>("close")});
@@ -238,6 +239,11 @@ Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
 Napi::Value XtablesWrap::List(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<xtables::Listing>(info,
                                           {[](XtablesTable& table) { return table.List(); }, ListingToValue});
+}
+
+Napi::Value XtablesWrap::ListReached(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<xtables::Listing>(
+      info, {[](XtablesTable& table) { return table.ListReached(); }, ListingToValue});
 }
 
 Napi::Value XtablesWrap::Barrier(const Napi::CallbackInfo& info) {

@@ -23,6 +23,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   Napi::Value Compare(const Napi::CallbackInfo& info);
   Napi::Value Chains(const Napi::CallbackInfo& info);
   Napi::Value List(const Napi::CallbackInfo& info);
+  Napi::Value ListReached(const Napi::CallbackInfo& info);
   Napi::Value Barrier(const Napi::CallbackInfo& info);
   Napi::Value MarkUses(const Napi::CallbackInfo& info);
   Napi::Value Packets(const Napi::CallbackInfo& info);

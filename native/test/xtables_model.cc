@@ -195,6 +195,7 @@ int ModelTable::GetRevision(void* value) const {
 int ModelTable::GetEntries(uint8_t* value, socklen_t length) {
   constexpr size_t kHeader = offsetof(ipt_get_entries, entrytable);
   if (length != kHeader + bytes_.size()) return EAGAIN;
+  ++reads_;
   memcpy(value + kHeader, bytes_.data(), bytes_.size());
   uint8_t* entry = value + kHeader;
   for (const xt_counters& counters : counters_) {

@@ -44,6 +44,9 @@ class ModelTable : public SocketCalls {
   /// Tables that were checked, in force or not.
   int tries() const { return tries_; }
   int counter_additions() const { return counter_additions_; }
+  /// Reads of the entries.
+  int reads() const { return reads_; }
+  std::chrono::nanoseconds now{};
 
   int Socket(int domain, int type, int protocol) override;
   int Bind(int fd, const sockaddr* address, socklen_t length) override;
@@ -53,7 +56,7 @@ class ModelTable : public SocketCalls {
   ssize_t Receive(int fd, msghdr* message, int flags) override;
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override;
   unsigned InterfaceIndex(const char*) override { return 0; }
-  std::chrono::nanoseconds Now() override { return {}; }
+  std::chrono::nanoseconds Now() override { return now; }
 
  private:
   int Get(int name, void* value, socklen_t length);
@@ -69,6 +72,7 @@ class ModelTable : public SocketCalls {
   int tries_ = 0;
   mutable int revision_questions_ = 0;
   int counter_additions_ = 0;
+  int reads_ = 0;
 };
 
 }  // namespace viaduct::xtables

@@ -15,6 +15,7 @@ namespace {
 
 // A tool without the lock changes the table for a few milliseconds only.
 constexpr uint32_t kMaxRepeats = 10;
+constexpr std::chrono::seconds kFresh(1);
 
 bool HasCounted(const xt_counters& counters) { return counters.pcnt != 0 || counters.bcnt != 0; }
 
@@ -52,6 +53,7 @@ Result<XtablesTable> XtablesTable::OpenPlanned(uint8_t family, const std::string
 XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::optional<XtablesLock> lock,
                            std::unique_ptr<SocketCalls> planned_calls)
     : planned_calls_(std::move(planned_calls)),
+      calls_(&calls),
       socket_(std::move(socket)),
       encoder_(socket_.shape(), calls, socket_.fd()),
       lock_(std::move(lock)) {}
@@ -193,6 +195,9 @@ Result<Drift> XtablesTable::Compare() {
   if (!status.ok()) return status.error();
   auto there = Read();
   if (!there.ok()) return there.error();
+  reached_.reset();
+  if (auto reached = xtables::ListReached(there.value().image, wanted_); reached.ok())
+    reached_ = {there.value().table.info, calls_->Now(), std::move(reached.value())};
   auto plan = TablePlan::Make(there.value().image, wanted_, prune_);
   if (!plan.ok()) return plan.error();
   return plan.value().FindDrift();
@@ -214,18 +219,19 @@ Result<Listing> XtablesTable::List() {
   socket_.Trim();
   auto there = Read();
   if (!there.ok()) return there.error();
-  const TableImage& image = there.value().image;
-  Listing listing;
-  listing.bytes.assign(image.bytes().begin(), image.bytes().end());
-  for (const ImageChain& chain : image.built_in()) {
-    const EntryView policy = image.At(chain.last);
-    const auto at = policy.VerdictOffset();
-    const bool drops = at && xtables::Load<int32_t>(policy.bytes() + *at) == kDropVerdict;
-    listing.chains.push_back({std::string(chain.name), true, drops, chain.rules, chain.last});
+  return ListAll(there.value().image);
+}
+
+Result<Listing> XtablesTable::ListReached() {
+  socket_.Trim();
+  if (reached_ && calls_->Now() - reached_->at < kFresh) {
+    auto info = socket_.ReadInfo();
+    if (!info.ok()) return info.error();
+    if (info.value() == reached_->info) return reached_->listing;
   }
-  for (const ImageChain& chain : image.chains())
-    listing.chains.push_back({std::string(chain.name), false, false, chain.rules, chain.last});
-  return listing;
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  return xtables::ListReached(there.value().image, wanted_);
 }
 
 Result<std::optional<Barrier>> XtablesTable::FindBarrier(std::string_view hook) {

@@ -13,6 +13,7 @@
 #include "core/result.h"
 #include "core/socket_calls.h"
 #include "xtables/barrier.h"
+#include "xtables/listing.h"
 #include "xtables/mark_uses.h"
 #include "xtables/rule_encoder.h"
 #include "xtables/table_plan.h"
@@ -41,20 +42,6 @@ struct Chains {
 
 /// Packet counts of a chain's rules, in order. Empty: the chain is absent or has no rules.
 using Packets = std::vector<uint64_t>;
-
-/// A table as the kernel gives it. Chains refer to `bytes`; the entries of a chain end with RETURN or a
-/// policy.
-struct Listing {
-  struct Chain {
-    std::string name;
-    bool is_built_in = false;
-    bool drops = false;  ///< the policy of a built-in chain is DROP
-    uint32_t rules = 0;  ///< offset of the first rule, the target of jumps
-    uint32_t last = 0;   ///< offset of the closing entry
-  };
-  std::vector<Chain> chains;  ///< in the table's order, built-in chains first
-  std::vector<uint8_t> bytes;
-};
 
 /// A table of legacy x_tables in the network namespace in which it was opened, and its desired content. Not
 /// thread-safe, except Hurry(): one call at a time.
@@ -90,6 +77,9 @@ class XtablesTable {
   Result<Chains> ListChains();
   /// All chains with their rules.
   Result<Listing> List();
+  /// ListReached() of the kernel's table. Reads nothing but the table's size if Compare() has read a table of
+  /// this size within the last second.
+  Result<Listing> ListReached();
   /// FindBarrier() of the kernel's table. Does not use the desired content.
   Result<std::optional<Barrier>> FindBarrier(std::string_view hook);
   /// FindMarkUses() of the kernel's table. Does not use the desired content.
@@ -120,11 +110,19 @@ class XtablesTable {
   void Settle(const TableInfo& info, Outcome& outcome);
 
   std::unique_ptr<SocketCalls> planned_calls_;  ///< null: calls of the kernel; first: `socket_` uses them
+  SocketCalls* calls_;
   TableSocket socket_;
   RuleEncoder encoder_;
   WantedTable wanted_;
-  std::vector<std::string> prune_;   ///< patterns of this and of failed earlier applies, and kept chains
-  std::optional<TableInfo> left_;    ///< the table after the last successful apply
+  std::vector<std::string> prune_;  ///< patterns of this and of failed earlier applies, and kept chains
+  std::optional<TableInfo> left_;   ///< the table after the last successful apply
+  /// What Compare() has read.
+  struct Reached {
+    TableInfo info;
+    std::chrono::nanoseconds at;
+    Listing listing;
+  };
+  std::optional<Reached> reached_;
   std::optional<XtablesLock> lock_;  ///< none for a plan, which writes nothing
   std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);
 };

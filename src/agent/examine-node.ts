@@ -1,6 +1,6 @@
 // The node that the doctor examines: this machine, its API server, its agent. Nothing is written.
-import { constants } from 'node:fs'
-import { access, readdir, readFile, readlink, stat } from 'node:fs/promises'
+import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { access, readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { askOnce, openClientOptions } from '../api/index.js'
 import { systemClock } from '../clock.js'
@@ -53,8 +53,8 @@ export async function examine(
       await new Promise<void>((resolve) => {
         systemClock.schedule(ms, resolve)
       }),
-    seesAllProcesses: (await readlink('/proc/self/ns/pid')) === firstPidNamespace,
-    ...(await listProcesses()),
+    seesAllProcesses: readlinkSync('/proc/self/ns/pid') === firstPidNamespace,
+    ...listProcesses(),
     canAskSockets: ['tcp_diag', 'udp_diag'].every((module) => modules.canAsk(module)),
     inputWarnings: inputWarnings(config),
   }
@@ -134,31 +134,42 @@ async function canWrite(path: string): Promise<boolean> {
   )
 }
 
-/** The processes of this network namespace, and those of which the namespace may not be read. One that ends meanwhile is left out. */
-async function listProcesses(): Promise<Pick<Examined, 'processes' | 'unplacedProcesses'>> {
-  const own = await readlink('/proc/self/ns/net')
+/**
+ * The processes of this network namespace, and those of which the namespace may not be read. One that ends meanwhile is left out. Reads
+ * without a thread of their own: a node has thousands of processes, and each read takes microseconds.
+ */
+function listProcesses(): Pick<Examined, 'processes' | 'unplacedProcesses'> {
+  const own = readlinkSync('/proc/self/ns/net')
   const processes: { pid: number; name: string; command: string }[] = []
   const unplacedProcesses: { pid: number; name: string }[] = []
-  for (const entry of await readdir('/proc')) {
+  for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/u.test(entry)) continue
-    const place = await namespaceOf(entry)
+    const place = namespaceOf(entry)
     if (place !== own && place !== 'hidden') continue
     const pid = Number(entry)
-    const name = (await readFile(`/proc/${entry}/comm`, 'utf8').catch(() => '')).trim()
+    const name = textOf(`/proc/${entry}/comm`).trim()
     if (place === 'hidden') unplacedProcesses.push({ pid, name })
-    else {
-      const command = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => '')
-      processes.push({ pid, name, command: command.replaceAll('\0', ' ') })
-    }
+    else processes.push({ pid, name, command: textOf(`/proc/${entry}/cmdline`).replaceAll('\0', ' ') })
   }
   return { processes, unplacedProcesses }
 }
 
 /** The network namespace of a process. undefined: it has ended. `hidden`: this process may not trace it (proc_ns_readlink()). */
-async function namespaceOf(process: string): Promise<string | undefined> {
-  return await readlink(`/proc/${process}/ns/net`).catch((error: unknown) =>
-    error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
-      ? 'hidden'
-      : undefined,
-  )
+function namespaceOf(process: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${process}/ns/net`)
+  } catch (error) {
+    const isHidden =
+      error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
+    return isHidden ? 'hidden' : undefined
+  }
+}
+
+/** Empty if the file cannot be read. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
 }

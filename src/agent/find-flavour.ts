@@ -1,5 +1,5 @@
 import { isPermanent, KernelError, orRefusal } from '../errors.js'
-import { type ChosenFlavour, chooseFlavour, type FlavourKernel, kubeletSigns } from '../host/index.js'
+import { type ChosenFlavour, chooseFlavour, type FlavourKernel } from '../host/index.js'
 import type { OpenModeOptions } from '../engine/index.js'
 
 /**
@@ -11,10 +11,7 @@ export async function findFlavour({
   kernel,
   log,
 }: Pick<OpenModeOptions, 'config' | 'log'> & { readonly kernel: FlavourKernel }): Promise<ChosenFlavour> {
-  const found = await orRefusal(
-    async () => await chooseFlavour(kernel, config.iptablesFlavour, await kubeletSigns(kernel)),
-    isPermanent,
-  )
+  const found = await orRefusal(async () => await chooseFlavour(kernel, config.iptablesFlavour), isPermanent)
   if (!(found instanceof KernelError)) return found
   log.warn('Flavour of iptables cannot be found: the agent assumes legacy', { err: found })
   return { flavour: 'legacy', reason: 'the kernel could not be asked' }

@@ -34,8 +34,8 @@ export function inspected({ config, clock, kernel, log, registry }: BuildOptions
       links: async () => await kernel.links.list(),
       sysctl: async (path) => await kernel.sysctl.read(path),
     },
-    firewall: async (family, scope) =>
-      await kernel.firewall(family, { ...scope, isLeftOut: (table) => table === 'kube-proxy' }),
+    firewall: async (family) =>
+      await kernel.firewall(family, { isLeftOut: (table) => table === 'kube-proxy' }),
     flows: async (...asked) => await kernel.conntrack.listFlows(...asked),
     flowCounts: async (...asked) => await kernel.conntrack.countFlows(...asked),
     problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),

@@ -17,8 +17,8 @@ const patterns: readonly RegExp[] = [
   /LS0tLS1CRUdJTi[\w+/=]*/gu,
   // A login in a URL. A password may have a slash, which a URL does not allow. The digest of an image is no host.
   /(?<keep>:\/\/)(?:[^\s/"@]+|[^\s/"@:]{0,256}:[^\s"@]{0,256})(?:@[^\s/"@]+)*(?=@)(?!@sha256:)/gu,
-  // A header Authorization.
-  /(?<keep>\b(?:Bearer|Basic|Digest) +)[^\s"'\\]{6,}/giu,
+  // A header Authorization. V8 takes eight times as long for \b with these flags.
+  /(?<keep>(?<!\w)(?:Bearer|Basic|Digest) +)[^\s"'\\]{6,}/giu,
   // A JSON web token.
   /(?<![\w-])eyJ[\w-]{5,}\.[\w-]+\.[\w-]*/gu,
   // "token": "…", token: …, token=…; the quotes may have backslashes, as in JSON inside of JSON. The limit bounds the stack of V8, which

@@ -7,7 +7,7 @@ export const explainCommand: Command = {
   name: 'explain',
   help: 'what happens to a connection to a Service, and why',
   description:
-    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the node's own firewall, at the hooks prerouting, input, forward and output; a rule that cannot be evaluated may drop it. It does not know translations by other programs (DNAT, NOTRACK, or an ACCEPT before the rules of Services) and the hook postrouting: the packet may still be lost there. It asks the kernel for the route to each endpoint, with the source of the packet and the interface by which it comes in, on which rp_filter and forwarding depend; without --interface, this is the interface by which the node reaches the client. Marks of other programs are not known to these questions. In ipvs mode it also names rules that change the packet's mark, by which Services of policy Local are recognized: in JSON the field mark says whether the packet keeps the mark; may-lose means that the endpoints of this node may be the only candidates. Then it asks the kernel whether it has these objects.",
+    "Prints what the node does with the first packet of a new connection: the Service that has the address and port, the endpoints that may get the connection, those that may not, whether the source address is kept, and the kernel objects that decide. It follows the request through the rules of other programs at all hooks. They may drop it, or keep it from the rules of Services: they leave it untracked (NOTRACK), accept it earlier in a chain of table nat, or give it another destination, where it is not followed. A rule that cannot be evaluated may do so. In JSON firewall.state is passes, drops, bypasses, may-drop, may-bypass, not-asked or unknown, and firewall.rules has a sentence per rule. It asks the kernel for the route to each endpoint, with the source of the packet and the interface by which it comes in, on which rp_filter and forwarding depend; without --interface, this is the interface by which the node reaches the client. Marks of other programs are not known to these questions. In ipvs mode it also names rules that change the packet's mark, by which Services of policy Local are recognized: in JSON the field mark says whether the packet keeps the mark; may-lose means that the endpoints of this node may be the only candidates. Then it asks the kernel whether it has these objects.",
   arguments: [
     { name: 'CLIENT', isRequired: true, help: 'an IP address, or node for a process of this node' },
     { name: 'VIP:PORT[/PROTOCOL]', isRequired: true, help: 'the destination; tcp if no protocol is written' },
@@ -75,7 +75,9 @@ const marks: Readonly<Record<Explanation['mark']['state'], string>> = {
 const firewalls: Readonly<Record<Explanation['firewall']['state'], string>> = {
   passes: "no rule of the node's own firewall drops it",
   drops: "the node's own firewall drops it",
+  bypasses: 'rules of other programs keep it from rules of Services',
   'may-drop': "the node's own firewall may drop it",
+  'may-bypass': 'rules of other programs may keep it from rules of Services',
   'not-asked': 'was not asked',
   unknown: 'was not read',
 }

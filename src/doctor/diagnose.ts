@@ -30,12 +30,14 @@ export const checks: readonly Check[] = [
   ...apiChecks,
 ]
 
-/** Runs all checks. A check that fails has the status `unknown`, and the others run nevertheless. */
+/** Runs all checks at once. A check that fails has the status `unknown`, and the others run nevertheless. */
 export async function diagnose(node: Examined): Promise<readonly Finding[]> {
-  const findings: Finding[] = []
-  for (const check of checks)
-    for (const verdict of await verdictsOf(check, node)) findings.push({ check: check.name, ...verdict })
-  return findings
+  const findings = await Promise.all(
+    checks.map(async (check) =>
+      (await verdictsOf(check, node)).map((verdict): Finding => ({ check: check.name, ...verdict })),
+    ),
+  )
+  return findings.flat()
 }
 
 async function verdictsOf(check: Check, node: Examined): ReturnType<Check['run']> {

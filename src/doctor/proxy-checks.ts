@@ -67,6 +67,7 @@ function unplacedProxies(processes: Examined['unplacedProcesses']): readonly Ver
   ]
 }
 
+/** The chains of the flavour that the mode itself uses are not counted: its tables may be large. */
 async function leftChains({
   kernel,
   modes: { chosen = '', flavour },
@@ -74,32 +75,28 @@ async function leftChains({
   const hasChains = chosen.startsWith('iptables') || chosen.startsWith('ipvs')
   const found = new Map<XtFlavour, number>()
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const nft = await kernel.nftChains.list(family)
-    count(
-      found,
-      'nft',
-      nft.filter((each) => each.table === 'nat').map(({ chain }) => chain),
-    )
+    if (!hasChains || flavour !== 'nft') {
+      const chains = (await kernel.nftChains.list(family)).filter(({ table }) => table === 'nat')
+      count(found, 'nft', chains)
+    }
+    if (hasChains && flavour === 'legacy') continue
     if (!(await kernel.activeTables(family, 'legacy')).includes('nat')) continue
-    const legacy = await kernel.xtables(family, 'nat', 'legacy').chains()
-    count(
-      found,
-      'legacy',
-      legacy.map(({ chain }) => chain),
-    )
+    count(found, 'legacy', await kernel.xtables(family, 'nat', 'legacy').chains())
   }
-  return [...found]
-    .filter(([each]) => !hasChains || each !== flavour)
-    .map(([each, chains]) => ({
-      status: 'warning',
-      seen: `${chains} chains of kube-proxy in ${each === 'nft' ? 'nf_tables (iptables-nft)' : 'the legacy tables'}`,
-      cause: 'Until they are removed they send connections to the endpoints of their last sync.',
-      remedy: 'Start the agent, which removes them after its first sync, or run viaduct --cleanup.',
-    }))
+  return [...found].map(([each, chains]) => ({
+    status: 'warning',
+    seen: `${chains} chains of kube-proxy in ${each === 'nft' ? 'nf_tables (iptables-nft)' : 'the legacy tables'}`,
+    cause: 'Until they are removed they send connections to the endpoints of their last sync.',
+    remedy: 'Start the agent, which removes them after its first sync, or run viaduct --cleanup.',
+  }))
 }
 
-function count(found: Map<XtFlavour, number>, flavour: XtFlavour, chains: readonly string[]): void {
-  const ours = chains.filter((chain) => serviceChain.test(chain)).length
+function count(
+  found: Map<XtFlavour, number>,
+  flavour: XtFlavour,
+  chains: readonly { readonly chain: string }[],
+): void {
+  const ours = chains.filter(({ chain }) => serviceChain.test(chain)).length
   if (ours > 0) found.set(flavour, (found.get(flavour) ?? 0) + ours)
 }
 

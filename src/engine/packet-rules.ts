@@ -14,6 +14,14 @@ export interface ServiceMarks {
   readonly of: (key: ServicePortKey) => number | 'all-taken' | undefined
 }
 
+/** The rules of table nat by which a mode treats packets at the hooks prerouting and output. */
+export interface NatPlace {
+  /** The priority of their chain of type nat. */
+  readonly order: number
+  /** The chain of Viaduct to which a chain that other programs share jumps. Absent: the mode has chains of its own at the hooks. */
+  readonly chain?: string
+}
+
 /**
  * How a mode treats new connections in one IP family: its settings, and the choices in which modes differ. Routes decide everything else.
  * For readers that explain packets.
@@ -51,6 +59,8 @@ export interface PacketRules {
   readonly isRelayed: boolean
   /** The hook at which the node's firewall sees a connection of another machine: with the endpoint as its destination, or the frontend. */
   readonly firewallHook: 'forward' | 'input'
+  /** Absent: the mode has no such rules. */
+  readonly nat?: NatPlace
   /** Absent: the mode needs no marks for policy Local. */
   readonly marks?: ServiceMarks
   /**

@@ -32,12 +32,9 @@ export interface ChosenFlavour {
  * Chooses the flavour by the setting; then by kubelet's chains, as the iptables-wrappers of the Kubernetes images do; then by
  * KUBE-SERVICES; then nft if the kernel has nft_compat. If kubelet's chains are in both flavours, nft. Throws KernelError.
  */
-export async function chooseFlavour(
-  kernel: FlavourKernel,
-  setting: IptablesFlavour,
-  kubelet: FlavourSigns,
-): Promise<ChosenFlavour> {
+export async function chooseFlavour(kernel: FlavourKernel, setting: IptablesFlavour): Promise<ChosenFlavour> {
   if (setting !== 'auto') return { flavour: setting, reason: 'the setting iptablesFlavour' }
+  const kubelet = await kubeletSigns(kernel)
   for (const flavour of ['nft', 'legacy'] as const) {
     const sign = kubelet[flavour]
     if (sign !== undefined) return { flavour, reason: `kubelet made ${sign}` }

@@ -4,7 +4,7 @@ import { isLoopback } from '../node/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 import { isRelayed } from './explain-frontend.js'
 import { explainPacket, type PacketDecision } from './explain-packet.js'
-import { type ChainReader, ipvsPriorities, type MarkFollower, type Passage, Walk } from './firewall.js'
+import { type ChainReader, ipvsPriorities, type Passage, type RuleFollower, Walk } from './firewall.js'
 import { type MarkComparison, PacketMark } from './packet-mark.js'
 
 /** Whether the packet has the mark of its Service when it reaches IPVS. */
@@ -87,8 +87,10 @@ export async function markAt(
 ): Promise<MarkComparison> {
   const chains = await read()
   const found = new PacketMark()
-  const follower: MarkFollower = {
-    rule: (change, isSure, by) => found.change(change, isSure, by),
+  const follower: RuleFollower = {
+    rule: ({ rule: { mark: change }, isSure, by }) => {
+      if (change !== undefined) found.change(change, isSure, by)
+    },
     ownChain: (name, isSure) => {
       if (marks.chains.includes(name))
         found.change({ mask: marks.mask, value: mark }, isSure, () => `it may not come to chain ${name}`)

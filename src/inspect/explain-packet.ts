@@ -112,10 +112,33 @@ function withoutFrontend(packet: Packet, view: PacketView, client: PacketClient)
   return { verdict: 'untouched', endpoints: [], steps: [...steps, { text }, way] }
 }
 
+/** The decision about a packet that the rules of Services do not see. `reasons`: a clause each. */
+export function bypassedPacket(
+  packet: Packet,
+  { client, found }: PacketDecision,
+  reasons: readonly string[],
+): PacketDecision {
+  const { destination, port } = packet
+  const before =
+    found === undefined
+      ? [{ text: `no Service has ${formatEndpoint(destination, port)}` }]
+      : frontendSteps(packet, found)
+  const steps = [...before, ...reasons.map((text) => ({ text }))]
+  return { verdict: 'untouched', found, client, endpoints: [], steps }
+}
+
 /** The treatment of a packet that no Service concerns. */
-function wayOf({ destination, port }: Packet, { machine }: PacketView, { isNode }: PacketClient): string {
-  if (machine.includes(destination) || isLoopback(destination))
+function wayOf(packet: Packet, view: PacketView, client: PacketClient): string {
+  const { destination, port } = packet
+  if (view.machine.includes(destination) || isLoopback(destination))
     return `${destination} is an address of this node, and ${port} no node port: a program that listens there answers`
+  return onwardOf(packet, view, client)
+}
+
+/** The way of a packet without rules of Services. */
+export function onwardOf({ destination }: Packet, { machine }: PacketView, { isNode }: PacketClient): string {
+  if (machine.includes(destination) || isLoopback(destination))
+    return `${destination} is an address of this node: a program that listens there answers`
   return isNode
     ? 'this node sends it by its routes, as it does without Services'
     : 'this node forwards it by its routes, as it does without Services, if its firewall allows it'

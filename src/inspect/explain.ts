@@ -8,13 +8,7 @@ import type { Packet, PacketView } from './explain-client.js'
 import { type FoundFrontend, type FrontendKind } from './explain-frontend.js'
 import type { FirewallAnswer } from './explain-firewall.js'
 import type { MarkAnswer } from './explain-mark.js'
-import {
-  explainPacket,
-  type PacketDecision,
-  type PacketEndpoint,
-  type PacketStep,
-  type PacketVerdict,
-} from './explain-packet.js'
+import { explainPacket, type PacketEndpoint, type PacketStep, type PacketVerdict } from './explain-packet.js'
 import { type KernelRoutes, ownSource, type RouteAnswer, withRoutes } from './explain-routes.js'
 import { withOtherRules } from './explain-rules.js'
 import { type ChainReader, FirewallChains } from './firewall.js'
@@ -79,11 +73,13 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
   }
   const decision = explainPacket(packet, view)
   const { client, found } = decision
-  const reader = chainReader(inspected, packet, view, decision)
+  const narrowed = found && routeTo(packet.destination, found, view)
+  // It comes first: the rules of other programs are then read from what it has read.
+  const kernel = narrowed === undefined ? notAsked : await agreement(pipeline, narrowed)
+  const reader = chainReader(inspected, packet)
   const ruled = await withOtherRules(packet, view, decision, reader)
   const { endpoints, firewall, mark } = ruled
   const routed = await withRoutes(packet, view, { ...ruled, client }, kernelRoutes(inspected))
-  const narrowed = found && routeTo(packet.destination, found, view)
   return {
     client: {
       address: client.address ?? '',
@@ -100,7 +96,7 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     mark,
     route: routed.route,
     objects: narrowed === undefined ? [] : pipeline.describe(narrowed),
-    kernel: narrowed === undefined ? notAsked : await agreement(pipeline, narrowed),
+    kernel,
   }
 }
 
@@ -110,16 +106,10 @@ function kernelRoutes({ mode, config, routing }: Inspected): KernelRoutes {
 }
 
 /** Reads the chains once. */
-function chainReader(
-  { firewall, clock }: Inspected,
-  { destination }: Packet,
-  { rules }: PacketView,
-  { isByMark }: PacketDecision,
-): ChainReader {
+function chainReader({ firewall, clock }: Inspected, { destination }: Packet): ChainReader {
   let chains: Promise<FirewallChains> | undefined
-  const hasMarks = isByMark === true && rules.marks !== undefined
   const readOnce = async (): Promise<FirewallChains> =>
-    new FirewallChains(await firewall(familyOf(destination), { hasMarks }))
+    new FirewallChains(await firewall(familyOf(destination)))
   return { read: () => (chains ??= readOnce()), pause: async () => await clock.pause() }
 }
 

@@ -1,12 +1,6 @@
 // The first packet of a connection at the rules of other programs, as far as they can be evaluated. Pure, apart from reads of chains.
 import { cidrContains, type IpAddress } from '../address.js'
-import type {
-  FirewallChain,
-  FirewallEntrance,
-  FirewallHook,
-  FirewallRule,
-  MarkChange,
-} from '../kernel/index.js'
+import type { FirewallChain, FirewallEntrance, FirewallHook, FirewallRule } from '../kernel/index.js'
 import { natPriority, XtState } from '../kernel/index.js'
 
 /** A packet at a hook. */
@@ -22,9 +16,15 @@ export interface Passage {
   /** Whether the connection has a translated destination; undefined: not known. */
   readonly isTranslated: boolean | undefined
   /** At the hooks prerouting and output: the destination before the translation. Absent: the same. */
-  readonly original?: Pick<Passage, 'destination' | 'port'>
+  readonly original?: Pick<Passage, 'destination' | 'port' | 'isToNode'>
+  /** Whether the destination is an address of this node. Absent: not known. */
+  readonly isToNode?: boolean | undefined
   /** The source is an address of this node. */
   readonly isFromNode: boolean
+  /** conntrack does not track the packet. */
+  readonly isUntracked?: true | undefined
+  /** At hook postrouting: a rule of Viaduct gives the packet the node's address as its source. */
+  readonly isMasqueraded?: boolean
   /** The packet leaves the hook at this priority, and later chains do not see it. Absent: it passes all chains. */
   readonly leavesAt?: number
   /** Viaduct's own chains. True: they accept the packet at this hook. False: they let it pass. */
@@ -41,7 +41,7 @@ export interface FirewallFate {
 const passes: FirewallFate = { state: 'passes', by: '' }
 
 /** A chain that packets enter at a hook. */
-type BaseChain = FirewallChain & { readonly entrance: FirewallEntrance }
+export type BaseChain = FirewallChain & { readonly entrance: FirewallEntrance }
 
 /** The chains of a node, by their places. */
 export class FirewallChains {
@@ -94,7 +94,9 @@ export async function fateAt(passage: Passage, chains: FirewallChains): Promise<
     if (base.entrance.priority >= leavesAt || isPassedOver(base, passage)) continue
     const isBefore = isEarly(base) && original !== undefined
     const seen = isBefore ? { ...passage, ...original, isTranslated: false } : passage
-    fates.push(await new Walk(seen, chains).through(base))
+    fates.push(
+      await new Walk(isBehindSources(base) ? { ...seen, source: undefined } : seen, chains).through(base),
+    )
   }
   const worst = fates.find(({ state }) => state === 'drops' || state === 'rejects')
   return worst ?? fates.find(({ state }) => state === 'may-drop') ?? passes
@@ -109,15 +111,22 @@ function isEarly({ entrance: { hook, priority } }: BaseChain): boolean {
   return isBeforeRouting(hook) && priority <= natPriority(hook)
 }
 
+/** Whether rules of any program may have translated the source of the packet before it comes to the chain. */
+function isBehindSources({ entrance: { hook, priority, natOrder } }: BaseChain): boolean {
+  return hook === 'postrouting' && (natOrder ?? priority) >= natPriority(hook)
+}
+
 /**
- * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation of the destination, and at input
- * those of the node's own packets, whose sources it has settled at hook postrouting. Legacy tables drop no packet in table nat.
+ * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation, all of a packet that is not tracked,
+ * and at input those of the node's own packets, whose sources it has settled at hook postrouting. Legacy tables drop no packet in table nat.
  */
-function isPassedOver({ flavour, entrance }: BaseChain, { isTranslated, isFromNode }: Passage): boolean {
+function isPassedOver({ flavour, entrance }: BaseChain, passage: Passage): boolean {
   const { hook, natOrder } = entrance
   if (natOrder === undefined) return false
-  if (flavour === 'legacy' || (hook === 'input' && isFromNode)) return true
-  return isBeforeRouting(hook) && natOrder >= natPriority(hook) && isTranslated === true
+  const { isTranslated, isFromNode, isUntracked, isMasqueraded } = passage
+  if (flavour === 'legacy' || isUntracked === true || (hook === 'input' && isFromNode)) return true
+  const isDone = isBeforeRouting(hook) ? isTranslated : hook === 'postrouting' && isMasqueraded
+  return natOrder >= natPriority(hook) && isDone === true
 }
 
 /** A verdict that ends the way through a base chain. */
@@ -126,10 +135,21 @@ interface End {
   readonly by: string
 }
 
-/** Sees what rules and chains do to the packet mark. `isSure`: the packet certainly meets them. */
-export interface MarkFollower {
-  rule(change: MarkChange, isSure: boolean, by: () => string): void
-  /** One of Viaduct's own chains, which is not walked. */
+/** A rule that a packet meets or may meet. */
+export interface MetRule {
+  readonly rule: FirewallRule
+  /** The chain of the rule. */
+  readonly chain: FirewallChain
+  /** The packet certainly meets it. */
+  readonly isSure: boolean
+  /** The rule, one clause. */
+  readonly by: () => string
+}
+
+/** Sees the rules that a packet meets or may meet, in their order. */
+export interface RuleFollower {
+  rule(met: MetRule): void
+  /** One of Viaduct's own chains, which is not walked. `isSure`: the packet certainly comes to it. */
   ownChain(name: string, isSure: boolean): void
 }
 
@@ -137,16 +157,16 @@ export interface MarkFollower {
 export class Walk {
   readonly #passage: Passage
   readonly #chains: FirewallChains
-  readonly #mark: MarkFollower | undefined
+  readonly #follower: RuleFollower | undefined
   /** Whether a rule that cannot be evaluated may accept the packet. */
   #mayAccept = false
   /** The first rule that may drop the packet. */
   #mayDrop: string | undefined
 
-  constructor(passage: Passage, chains: FirewallChains, mark?: MarkFollower) {
+  constructor(passage: Passage, chains: FirewallChains, follower?: RuleFollower) {
     this.#passage = passage
     this.#chains = chains
-    this.#mark = mark
+    this.#follower = follower
   }
 
   async through(base: FirewallChain): Promise<FirewallFate> {
@@ -163,11 +183,10 @@ export class Walk {
     let doubt = isDoubtful
     for (const [index, rule] of (await chain.rules()).entries()) {
       const isMatched = matches(rule, this.#passage)
-      if (isMatched === false || (rule.verdict === 'continue' && rule.mark === undefined)) continue
+      if (isMatched === false || isWithoutEffect(rule)) continue
       // The text of a rule takes longer than its match.
       const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
-      if (rule.mark !== undefined)
-        this.#mark?.rule(rule.mark, isMatched === true && !doubt && !this.#mayAccept, by)
+      this.#follower?.rule({ rule, chain, isSure: isMatched === true && !doubt && !this.#mayAccept, by })
       if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
       if (typeof rule.verdict === 'object') {
@@ -188,7 +207,7 @@ export class Walk {
 
   async #jump(from: FirewallChain, name: string, isDoubtful: boolean): Promise<End | undefined> {
     const accepts = this.#passage.ownChains.get(name)
-    if (accepts !== undefined) this.#mark?.ownChain(name, !isDoubtful && !this.#mayAccept)
+    if (accepts !== undefined) this.#follower?.ownChain(name, !isDoubtful && !this.#mayAccept)
     if (accepts === true && !isDoubtful) return { state: 'passes', by: '' }
     if (accepts === true) this.#mayAccept = true
     if (accepts !== undefined) return undefined
@@ -200,6 +219,10 @@ export class Walk {
     if (verdict !== 'drop' && verdict !== 'reject') this.#mayAccept = true
     if (verdict !== 'accept') this.#mayDrop ??= by()
   }
+}
+
+function isWithoutEffect({ verdict, mark, tracking }: FirewallRule): boolean {
+  return verdict === 'continue' && mark === undefined && tracking === undefined
 }
 
 function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): End {
@@ -266,20 +289,24 @@ function goesOut(wanted: Matches['outInterface'], { hook }: Passage): Answer {
   return hook === 'input' || hook === 'prerouting' ? wanted.isInverted === true : undefined
 }
 
-/** The connection is new. */
-function hasState(wanted: Matches['state'], { isTranslated }: Passage): Answer {
+/** The connection is new, if there is one. */
+function hasState(wanted: Matches['state'], { isTranslated, isUntracked }: Passage): Answer {
   if (wanted === undefined) return true
   const { bits, isInverted = false } = wanted
+  // nft's `ct status` matches no packet without a connection, also if it is inverted; `-m conntrack ! --ctstate DNAT` does.
+  if (isUntracked === true && bits === XtState.dnat && isInverted) return undefined
+  if (isUntracked === true) return ((bits & XtState.untracked) !== 0) !== isInverted
   if ((bits & XtState.new) !== 0) return !isInverted
   if ((bits & XtState.dnat) === 0) return isInverted
   return isTranslated === undefined ? undefined : isTranslated !== isInverted
 }
 
-function hasAddressType(wanted: Matches['addressType'], { hook, isFromNode }: Passage): Answer {
+function hasAddressType(wanted: Matches['addressType'], { hook, isFromNode, isToNode }: Passage): Answer {
   if (wanted === undefined) return true
   const { of, isInverted = false } = wanted
   if (of === 'source') return isFromNode !== isInverted
-  return isBeforeRouting(hook) ? undefined : (hook === 'input') !== isInverted
+  if (hook === 'input' || hook === 'forward') return (hook === 'input') !== isInverted
+  return isToNode === undefined ? undefined : isToNode !== isInverted
 }
 
 function isWithin([first, last]: readonly [number, number], port: number): boolean {

@@ -2,15 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { Synchronizer } from '../engine/index.js'
-import type {
-  Conntrack,
-  FirewallChain,
-  FirewallScope,
-  Links,
-  Routes,
-  Sysctl,
-  XtFlavour,
-} from '../kernel/index.js'
+import type { Conntrack, FirewallChain, Links, Routes, Sysctl, XtFlavour } from '../kernel/index.js'
 import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
@@ -38,10 +30,7 @@ export interface Inspected {
     readonly sysctl: Sysctl['read']
   }
   /** The rules at the hooks of packets, those of Viaduct's own table left out (Kernel.firewall). Throws KernelError. */
-  readonly firewall: (
-    family: IpFamily,
-    scope: Pick<FirewallScope, 'hasMarks'>,
-  ) => Promise<readonly FirewallChain[]>
+  readonly firewall: (family: IpFamily) => Promise<readonly FirewallChain[]>
   /** The connections that the kernel tracks (Conntrack.listFlows). Throws KernelError. */
   readonly flows: Conntrack['listFlows']
   /** Their numbers (Conntrack.countFlows). Throws KernelError. */

@@ -220,6 +220,11 @@ export interface RawXtablesTable {
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
   list(): Promise<RawXtListing>
+  /**
+   * The built-in chains and those to which they lead; desired chains without their rules. What `compare` has read within the last second,
+   * if the table has the same size.
+   */
+  listReached(): Promise<RawXtListing>
   /** Of a built-in chain, by name. undefined: none. */
   barrier(hook: string): Promise<XtBarrier | undefined>
   /** Of the whole table, in its order. */

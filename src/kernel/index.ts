@@ -52,6 +52,7 @@ export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } fr
 export { recordKernel, type Recorder } from './recorded/recorder.js'
 export type { ChainPlace, MarkUse } from './marks/mark-uses.js'
 export {
+  conntrackPriority,
   type FirewallChain,
   type FirewallEntrance,
   type FirewallHook,

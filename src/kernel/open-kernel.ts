@@ -41,8 +41,8 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   /** The barriers of the chains of nf_tables at a hook, of any program. Throws KernelError. */
   barriersAt(hook: BarrierHook): Promise<readonly NfHookBarrier[]>
   /**
-   * The chains that packets of a family meet at the hooks prerouting, input, forward and output, and the chains to which these may lead, of
-   * any program: of nf_tables, and of the legacy tables that exist, without table nat unless the scope has marks. Throws KernelError.
+   * The chains that packets of a family meet at their hooks, and the chains to which these may lead, of any program: of nf_tables, and of
+   * the legacy tables that exist. Viaduct's own chains in the legacy tables have no rules. Throws KernelError.
    */
   firewall(family: IpFamily, scope: FirewallScope): Promise<readonly FirewallChain[]>
   /** The look at the legacy tables of these families, of which there may be none. The same families get the same object. */

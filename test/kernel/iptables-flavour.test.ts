@@ -78,7 +78,7 @@ describe('the flavour', () => {
       await run(...commands)
       const before = await tables()
       const kubelet = await kubeletSigns(kernel)
-      assert.deepEqual(await chooseFlavour(kernel, 'auto', kubelet), { flavour, reason })
+      assert.deepEqual(await chooseFlavour(kernel, 'auto'), { flavour, reason })
       assert.match(flavourContradiction(flavour, kubelet) ?? '', problem ?? /^$/u)
       assert.equal(await tables(), before)
     })

@@ -76,6 +76,8 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       socket.send('true', port, address)
       const [message]: unknown[] = await answer
       assert.equal(String(message), 'true')
+      // The relay counts a datagram after it has sent it.
+      await lab.until(({ sentBytes }) => sentBytes > 0)
       assert.equal((await lab.counters()).sentBytes, 4)
     })
 

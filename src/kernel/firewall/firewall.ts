@@ -1,8 +1,8 @@
-// Rules of any program at the hooks at which firewalls drop packets, and those that change the packet mark before.
+// Rules of any program at the hooks of packets: those that drop, translate, leave untracked, or change the packet mark.
 import type { IpFamily } from '../../address.js'
 import type { XtFlavour, XtRule } from '../xtables/xtables.js'
 
-export type FirewallHook = 'prerouting' | 'input' | 'forward' | 'output'
+export type FirewallHook = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting'
 
 /** The treatment of the packets that a rule matches. `unknown`: it may end their way, or not. */
 export type FirewallVerdict =
@@ -34,6 +34,13 @@ export interface FirewallRule {
   readonly verdict: FirewallVerdict
   /** Absent: the rule leaves the packet mark. */
   readonly mark?: MarkChange
+  /**
+   * `none`: conntrack does not track the packet. `template`: it does, and a later `none` has no effect. Both hold if conntrack has not seen
+   * the packet yet. Absent: the rule leaves this open.
+   */
+  readonly tracking?: 'none' | 'template'
+  /** The rule translates the destination of a new connection. */
+  readonly isTranslating?: true
 }
 
 /** The place at which packets enter a chain. */
@@ -49,8 +56,6 @@ export interface FirewallEntrance {
 export interface FirewallScope {
   /** Tables of nf_tables that do not count. */
   readonly isLeftOut: (table: string) => boolean
-  /** Whether the legacy table nat counts too, which drops no packet, but may change the packet mark. */
-  readonly hasMarks: boolean
 }
 
 /** A chain of a table that is in force. */
@@ -69,14 +74,23 @@ export interface FirewallChain {
 }
 
 /**
- * The priority at which the kernel runs all chains of type nat of a hook, regardless of their own priorities: NF_IP_PRI_NAT_SRC at input,
- * else NF_IP_PRI_NAT_DST (nf_nat_ipv4_ops in net/netfilter/nf_nat_proto.c).
+ * The priority at which the kernel runs all chains of type nat of a hook, regardless of their own priorities: NF_IP_PRI_NAT_SRC at input
+ * and postrouting, else NF_IP_PRI_NAT_DST (nf_nat_ipv4_ops in net/netfilter/nf_nat_proto.c).
  */
 export function natPriority(hook: FirewallHook): number {
-  return hook === 'input' ? 100 : -100
+  return hook === 'input' || hook === 'postrouting' ? 100 : -100
 }
 
-export const firewallHooks: readonly FirewallHook[] = ['prerouting', 'input', 'forward', 'output']
+/** NF_IP_PRI_CONNTRACK: the priority at which conntrack sees a packet at the hooks prerouting and output. */
+export const conntrackPriority = -200
+
+export const firewallHooks: readonly FirewallHook[] = [
+  'prerouting',
+  'input',
+  'forward',
+  'output',
+  'postrouting',
+]
 
 /** Targets of x_tables after which the next rule follows. */
 const continuing: ReadonlySet<string> = new Set([
@@ -115,4 +129,21 @@ export function verdictOfTarget(name: string): FirewallVerdict {
   if (name === 'REJECT') return 'reject'
   if (translating.has(name)) return 'accept'
   return continuing.has(name) ? 'continue' : 'unknown'
+}
+
+/** Targets of x_tables that translate destinations: NETMAP at the hooks prerouting and output. */
+const translatingDestinations: ReadonlySet<string> = new Set(['DNAT', 'NETMAP', 'REDIRECT'])
+
+/** A target of x_tables. */
+interface Target {
+  readonly name: string
+  readonly info: Uint8Array
+}
+
+/** The effect of a target of x_tables on the connection. XT_CT_NOTRACK is bit 0 of `flags` (linux/netfilter/xt_CT.h). */
+export function connectionEffect({ name, info }: Target): Pick<FirewallRule, 'tracking' | 'isTranslating'> {
+  if (translatingDestinations.has(name)) return { isTranslating: true }
+  if (name === 'NOTRACK') return { tracking: 'none' }
+  if (name !== 'CT') return {}
+  return { tracking: ((info[0] ?? 0) & 1) === 0 ? 'template' : 'none' }
 }

@@ -5,7 +5,7 @@ import { printExpressions } from '../nftables/print-rule.js'
 import { describeXtRule } from '../xtables/describe.js'
 import { decodeXtRule, decodeXtRuleParts } from '../xtables/nft/decode.js'
 import { XtState } from '../xtables/xtables.js'
-import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from './firewall.js'
+import { connectionEffect, type FirewallRule, type FirewallVerdict, verdictOfTarget } from './firewall.js'
 import { markChangeOfRule, withoutMarkSetting } from './mark-change.js'
 
 /** Expressions that neither match nor end the way of a packet. */
@@ -30,7 +30,20 @@ export function readNftRule(expressions: readonly NfExpression[], family: IpFami
     isWhole,
     verdict: isOtherFamily ? 'continue' : (firstVerdict(expressions) ?? verdictWithout(others)),
     ...(mark === undefined || isOtherFamily ? {} : { mark }),
+    ...(isOtherFamily ? {} : effectOf(expressions)),
   }
+}
+
+function effectOf(expressions: readonly NfExpression[]): ReturnType<typeof connectionEffect> {
+  for (const each of expressions) {
+    if (each.kind === 'target') return connectionEffect(each)
+    if (each.kind === 'nat' && each.type === 'dnat') return { isTranslating: true }
+    if (each.kind === 'ct' && each.key === 'zone' && each.from !== undefined) return { tracking: 'template' }
+    if (each.kind !== 'other') continue
+    if (each.name === 'redir') return { isTranslating: true }
+    if (each.name === 'notrack') return { tracking: 'none' }
+  }
+  return {}
 }
 
 function firstVerdict(expressions: readonly NfExpression[]): FirewallVerdict | undefined {
@@ -127,10 +140,17 @@ function trackedBits(
   const isZero = comparison.value.every((byte) => byte === 0)
   if (bits === undefined || !isZero || (comparison.op !== '!=' && comparison.op !== '==')) return undefined
   const sense = comparison.op === '==' ? ({ isInverted: true } as const) : {}
-  if (load.key === 'state') return { bits, ...sense }
+  if (load.key === 'state') return { bits: xtStateBits(bits), ...sense }
   return load.key === 'status' && bits === destinationTranslated
     ? { bits: XtState.dnat, ...sense }
     : undefined
+}
+
+/** NF_CT_STATE_UNTRACKED_BIT has another value than the bit of the conntrack match; the others have the same. */
+const nftUntracked = 0x40
+
+function xtStateBits(bits: number): number {
+  return (bits & nftUntracked) === 0 ? bits : (bits & ~nftUntracked) | XtState.untracked
 }
 
 /** NFPROTO_IPV4 and NFPROTO_IPV6 (linux/netfilter.h). */

@@ -24,22 +24,17 @@ interface FirewallReader {
 export async function readFirewall(
   reader: FirewallReader,
   family: IpFamily,
-  { isLeftOut, hasMarks }: FirewallScope,
+  { isLeftOut }: FirewallScope,
 ): Promise<readonly FirewallChain[]> {
-  return [...(await legacyChains(reader, family, hasMarks)), ...(await nftChains(reader, family, isLeftOut))]
+  return [...(await legacyChains(reader, family)), ...(await nftChains(reader, family, isLeftOut))]
 }
 
 /** NF_IP_PRI_* (linux/netfilter_ipv4.h); undefined: those of table nat, which differ by hook. */
 const legacyPriorities = { raw: -300, mangle: -150, nat: undefined, filter: 0 } as const
 
-async function legacyChains(
-  { tables }: FirewallReader,
-  family: IpFamily,
-  hasMarks: boolean,
-): Promise<readonly FirewallChain[]> {
+async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
-    if (!hasMarks && table === 'nat') continue
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({

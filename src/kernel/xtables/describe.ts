@@ -8,6 +8,7 @@ const stateNames = [
   [XtState.new, 'NEW'],
   [XtState.related, 'RELATED'],
   [XtState.established, 'ESTABLISHED'],
+  [XtState.untracked, 'UNTRACKED'],
   [XtState.dnat, 'DNAT'],
 ] as const
 

@@ -3,7 +3,12 @@ import { createHash } from 'node:crypto'
 import { readAddress } from '../../address.js'
 import type { RawXtListing } from '../addon.js'
 import { protocolOf } from '../ipvs/encode.js'
-import { type FirewallRule, type FirewallVerdict, verdictOfTarget } from '../firewall/firewall.js'
+import {
+  connectionEffect,
+  type FirewallRule,
+  type FirewallVerdict,
+  verdictOfTarget,
+} from '../firewall/firewall.js'
 import { markChangeOfXtRule } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeXtRule } from './describe.js'
@@ -149,6 +154,11 @@ interface Extension {
   readonly info: Uint8Array
 }
 
+/** The verdict of a target without a name: negative, or the offset of a rule. */
+function verdictAt(info: Uint8Array): number {
+  return new DataView(info.buffer, info.byteOffset, 4).getInt32(0, true)
+}
+
 class EntryReader {
   readonly #bytes: Uint8Array
   readonly #view: DataView
@@ -194,7 +204,8 @@ class EntryReader {
       isWhole &&= parts !== undefined && !isRepeated
       matches = { ...parts, ...matches }
     }
-    const mark = markChangeOfXtRule([...found, { kind: 'target', ...this.#target(at) }])
+    const target = this.#target(at)
+    const mark = markChangeOfXtRule([...found, { kind: 'target', ...target }])
     const text = (): string => this.#text(at)
     return {
       get text() {
@@ -205,11 +216,13 @@ class EntryReader {
       isWhole,
       verdict: this.#verdict(at),
       ...(mark === undefined ? {} : { mark }),
+      ...connectionEffect(target),
     }
   }
 
   #verdict(at: number): FirewallVerdict {
     const target = this.#decodeTarget(at)
+    const { targetOffset } = layouts[this.#context.family]
     switch (target?.kind) {
       case 'accept':
       case 'drop':
@@ -220,8 +233,10 @@ class EntryReader {
       case 'goto':
         return { chain: target.chain, isGoto: target.kind === 'goto' }
       default: {
-        const { name } = this.#target(at)
-        return name === '' ? 'unknown' : verdictOfTarget(name)
+        const { name, info } = this.#target(at)
+        if (name !== '') return verdictOfTarget(name)
+        // A rule without a target jumps to the rule behind it.
+        return verdictAt(info) === at + this.#u16(at + targetOffset + 2) ? 'continue' : 'unknown'
       }
     }
   }
@@ -329,7 +344,7 @@ class EntryReader {
   #decodeTarget(at: number): XtTarget | undefined {
     const { name, revision, info } = this.#target(at)
     if (name !== '') return decodeTarget({ kind: 'target', name, revision, info }, this.#context)
-    const verdict = new DataView(info.buffer, info.byteOffset, 4).getInt32(0, true)
+    const verdict = verdictAt(info)
     if (verdict < 0) return verdicts.get(verdict)
     const chain = this.#chains.get(verdict)
     const { flags, gotoFlag } = layouts[this.#context.family]

@@ -113,9 +113,12 @@ export class RealXtables implements Xtables {
     return decodeListing(raw, { family: this.family, setOf })
   }
 
-  /** The rules of all chains, of any program, and the policies of the built-in chains. Throws KernelError. */
+  /**
+   * The rules of the built-in chains and of those to which they lead, and the policies of the built-in chains. Viaduct's own chains have
+   * none. Behind a `compare` it takes one system call. Throws KernelError.
+   */
   async firewallRules(): Promise<XtFirewall> {
-    const raw = await this.#run((table) => table.list())
+    const raw = await this.#run((table) => table.listReached())
     return {
       chains: decodeFirewallRules(raw, { family: this.family, setOf: () => undefined }),
       closed: new Set(raw.chains.filter(({ drops }) => drops).map(({ name }) => name)),

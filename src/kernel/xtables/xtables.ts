@@ -30,6 +30,8 @@ export const XtState = {
   new: 0x08,
   /** The connection has a translated destination. */
   dnat: 0x80,
+  /** NOTRACK. */
+  untracked: 0x100,
 } as const
 
 /** XT_ADDRTYPE_LOCAL (linux/netfilter/xt_addrtype.h). */

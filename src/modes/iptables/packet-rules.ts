@@ -1,6 +1,7 @@
 import type { PacketRules } from '../../engine/index.js'
 import { loopbackNetworks } from '../../node/index.js'
 import { iptablesPacketRules } from '../shared/index.js'
+import { chainNames } from './compile/names.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 
 /** How iptables mode treats packets with these settings. */
@@ -13,5 +14,6 @@ export function packetRules(settings: IptablesModeSettings): PacketRules {
     nodePortAddresses,
     loopbackNodePorts: localhostNodePorts && nodePortAddresses === 'all' ? [loopbackNetworks.ipv4] : [],
     nodeIP,
+    nat: { order: -100, chain: chainNames.services },
   }
 }

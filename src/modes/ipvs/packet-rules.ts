@@ -26,6 +26,7 @@ export function packetRules({ relayedLoopback, marks, ...settings }: PacketSetti
     guardsExternalIPs: true,
     fallsBackToCluster: true,
     firewallHook: 'input',
+    nat: { order: -100, chain: 'KUBE-SERVICES' },
     marks: { ...marks, chains: ['KUBE-IPVS-IN', 'KUBE-IPVS-OUT'] },
     sharedChains: {
       all: [

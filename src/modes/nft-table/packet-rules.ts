@@ -29,6 +29,7 @@ export function packetRules(
     relayedLoopback,
     loopbackNodePorts: relayedLoopback === undefined ? network : [hostCidr(relayedLoopback)],
     nodeIP,
+    nat: { order: isNftables ? -100 : -101 },
     ...(isNftables
       ? {
           droppedNetworks: serviceCidrs,

@@ -36,7 +36,7 @@ async function choose(
   setting: IptablesFlavour = 'auto',
 ): Promise<{ readonly flavour: XtFlavour; readonly reason: string; readonly problem: string | undefined }> {
   const kubelet = await kubeletSigns(kernel)
-  const chosen = await chooseFlavour(kernel, setting, kubelet)
+  const chosen = await chooseFlavour(kernel, setting)
   return { ...chosen, problem: flavourContradiction(chosen.flavour, kubelet) }
 }
 

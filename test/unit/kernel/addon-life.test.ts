@@ -131,6 +131,7 @@ describe('the addon', () => {
       'compare',
       'hurry',
       'list',
+      'listReached',
       'load',
       'markUses',
       'packets',

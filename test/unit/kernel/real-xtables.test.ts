@@ -51,6 +51,9 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async list(): ReturnType<RawXtablesTable['list']> {
       return { chains: [], bytes: new Uint8Array(0) }
     }
+    async listReached(): ReturnType<RawXtablesTable['listReached']> {
+      return { chains: [], bytes: new Uint8Array(0) }
+    }
     async barrier(): ReturnType<RawXtablesTable['barrier']> {
       return { rule: 2, isPolicy: true }
     }
