@@ -43,6 +43,8 @@ type Errno = Extract<RouteChoice, { readonly isRouted: false }>['errno']
 export class LossReader {
   readonly #entrance: Entrance | undefined
   readonly #routing: Inspected['routing']
+  /** Read once for all endpoints. */
+  #links: ReturnType<Inspected['routing']['links']> | undefined
 
   constructor(entrance: Entrance | undefined, routing: Inspected['routing']) {
     this.#entrance = entrance
@@ -91,7 +93,8 @@ export class LossReader {
   }
 
   async #nameOf(interfaceIndex: number | undefined): Promise<string | undefined> {
-    return (await this.#routing.links()).find(({ index }) => index === interfaceIndex)?.name
+    this.#links ??= this.#routing.links()
+    return (await this.#links).find(({ index }) => index === interfaceIndex)?.name
   }
 
   /**
