@@ -44,7 +44,7 @@ struct RouteQueryRecord {
   uint32_t mark;              ///< the packet mark
   uint16_t destination_port;  ///< only with a protocol
   uint8_t family;
-  uint8_t protocol;  ///< IPPROTO_TCP 6 or IPPROTO_UDP 17, which the kernel takes; 0: not told
+  uint8_t protocol;  ///< IPPROTO_TCP 6 or IPPROTO_UDP 17, which the kernel takes; 0: not known
 };
 
 /// The kernel's answer to a RouteQueryRecord.

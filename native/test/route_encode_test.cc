@@ -186,7 +186,7 @@ TEST(EncodeGetRoute, AsksForAPacketThatComesIn) {
   )"));
 }
 
-TEST(EncodeGetRoute, LeavesOutAbsentParts) {
+TEST(EncodeGetRoute, LeavesOutWhatIsNotKnown) {
   RouteQueryRecord query{};
   query.destination[0] = 0xfd;
   query.family = AF_INET6;

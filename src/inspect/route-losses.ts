@@ -1,4 +1,4 @@
-// The lookups of routes that the kernel makes for a packet, and what becomes of one that it does not route.
+// The lookups of routes that the kernel makes for a packet, and the fate of a packet that it does not route.
 import { familyOf, type IpAddress, type IpFamily } from '../address.js'
 import type { RouteChoice, RouteQuestion } from '../kernel/index.js'
 import type { Packet } from './explain-client.js'
@@ -43,6 +43,8 @@ type Errno = Extract<RouteChoice, { readonly isRouted: false }>['errno']
 export class LossReader {
   readonly #entrance: Entrance | undefined
   readonly #routing: Inspected['routing']
+  /** Read once for all endpoints. */
+  #links: ReturnType<Inspected['routing']['links']> | undefined
 
   constructor(entrance: Entrance | undefined, routing: Inspected['routing']) {
     this.#entrance = entrance
@@ -91,7 +93,8 @@ export class LossReader {
   }
 
   async #nameOf(interfaceIndex: number | undefined): Promise<string | undefined> {
-    return (await this.#routing.links()).find(({ index }) => index === interfaceIndex)?.name
+    this.#links ??= this.#routing.links()
+    return (await this.#links).find(({ index }) => index === interfaceIndex)?.name
   }
 
   /**

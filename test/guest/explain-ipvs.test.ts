@@ -64,7 +64,7 @@ describe('explain in ipvs mode', { timeout: 600_000 }, () => {
   before(async () => {
     writeFileSync(join(folder, 'objects.json'), manifestText(objects))
     node = await Namespace.create('node')
-    await node.ip('address add 192.168.60.11/32 dev lo')
+    await node.ip('address add 192.168.60.11/32 dev lo', 'route add 10.244.0.0/16 dev lo')
     const flags = ['--cluster-cidr', '10.244.1.0/24', '--control-socket', socket]
     const agent = AgentProcess.start({ node, manifests: folder, flags })
     await agent.line(/Control socket listens/u, 0)

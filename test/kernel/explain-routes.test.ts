@@ -19,11 +19,11 @@ import { manifestText } from '../traffic/table/manifest.js'
 interface World {
   readonly option: '-4' | '-6'
   readonly prefix: number
-  /** Of a Service with two endpoints, TCP and UDP. */
+  /** The cluster IP of a Service with two endpoints, TCP and UDP. */
   readonly vip: string
-  /** The same Service. Its packets are masqueraded. */
+  /** The external IP of this Service. Its packets are masqueraded. */
   readonly external: string
-  /** Of a Service without endpoints. */
+  /** The cluster IP of a Service without endpoints. */
   readonly empty: string
   readonly pods: readonly [string, string]
   readonly podNetwork: string
@@ -87,7 +87,7 @@ interface Case {
   /** Default: TCP. */
   readonly protocol?: 'TCP' | 'UDP'
   readonly to?: 'external' | 'empty'
-  /** What becomes of the packet, and what explain says. */
+  /** The fate of the packet, and the verdict of explain. */
   readonly fate: Fate
   readonly state: Explanation['route']['state']
   readonly reason?: RegExp

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../../src/errors.js'
 import {
+  type Explanation,
   explainPacket,
   type KernelRoutes,
   ownSource,
@@ -56,6 +57,8 @@ const blackhole: RouteChoice = { isRouted: false, errno: 'EINVAL' }
 /** A kernel with the interfaces lo, eth0 and eth1, which records the questions. */
 class Kernel {
   readonly questions: RouteQuestion[] = []
+  /** How often the list of interfaces was read. */
+  lists = 0
   readonly #answer: (question: RouteQuestion) => RouteChoice
   readonly #settings: Readonly<Record<string, string>>
 
@@ -77,8 +80,10 @@ class Kernel {
           this.questions.push(...questions)
           return await Promise.resolve(questions.map((question) => this.#answer(question)))
         },
-        links: async () =>
-          await Promise.resolve(names.map((name, index) => ({ ...link, name, index: index + 1 }))),
+        links: async () => {
+          this.lists++
+          return await Promise.resolve(names.map((name, index) => ({ ...link, name, index: index + 1 })))
+        },
         sysctl: async (path) => await Promise.resolve(this.#settings[path]),
       },
     }
@@ -89,6 +94,7 @@ async function ask(
   kernel: Kernel,
   view: PacketView,
   change: Partial<Packet> = {},
+  firewall: Explanation['firewall'] = { state: 'passes', rules: [] },
 ): ReturnType<typeof withRoutes> {
   const packet: Packet = {
     client: outside,
@@ -98,7 +104,6 @@ async function ask(
     protocol: 'tcp',
     ...change,
   }
-  const firewall = { state: 'passes', rules: [] } as const
   return await withRoutes(packet, view, { ...explainPacket(packet, view), firewall }, kernel.routes)
 }
 
@@ -220,6 +225,12 @@ describe('the answer about routes', () => {
     assert.match(route.reasons.join(), /^IPVS has no route to 10\.244\.1\.10:8080, 10\.244\.1\.11:8080: /u)
   })
 
+  it('is in doubt where a rule of another program may take the packet away', async () => {
+    const firewall = { state: 'may-bypass', rules: ['a rule'] } as const
+    const { route, verdict } = await ask(new Kernel(losing(...pods)), viewOf(pods), {}, firewall)
+    assert.deepEqual([route.state, verdict], ['may-be-lost', 'serve'])
+  })
+
   it('is a drop where the node does not forward the replies to IPVS', async () => {
     const kernel = new Kernel(({ destination }) => (destination === vip ? local : routed), {
       'net/ipv4/conf/eth0/forwarding': '0',
@@ -230,6 +241,14 @@ describe('the answer about routes', () => {
       route.reasons.join(),
       /^there are no replies from .*: this node does not forward packets that come in by eth0/u,
     )
+  })
+
+  it('reads the interfaces once for all endpoints', async () => {
+    const kernel = new Kernel(() => routed)
+    const many = Array.from({ length: 200 }, (_, index) => `10.244.1.${index}`)
+    assert.equal((await ask(kernel, viewOf(many))).route.state, 'routed')
+    // Once for the interface by which the packet comes in.
+    assert.equal(kernel.lists, 2)
   })
 
   it('is a drop where only the lookup behind IPVS finds no route', async () => {
