@@ -185,6 +185,11 @@ export function familyOf(address: IpAddress): IpFamily {
   return address.includes(':') ? 'ipv6' : 'ipv4'
 }
 
+/** fe80::/10. */
+export function isLinkLocal(address: IpAddress): boolean {
+  return /^fe[89ab]/u.test(address)
+}
+
 /** Writes the address into 16 zeroed bytes, in network order; IPv4 fills the first four. Returns its family. */
 export function writeAddress(address: IpAddress, bytes: Uint8Array, offset: number): IpFamily {
   const value = parseIpv4(address, 0)

@@ -132,7 +132,7 @@ class NatFollower implements RuleFollower {
       if (isSure || this.#translated === undefined)
         this.#translated = { kind: 'translated', isSure, by: by() }
     } else if (endsChain(rule, chain.entrance !== undefined)) {
-      if (isSure) this.#end = by
+      if (isSure && rule.verdict !== 'unknown') this.#end = by
       else this.#mayEnd ??= by
     }
   }

@@ -44,7 +44,10 @@ export function waysOf(packet: Packet, view: PacketView, outcome: Outcome): read
   const direct = (isHere: boolean, what: PassageChange = {}): readonly Passage[] => {
     const arrival = isHere ? [passage('input', what)] : []
     const early = { ...what, isAccepted: false, isToNode: toNode }
-    if (client.isNode) return [passage('output', early), passage('postrouting', early), ...arrival]
+    if (client.isNode) {
+      const back = isHere ? [passage('prerouting', early)] : []
+      return [passage('output', early), passage('postrouting', early), ...back, ...arrival]
+    }
     const onward = isHere ? arrival : [passage('forward', what), forwarded(passage, what)]
     return [passage('prerouting', early), ...onward]
   }
@@ -64,7 +67,7 @@ export function waysOf(packet: Packet, view: PacketView, outcome: Outcome): read
         .map((endpoint) =>
           view.rules.firewallHook === 'forward' && !isByRelay
             ? translatedWay(passage, endpoint, view, { isNode: client.isNode, original })
-            : [...toProxy(), ...proxiedWay(passage, endpoint, isByRelay)],
+            : [...toProxy(), ...proxiedWay(passage, endpoint, view, { isNode: client.isNode, isByRelay })],
         )
     case 'reset':
       return [toProxy()]
@@ -103,6 +106,12 @@ function forwarded(passage: MakePassage, what: PassageChange): Passage {
   return passage('postrouting', { ...what, isAccepted: false, inInterface: undefined, isToNode: false })
 }
 
+/** The node's own packet to one of its addresses, which comes in again by lo. */
+function byLoopback(passage: MakePassage, { isMasqueraded, ...what }: PassageChange): readonly Passage[] {
+  const target = { ...what, ...(isMasqueraded === true ? { source: undefined } : {}), inInterface: 'lo' }
+  return [passage('prerouting', { ...target, isToNode: true }), passage('input', target)]
+}
+
 /** The way to an endpoint with the translation of the destination. `isNode`: the client is this node. */
 function translatedWay(
   passage: MakePassage,
@@ -112,28 +121,35 @@ function translatedWay(
 ): readonly Passage[] {
   const target = { ...addressOf(endpoint), isTranslated: true, isMasqueraded }
   const isHere = machine.includes(target.destination)
-  const arrival = isHere ? [passage('input', target)] : []
   if (isNode) {
     const leave = passage('postrouting', { ...target, isToNode: isHere })
-    return [passage('output', { ...target, original }), leave, ...arrival]
+    const way = [passage('output', { ...target, original }), leave]
+    return isHere ? [...way, ...byLoopback(passage, target)] : way
   }
   const onward = isHere
-    ? arrival
+    ? [passage('input', target)]
     : [passage('forward', { ...target, isAccepted: isMasqueraded }), forwarded(passage, target)]
   return [passage('prerouting', { ...target, original }), ...onward]
 }
 
-/** IPVS and the relay send to the endpoint at output. Whether conntrack calls the packets of IPVS translated is left open. */
+/**
+ * IPVS and the relay send to the endpoint at output; to one on this node IPVS leaves a packet of another machine at input
+ * (ip_vs_nat_send_or_cont). Whether conntrack calls the packets of IPVS translated is left open. `isNode`: the client is this node.
+ */
 function proxiedWay(
   passage: MakePassage,
   { endpoint, isMasqueraded }: PacketEndpoint,
-  isByRelay: boolean,
+  { machine }: PacketView,
+  { isNode, isByRelay }: { readonly isNode: boolean; readonly isByRelay: boolean },
 ): readonly Passage[] {
   const address = addressOf(endpoint)
+  const isHere = machine.includes(address.destination)
+  if (isHere && !isNode && !isByRelay) return []
   const target = isByRelay
     ? { ...address, source: undefined, isFromNode: true, isUntracked: undefined }
     : { ...address, isTranslated: undefined, isMasqueraded }
-  return [passage('output', target), passage('postrouting', target)]
+  const way = [passage('output', target), passage('postrouting', target)]
+  return isHere ? [...way, ...byLoopback(passage, target)] : way
 }
 
 function addressAndPort({ destination, port }: Packet): Pick<Passage, 'destination' | 'port'> {

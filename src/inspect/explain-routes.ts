@@ -14,7 +14,7 @@ import { type Entrance, type Leg, type Loss, LossReader } from './route-losses.j
 export interface RouteAnswer {
   /**
    * `lost`: it does not route the packet, whichever endpoint it is for. `may-be-lost`: it depends on the endpoint, or on rules of other
-   * programs that take the packet away. `not-asked`: no Service serves the packet, or it is dropped anyway. `unknown`: the kernel did not
+   * programs that may take the packet away. `not-asked`: no Service serves the packet, or it is dropped anyway. `unknown`: the kernel did not
    * answer, or the interface by which the packet comes in is not known.
    */
   readonly state: 'routed' | 'lost' | 'may-be-lost' | 'not-asked' | 'unknown'
@@ -88,9 +88,10 @@ export async function withRoutes(
   if (losses instanceof KernelError)
     return { verdict, steps, route: { state: 'unknown', ...inInterface, reasons: [losses.message] } }
   const reasons = sentences(way, losses)
-  const isTaken = firewall.state === 'bypasses' || firewall.state === 'may-bypass'
+  // A packet that rules certainly take away is not served, unless it only misses those that masquerade.
+  const mayBeTaken = firewall.state === 'may-bypass'
   const found = stateOf(way, losses)
-  const state = found === 'lost' && isTaken ? 'may-be-lost' : found
+  const state = found === 'lost' && mayBeTaken ? 'may-be-lost' : found
   const added = [...steps, ...reasons.map((text): PacketStep => ({ text }))]
   const route = { state, ...inInterface, reasons }
   return { verdict: state === 'lost' ? verdictOf(losses) : verdict, steps: added, route }

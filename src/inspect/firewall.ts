@@ -118,13 +118,15 @@ function isBehindSources({ entrance: { hook, priority, natOrder } }: BaseChain):
 
 /**
  * Whether a chain of type nat does not see the packet: the kernel leaves out those behind a translation, all of a packet that is not tracked,
- * and at input those of the node's own packets, whose sources it has settled at hook postrouting. Legacy tables drop no packet in table nat.
+ * and at prerouting and input those of the node's own packets, which come in by lo: it has settled their addresses at the hooks output and
+ * postrouting. Legacy tables drop no packet in table nat.
  */
 function isPassedOver({ flavour, entrance }: BaseChain, passage: Passage): boolean {
   const { hook, natOrder } = entrance
   if (natOrder === undefined) return false
   const { isTranslated, isFromNode, isUntracked, isMasqueraded } = passage
-  if (flavour === 'legacy' || isUntracked === true || (hook === 'input' && isFromNode)) return true
+  const comesByLoopback = isFromNode && (hook === 'prerouting' || hook === 'input')
+  if (flavour === 'legacy' || isUntracked === true || comesByLoopback) return true
   const isDone = isBeforeRouting(hook) ? isTranslated : hook === 'postrouting' && isMasqueraded
   return natOrder >= natPriority(hook) && isDone === true
 }

@@ -1,5 +1,5 @@
 // The lookups of routes that the kernel makes for a packet, and the fate of a packet that it does not route.
-import { familyOf, type IpAddress, type IpFamily } from '../address.js'
+import { familyOf, type IpAddress, type IpFamily, isLinkLocal } from '../address.js'
 import type { RouteChoice, RouteQuestion } from '../kernel/index.js'
 import type { Packet } from './explain-client.js'
 import type { Inspected } from './inspected.js'
@@ -86,10 +86,19 @@ export class LossReader {
     const name = by === 'arrival' ? this.#entrance.name : await this.#nameOf(onward?.interfaceIndex)
     if (name === undefined) return undefined
     const setting = await this.#closingSetting(family, name)
-    if (setting === undefined) return undefined
+    if (setting === undefined)
+      return onward !== undefined && by === 'arrival' ? this.#fromLinkLocal() : undefined
     const reason = `this node does not forward packets that come in by ${name} (/proc/sys/${setting} is 0)`
     const subject = by === 'arrival' ? subjects.arrival : 'there are no replies from'
     return { fate: 'drop', subject, reason, isLast: true }
+  }
+
+  /** ip6_forward() sends an ICMP error. */
+  #fromLinkLocal(): Loss | undefined {
+    const source = this.#entrance?.source
+    if (source === undefined || !isLinkLocal(source)) return undefined
+    const reason = `the kernel forwards no packet of the link-local address ${source}`
+    return { fate: 'refuse', subject: subjects.arrival, reason, isLast: true }
   }
 
   async #nameOf(interfaceIndex: number | undefined): Promise<string | undefined> {

@@ -1,6 +1,7 @@
 // The addresses of the machine for node ports (F-060 to F-064) and for the listeners of health checks (F-066).
 import {
   cidrContains,
+  isLinkLocal,
   parseCidr,
   parseIpAddress,
   type Cidr,
@@ -83,9 +84,7 @@ export function nodePortSockets(facts: NodePortFacts, machine: readonly IpAddres
   const found = healthCheckAddressesOf(facts, machine)
   const { localhostNodePorts } = facts.config.iptables
   const addresses = found === 'all' ? machine : found
-  return addresses.filter(
-    (address) => (localhostNodePorts || !isLoopback(address)) && !linkLocal.test(address),
-  )
+  return addresses.filter((address) => (localhostNodePorts || !isLoopback(address)) && !isLinkLocal(address))
 }
 
 /** The addresses for health checks of Services: those of node ports, and loopback addresses that the setting contains (F-066). */
@@ -121,9 +120,6 @@ function primaryNetworks({ addresses }: NodePortFacts['node']): readonly Cidr[] 
 export function includesLoopback(network: Cidr): boolean {
   return isLoopback(network.address) || (firstLoopback !== undefined && cidrContains(network, firstLoopback))
 }
-
-/** fe80::/10. */
-const linkLocal = /^fe[89ab]/u
 
 /** The loopback network of each family. */
 export const loopbackNetworks: Readonly<Record<IpFamily, Cidr>> = {

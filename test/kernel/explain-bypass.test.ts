@@ -84,11 +84,15 @@ function nft(hook: string, type: 'filter' | 'nat', priority: number, rule: strin
 const toService = `-d ${served} -p udp --dport 80`
 const notTracked = /^the packet is not tracked: rule 1 of chain .*; the rules of Services do not see it$/u
 const otherDestination = /^another program gives the packet another destination: rule /u
+const mayBypass = { verdict: 'serve', firewall: 'may-bypass' } as const
 const eitherOther: Expected = {
   fates: ['endpoint', 'other'],
-  verdict: 'serve',
-  firewall: 'may-bypass',
+  ...mayBypass,
   rule: /^another program may give the packet another destination: rule /u,
+}
+const mayLeave = {
+  ...mayBypass,
+  rule: /^the packet may leave table nat before the rules of Services: rule 1 of chain PREROUTING /u,
 }
 const early = /^the packet leaves table nat before the rules of Services: rule /u
 /** The relay has sockets: only another destination takes packets away. */
@@ -259,15 +263,12 @@ const natCases: readonly Case[] = [
   {
     name: 'ACCEPT before that cannot be evaluated, legacy',
     lines: [`iptables-legacy -t nat -I PREROUTING -m limit --limit 1000/s ${toService} -j ACCEPT`],
-    expected: {
-      rest: serves,
-      iptables: {
-        fates: ['elsewhere'],
-        verdict: 'serve',
-        firewall: 'may-bypass',
-        rule: /^the packet may leave table nat before the rules of Services: rule 1 of chain PREROUTING /u,
-      },
-    },
+    expected: { rest: serves, iptables: { ...mayLeave, fates: ['elsewhere'] } },
+  },
+  {
+    name: 'a queue before, legacy: its program decides',
+    lines: [`iptables-legacy -t nat -I PREROUTING ${toService} -j NFQUEUE --queue-num 9`],
+    expected: { iptables: { ...mayLeave, fates: ['dropped'] } },
   },
   {
     name: 'ACCEPT behind, legacy',

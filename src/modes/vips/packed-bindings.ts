@@ -1,5 +1,5 @@
 // Dumped routes and addresses, compared with the usual ones without an object for each.
-import { type IpAddress, writeAddress } from '../../address.js'
+import { type IpAddress, isLinkLocal, writeAddress } from '../../address.js'
 import {
   AddressCursor,
   RouteCursor,
@@ -76,17 +76,14 @@ export class PackedRoutes {
   }
 }
 
-/** fe80::/10. The kernel itself gives interfaces such addresses. */
-const linkLocal = /^fe[89ab]/u
-
-/** The addresses of a dump that may be VIPs: single ones, not link-local. */
+/** The addresses of a dump that may be VIPs: single ones, not link-local, which the kernel itself gives to interfaces. */
 export function hostAddresses(records: Uint8Array): readonly IpAddress[] {
   const cursor = new AddressCursor(records)
   const addresses: IpAddress[] = []
   for (let index = 0; index < cursor.length; index++) {
     if (cursor.prefixLength(index) !== hostPrefixLength(cursor.family(index))) continue
     const address = cursor.address(index)
-    if (!linkLocal.test(address)) addresses.push(address)
+    if (!isLinkLocal(address)) addresses.push(address)
   }
   return addresses
 }

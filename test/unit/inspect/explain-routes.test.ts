@@ -11,6 +11,7 @@ import {
   type PacketView,
   withRoutes,
 } from '../../../src/inspect/index.js'
+import { LossReader } from '../../../src/inspect/route-losses.js'
 import type { RouteChoice, RouteQuestion } from '../../../src/kernel/index.js'
 import { Tracker } from '../../../src/model/index.js'
 import { packetRules } from '../../../src/modes/ipvs/index.js'
@@ -110,6 +111,18 @@ async function ask(
 /** Lost where the packet is for this address. */
 function losing(...addresses: readonly string[]): (question: RouteQuestion) => RouteChoice {
   return ({ destination }) => (addresses.includes(destination) ? blackhole : routed)
+}
+
+/** The fates of a packet that comes in from a link-local address. */
+async function forwardedFates(choice: RouteChoice, forwarding: string): Promise<readonly unknown[]> {
+  const { routing } = new Kernel(() => choice, { 'net/ipv6/conf/all/forwarding': forwarding }).routes
+  const entrance = { index: 2, name: 'eth0', isAssumed: true, source: ip('fe80::99') }
+  const question = { destination: ip('fd00:244::10'), source: entrance.source, inInterface: 2 }
+  const target = '[fd00:244::10]:8080'
+  const found = await new LossReader(entrance, routing).read([
+    { question, by: 'arrival', target, protocol: 'tcp' },
+  ])
+  return found.map((loss) => loss?.fate)
 }
 
 describe('explain asks the kernel for routes', () => {
@@ -231,6 +244,12 @@ describe('the answer about routes', () => {
     assert.deepEqual([route.state, verdict], ['may-be-lost', 'serve'])
   })
 
+  it('is lost where a rule only keeps the packet from masquerading in ipvs mode', async () => {
+    const firewall = { state: 'bypasses', rules: ['a rule'] } as const
+    const { route, verdict } = await ask(new Kernel(losing(...pods)), viewOf(pods), {}, firewall)
+    assert.deepEqual([route.state, verdict], ['lost', 'refuse'])
+  })
+
   it('is a drop where the node does not forward the replies to IPVS', async () => {
     const kernel = new Kernel(({ destination }) => (destination === vip ? local : routed), {
       'net/ipv4/conf/eth0/forwarding': '0',
@@ -288,4 +307,10 @@ describe('the answer about routes', () => {
       assert.match(route.reasons.join(), reason)
     })
   }
+
+  it('knows that no packet of a link-local address is forwarded', async () => {
+    assert.deepEqual(await forwardedFates(routed, '1'), ['refuse'])
+    assert.deepEqual(await forwardedFates(routed, '0'), ['drop'])
+    assert.deepEqual(await forwardedFates(local, '1'), [undefined])
+  })
 })
