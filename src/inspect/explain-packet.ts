@@ -313,7 +313,8 @@ function served(view: PacketView, at: At, choice: Choice): Decided {
   const selves = candidates.filter(isSelf)
   const isByMark = choice.isByMark === true ? ({ isByMark: true } as const) : {}
   if (selves.length === 0) return { verdict: 'serve', endpoints, steps, ...isByMark }
-  const isSeen = selves.every(({ isMasqueraded }) => isMasqueraded)
+  // An address of this machine is an endpoint of this node, also if its slice names no node.
+  const isSeen = client.isNode || selves.every(({ isMasqueraded }) => isMasqueraded)
   const text = isSeen
     ? 'the client is an endpoint itself, and sees the address of this node'
     : 'the client is an endpoint itself on another node: its kernel drops a packet with its own source address'
