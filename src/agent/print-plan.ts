@@ -56,6 +56,32 @@ const commands: Readonly<Record<OperationTool, string>> = {
 }
 const tools = Object.keys(commands).filter((tool): tool is OperationTool => tool in commands)
 
+/** Operations that one run of a tool makes. */
+interface Section<Operation extends KernelOperation> {
+  readonly tool: OperationTool
+  readonly operations: readonly Operation[]
+}
+
+/**
+ * The sections in an order in which the tools can run. Rules of x_tables need their sets: those are made before the rules, and destroyed
+ * after them.
+ */
+function sectionsOf<Operation extends KernelOperation>(
+  operations: readonly Operation[],
+): readonly Section<Operation>[] {
+  const of = (tool: OperationTool): readonly Operation[] =>
+    operations.filter((operation) => operation.tool === tool)
+  const isLast = ({ text }: Operation): boolean => text.startsWith('destroy ')
+  const firstSets = of('ipset').filter((operation) => !isLast(operation))
+  return tools
+    .flatMap((tool): readonly Section<Operation>[] => {
+      if (tool === 'ipset') return [{ tool, operations: of(tool).filter(isLast) }]
+      const own = { tool, operations: of(tool) }
+      return tool === 'nft' ? [own, { tool: 'ipset', operations: firstSets }] : [own]
+    })
+    .filter(({ operations: own }) => own.length > 0)
+}
+
 const modulesOf: Readonly<Partial<Record<OperationTool, string>>> = {
   nft: 'nf_tables',
   'iptables-nft': 'nf_tables',
@@ -68,7 +94,7 @@ export function reportPlan(
   { mode, fallback, operations, refusedSettings }: Omit<Plan, 'desired'>,
   { isSummary, modulesNotLoaded, serviceOf = () => undefined }: ReportOptions,
 ): PlanReport {
-  const sorted = tools.flatMap((tool) => operations.filter((operation) => operation.tool === tool))
+  const sorted = sectionsOf(operations).flatMap(({ operations: own }) => own)
   const used = new Set(sorted.map(({ tool }) => modulesOf[tool]))
   return {
     mode,
@@ -114,11 +140,9 @@ function headingOf(tool: OperationTool, operations: readonly KernelOperation[]):
 
 /** The plan as text: the counts, then the commands of each tool. */
 export function printPlan(report: PlanReport): string {
-  const { operations = [] } = report
-  const sections = tools.flatMap((tool) => {
-    const own = operations.filter((operation) => operation.tool === tool)
-    return own.length === 0 ? [] : [`\n${headingOf(tool, own)}\n${linesOf(own).join('\n')}\n`]
-  })
+  const sections = sectionsOf(report.operations ?? []).map(
+    ({ tool, operations }) => `\n${headingOf(tool, operations)}\n${linesOf(operations).join('\n')}\n`,
+  )
   return `${headOf(report, 'no change')}${sections.join('')}`
 }
 

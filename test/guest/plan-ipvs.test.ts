@@ -8,6 +8,7 @@ import { KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Namespace } from '../support/namespaces.js'
 import type { Finished } from '../support/processes.js'
 import { addNodeAddresses, linesOf, loadedModules, operationsOf, stateOf } from '../support/plan-lab.js'
+import { listedState, runSections } from '../support/plan-tools.js'
 import { treeRoot } from '../support/tree.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 import { families } from '../traffic/table/world.js'
@@ -27,13 +28,25 @@ describe('a plan with IP_VS', { timeout: 900_000 }, () => {
   })
   afterEach(async () => await node.close())
 
-  it('loads no module, and says what a start does that loads them', async () => {
+  it('loads no module, and says what a start does that loads them, and what the tools do', async () => {
     const modules = await loadedModules(node)
     const planned = (await operationsOf('plan', node, 'ipvs legacy')).filter(isOfNamespace)
     assert.equal(await loadedModules(node), modules)
     const started = await operationsOf('start', node, 'ipvs legacy')
-    assert.ok(started.some(({ tool }) => tool === 'ipvsadm'))
+    for (const name of ['ipset', 'ipvsadm', 'ip'] as const)
+      assert.ok(
+        started.some(({ tool }) => tool === name),
+        name,
+      )
     assert.deepEqual(linesOf(planned), linesOf(started))
+    const copy = await Namespace.create('copy')
+    try {
+      await addNodeAddresses(copy)
+      await runSections(copy, planned)
+      assert.deepEqual(await listedState(copy), await listedState(node))
+    } finally {
+      await copy.close()
+    }
   })
 
   it('refuses a scheduler that is not loaded, where no module may be loaded', async () => {

@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { printPlan, reportPlan } from '../../src/agent/index.js'
 import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
 import { type KubeProxyNftNode, writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
 import { Namespace } from '../support/namespaces.js'
 import { addNodeAddresses, linesOf, operationsOf, type PlannedMode, stateOf } from '../support/plan-lab.js'
+import { listedState, runSections } from '../support/plan-tools.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 
 const targets = ['nftables', 'iptables legacy', 'iptables nft', 'userspace'] as const
@@ -71,75 +71,6 @@ async function start(
   ...more: readonly string[]
 ): Promise<readonly KernelOperation[]> {
   return await operationsOf('start', node, mode, ...more)
-}
-
-/**
- * Gives each section of a printed plan to the command of its heading, without the lines that nft does not read, and the option that it
- * reads for sets alone.
- */
-async function runSections(node: Namespace, operations: readonly KernelOperation[]): Promise<void> {
-  const report = reportPlan(
-    { mode: 'nftables', operations, refusedSettings: [] },
-    { isSummary: false, modulesNotLoaded: [] },
-  )
-  const [, ...sections] = printPlan(report).split('\n# ')
-  for (const section of sections) {
-    const [heading = '', ...lines] = section.trimEnd().split('\n')
-    if (heading === 'conntrack' || heading.endsWith(' (no tool)')) continue
-    const command = heading.replace(/ \(.*/u, '')
-    const isWhole = !lines.some((line) => isUnreadable(line) || line.includes(' gc-interval '))
-    assert.equal(command === heading, isWhole, heading)
-    const input = lines
-      .filter((line) => !isUnreadable(line))
-      .map((line) => `${line.replace(' gc-interval 10s ;', '')}\n`)
-      .join('')
-    if (command === 'sysctl') await node.must('sh', '-c', lines.map((line) => `sysctl ${line}`).join(' && '))
-    else await node.must('sh', '-c', 'printf %s "$1" | $2', 'sh', input, command)
-  }
-}
-
-/** Whether nft does not read the rule: it compares the value of a map, or has the port of a connection in a key. */
-function isUnreadable(line: string): boolean {
-  return /map @\S+-counts |ct original proto-dst/u.test(line)
-}
-
-/** Tables of iptables-nft: its versions differ in the expressions for the same rule. */
-const xtTable = /^table ip6? (?:nat|filter|mangle|raw|security) \{\n(?:.*\n)*?\}$/gmu
-
-/** The state as iptables and nft list it, in any order of chains and of elements, and without what nft does not read. */
-async function listedState(node: Namespace): Promise<readonly string[]> {
-  const rules = await node.must('sh', '-c', 'iptables-nft-save; ip6tables-nft-save')
-  const state = (await stateOf(node))
-    .replaceAll(xtTable, '')
-    .replaceAll(/elements = \{[^}]*\}/gu, sortedElements)
-  const lines = `${state}\n${rules}`
-    .replaceAll(/^#.*|\[\d+:\d+\]|^\s*gc-interval 10s$/gmu, '')
-    .split('\n')
-    .filter((line) => line.trim() !== '' && !isUnreadable(line))
-  return withPlaces(lines).toSorted()
-}
-
-function sortedElements(text: string): string {
-  const elements = text.slice(text.indexOf('{') + 1, -1).split(',')
-  return elements
-    .map((element) => element.trim().replaceAll(/\s+/gu, ' '))
-    .toSorted()
-    .join('\n')
-}
-
-/** Each rule with its chain and its number there, so that their order counts. */
-function withPlaces(lines: readonly string[]): readonly string[] {
-  const counts = new Map<string, number>()
-  let [table, chain] = ['', '']
-  return lines.map((line) => {
-    if (/^(?:\*|table )/u.test(line)) table = line
-    chain = /^(?:\tchain .*|-A \S+)/u.exec(line)?.[0] ?? (line.startsWith('\t\t') ? chain : '')
-    if (chain === '') return line
-    const place = `${table} ${chain}`
-    const count = (counts.get(place) ?? 0) + 1
-    counts.set(place, count)
-    return `${place} ${count}: ${line}`
-  })
 }
 
 describe('a plan', { timeout: 240_000 }, () => {
