@@ -182,7 +182,7 @@ function atFrontend(packet: Packet, view: PacketView, at: At): Decided {
   if (!found.isServed && !isRefusedAnyway(view, at))
     return only('untouched', { rule: 'F-060', text: `${packet.destination} serves no node ports` })
   if (found.kind === 'health-check') return only('health-check', { rule: 'F-092', text: 'the agent answers' })
-  const lack = unservedProtocol(rules, packet.protocol)
+  const lack = unservedProtocol(packet.protocol, () => rules.isRelayed)
   if (lack !== undefined) return only('refuse', { text: lack })
   const excluded = sourceStep(packet, view, at)
   if (excluded !== undefined) return only(silence(view, packet), excluded)

@@ -287,8 +287,7 @@ function isClusterIP({ clusterIP }: ServicePort, frontend: Frontend): boolean {
 
 /** Why the mode serves nothing of this protocol; undefined: it does. */
 function lackOf({ protocol }: ServicePort, view: PipelineView): string | undefined {
-  const rules = view.packetRules()
-  return rules && unservedProtocol(rules, protocol)
+  return unservedProtocol(protocol, () => view.packetRules()?.isRelayed === true)
 }
 
 function externalVerdict(
