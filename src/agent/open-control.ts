@@ -35,7 +35,7 @@ export function inspected({ config, clock, kernel, log, registry }: BuildOptions
       sysctl: async (path) => await kernel.sysctl.read(path),
     },
     firewall: async (family) =>
-      await kernel.firewall(family, { isLeftOut: (table) => table === 'kube-proxy' }),
+      await kernel.firewall(family, { isLeftOut: (table) => table === 'kube-proxy', hasLegacyNat: true }),
     flows: async (...asked) => await kernel.conntrack.listFlows(...asked),
     flowCounts: async (...asked) => await kernel.conntrack.countFlows(...asked),
     problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),

@@ -89,8 +89,10 @@ async function barriersAt(
 ): Promise<readonly Barrier[]> {
   const found: Barrier[] = []
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const scope = { isLeftOut: (table: string) => table === 'kube-proxy', hasMarks: false }
-    const all = await kernel.firewall(family, scope)
+    const all = await kernel.firewall(family, {
+      isLeftOut: (table) => table === 'kube-proxy',
+      hasLegacyNat: false,
+    })
     const chains = new FirewallChains(all.map((chain) => withoutExceptions(chain, accepts)))
     for (const chain of chains.at(hook)) {
       const { state, by } = await new Walk(packetAt(hook), chains).through(chain)

@@ -453,7 +453,7 @@ after(async () => await kernel.close())
 
 async function check({ packet, state, by = /^/u }: Case): Promise<void> {
   const chains = new FirewallChains(
-    await kernel.firewall('ipv4', { isLeftOut: (name) => name === 'kube-proxy' }),
+    await kernel.firewall('ipv4', { isLeftOut: (name) => name === 'kube-proxy', hasLegacyNat: true }),
   )
   const fate = await fateAt({ ...request, ...packet }, chains)
   assert.equal(fate.state, state, fate.by)

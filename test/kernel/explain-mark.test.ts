@@ -249,7 +249,9 @@ const kernel = openKernel()
 after(async () => await kernel.close())
 
 async function check({ packet, state, by = /^/u }: Case): Promise<void> {
-  const chains = new FirewallChains(await kernel.firewall('ipv4', { isLeftOut: () => false }))
+  const chains = new FirewallChains(
+    await kernel.firewall('ipv4', { isLeftOut: () => false, hasLegacyNat: true }),
+  )
   const reader = {
     read: async () => await Promise.resolve(chains),
     pause: async () => await Promise.resolve(),

@@ -267,7 +267,7 @@ async function addOwn(): Promise<void> {
 function readerOf(isGone: (chain: string) => boolean = () => false): ChainReader {
   return {
     read: async () => {
-      const chains = await kernel.firewall('ipv4', { isLeftOut: () => false })
+      const chains = await kernel.firewall('ipv4', { isLeftOut: () => false, hasLegacyNat: true })
       const gone = new KernelError({ subsystem: 'nftables', operation: 'list-rules', errno: 2 })
       const rules = async (): Promise<never> => await Promise.reject(gone)
       return new FirewallChains(chains.map((chain) => (isGone(chain.chain) ? { ...chain, rules } : chain)))

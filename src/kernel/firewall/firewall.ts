@@ -59,6 +59,8 @@ export interface FirewallEntrance {
 export interface FirewallScope {
   /** Tables of nf_tables that do not count. */
   readonly isLeftOut: (table: string) => boolean
+  /** Whether the legacy table nat counts. It drops no packet, and is large in iptables mode. */
+  readonly hasLegacyNat: boolean
 }
 
 /** A chain of a table that is in force. */

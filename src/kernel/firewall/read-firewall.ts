@@ -24,17 +24,25 @@ interface FirewallReader {
 export async function readFirewall(
   reader: FirewallReader,
   family: IpFamily,
-  { isLeftOut }: FirewallScope,
+  { isLeftOut, hasLegacyNat }: FirewallScope,
 ): Promise<readonly FirewallChain[]> {
-  return [...(await legacyChains(reader, family)), ...(await nftChains(reader, family, isLeftOut))]
+  return [
+    ...(await legacyChains(reader, family, hasLegacyNat)),
+    ...(await nftChains(reader, family, isLeftOut)),
+  ]
 }
 
 /** NF_IP_PRI_* (linux/netfilter_ipv4.h); undefined: those of table nat, which differ by hook. */
 const legacyPriorities = { raw: -300, mangle: -150, nat: undefined, filter: 0 } as const
 
-async function legacyChains({ tables }: FirewallReader, family: IpFamily): Promise<readonly FirewallChain[]> {
+async function legacyChains(
+  { tables }: FirewallReader,
+  family: IpFamily,
+  hasNat: boolean,
+): Promise<readonly FirewallChain[]> {
   const found: FirewallChain[] = []
   for (const table of await tables.active(family)) {
+    if (table === 'nat' && !hasNat) continue
     const { chains, closed } = await tables.firewallRules({ family, table })
     for (const [chain, rules] of chains) {
       found.push({
