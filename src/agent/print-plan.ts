@@ -44,8 +44,8 @@ const commands: Readonly<Record<OperationTool, string>> = {
   sysctl: 'sysctl',
   ip: 'ip -batch -',
   nft: 'nft -f -',
-  'iptables-legacy': 'iptables-legacy-restore --noflush',
-  'ip6tables-legacy': 'ip6tables-legacy-restore --noflush',
+  'iptables-legacy': 'iptables-legacy-restore --noflush --wait',
+  'ip6tables-legacy': 'ip6tables-legacy-restore --noflush --wait',
   'iptables-nft': 'iptables-nft-restore --noflush',
   'ip6tables-nft': 'ip6tables-nft-restore --noflush',
   ipset: 'ipset restore',
@@ -63,23 +63,34 @@ interface Section<Operation extends KernelOperation> {
 }
 
 /**
- * The sections in an order in which the tools can run. Rules of x_tables need their sets: those are made before the rules, and destroyed
- * after them.
+ * The sections in an order in which the tools can run. Rules of x_tables need their sets: those are made before the rules. The last
+ * operation on a set, if it destroys the set, comes after the rules.
  */
 function sectionsOf<Operation extends KernelOperation>(
   operations: readonly Operation[],
 ): readonly Section<Operation>[] {
   const of = (tool: OperationTool): readonly Operation[] =>
     operations.filter((operation) => operation.tool === tool)
-  const isLast = ({ text }: Operation): boolean => text.startsWith('destroy ')
-  const firstSets = of('ipset').filter((operation) => !isLast(operation))
+  const sets = of('ipset')
+  const lastOn = new Map(
+    sets.flatMap((operation) => setsIn(operation).map((set) => [set, operation] as const)),
+  )
+  const isEnd = (operation: Operation): boolean =>
+    operation.text.startsWith('destroy ') && setsIn(operation).every((set) => lastOn.get(set) === operation)
   return tools
     .flatMap((tool): readonly Section<Operation>[] => {
-      if (tool === 'ipset') return [{ tool, operations: of(tool).filter(isLast) }]
+      if (tool === 'ipset') return [{ tool, operations: sets.filter(isEnd) }]
       const own = { tool, operations: of(tool) }
-      return tool === 'nft' ? [own, { tool: 'ipset', operations: firstSets }] : [own]
+      const first = sets.filter((operation) => !isEnd(operation))
+      return tool === 'nft' ? [own, { tool: 'ipset', operations: first }] : [own]
     })
     .filter(({ operations: own }) => own.length > 0)
+}
+
+/** The names of the sets in a line of ipset. */
+function setsIn({ text }: KernelOperation): readonly string[] {
+  const [command = '', ...names] = text.split(' ')
+  return names.slice(0, command === 'swap' || command === 'rename' ? 2 : 1)
 }
 
 const modulesOf: Readonly<Partial<Record<OperationTool, string>>> = {

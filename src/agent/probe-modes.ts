@@ -75,7 +75,7 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
       return { ...found, chosen: title, problem, denied: undefined, notLoaded, unknown }
     }
     const { problem, denied } = chosen
-    const assumed = denied === undefined ? undefined : configuredTitle(config.mode, flavour)
+    const assumed = denied === undefined ? undefined : assumedTitle(options.running ?? config.mode, flavour)
     return { ...found, chosen: assumed, problem, denied, notLoaded: [], unknown: [] }
   } finally {
     await isolated.close()
@@ -214,7 +214,7 @@ async function orRefusal(
 }
 
 /** The configured mode, as it would run in the flavour. */
-function configuredTitle(name: ProxyMode, flavour: ModeProbe['flavour']): string {
+function assumedTitle(name: ProxyMode, flavour: ModeProbe['flavour']): string {
   const hasFlavour = modeKinds.some((kind) => kind.name === name && kind.flavours.includes(flavour))
   return nameOf(hasFlavour ? { name, flavour } : { name })
 }

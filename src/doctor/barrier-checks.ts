@@ -1,5 +1,5 @@
 // Chains of other programs that drop connections to Services.
-import { type IpAddress, type IpFamily, readAddress } from '../address.js'
+import { type Cidr, type IpAddress, type IpFamily, readAddress } from '../address.js'
 import { acceptingCommand } from '../host/index.js'
 import { FirewallChains, type Passage, Walk } from '../inspect/index.js'
 import { type ChainPlace, type FirewallChain, type FirewallRule, XtState } from '../kernel/index.js'
@@ -71,7 +71,7 @@ async function closedInputs(node: Examined): Promise<readonly Verdict[]> {
     for (const { family, by } of await barriersAt(node, 'input', accepts))
       found.push({
         status: 'warning',
-        seen: `${by} drops ${familyNames[family]} connections, and no earlier rule accepts those to ${what}`,
+        seen: `${by} drops ${familyNames[family]} connections, and no earlier rule accepts all of those to ${what}`,
         cause:
           'In this mode connections to Services come in at hook input: those of pods and of other hosts fail unless an earlier rule accepts them.',
         remedy: `Accept connections to ${what} there, in the configuration of the program that made the chain.`,
@@ -118,8 +118,8 @@ function packetAt(hook: 'forward' | 'input'): Passage {
 }
 
 /**
- * The chain without the rules for some packets only. Of these, an accepting rule for Services accepts all packets, and whether a packet
- * follows a jump or returns is open.
+ * The chain without the rules for some packets only. Of these, an accepting rule for Services accepts all packets in its state of the
+ * connection, and whether a packet follows a jump or returns is open.
  */
 function withoutExceptions(chain: FirewallChain, accepts: (rule: FirewallRule) => boolean): FirewallChain {
   const read = async (): Promise<readonly FirewallRule[]> =>
@@ -128,7 +128,9 @@ function withoutExceptions(chain: FirewallChain, accepts: (rule: FirewallRule) =
       const { verdict } = rule
       const isOpen = typeof verdict === 'object' || verdict === 'return'
       const counts = isOpen || (verdict === 'accept' && accepts(rule))
-      return { text: '', matches: {}, isWhole: !isOpen, verdict: counts ? verdict : 'continue' }
+      const { state } = rule.matches
+      const matches = state === undefined ? {} : { state }
+      return { text: '', matches, isWhole: !isOpen, verdict: counts ? verdict : 'continue' }
     })
   return { ...chain, rules: read }
 }
@@ -149,7 +151,7 @@ function acceptsNetwork(rule: FirewallRule): boolean {
   const { state: _state, comment: _comment, destination, protocol, ...others } = rule.matches
   if (!rule.isWhole || destination === undefined || Object.keys(others).length > 0) return false
   const isForTcp = (protocol === undefined && rule.protocol === undefined) || isTcp(rule)
-  return isForTcp && destination.isInverted !== true && !isSpecial(destination)
+  return isForTcp && destination.isInverted !== true && !isSpecial(destination) && !isOneAddress(destination)
 }
 
 function isTcp({ matches, protocol }: FirewallRule): boolean {
@@ -159,6 +161,10 @@ function isTcp({ matches, protocol }: FirewallRule): boolean {
 /** Loopback, link-local, multicast and broadcast. */
 function isSpecial({ address }: { readonly address: IpAddress }): boolean {
   return /^(?:127\.|169\.254\.|22[4-9]\.|2[3-5]\d\.|ff|fe[89ab])/u.test(address)
+}
+
+function isOneAddress({ address, prefixLength }: Pick<Cidr, 'address' | 'prefixLength'>): boolean {
+  return prefixLength === (address.includes(':') ? 128 : 32)
 }
 
 /** Whether the rule accepts all TCP connections to the node ports. */

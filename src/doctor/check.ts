@@ -37,7 +37,7 @@ export interface ModeProbe {
   readonly flavourReason: string
   /** The reason why it is not the configured mode, or why there is none; undefined: it is the configured one. */
   readonly problem: string | undefined
-  /** The call that this process may not make: `chosen` is then the configured mode, which was not opened. undefined: it was. */
+  /** The call that this process may not make: `chosen` is then the mode of the running agent, or else the configured one, which was not opened. undefined: it was. */
   readonly denied: string | undefined
   /** Modules of the chosen mode that are installed and not loaded: the check could not ask the kernel about the mode. */
   readonly notLoaded: readonly string[]

@@ -26,7 +26,7 @@ export const modeChecks: readonly Check[] = [
             seen: `whether ${chosen} mode can run is not known: ${denied}`,
             cause:
               'The check opens modes in a network namespace of its own, which this process is not permitted to make.',
-            remedy: asRoot,
+            remedy: 'Run the doctor as root on the node, with CAP_SYS_ADMIN.',
           },
         ]
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`

@@ -346,7 +346,7 @@ function routeRows(
   const owners = conflicts.get(view)
   const lack = lackOf(port, view)
   const isLost = (frontend: Frontend): boolean => rivalOf(owners, port, frontend) !== undefined
-  const hasOwn = !frontendsOf(port).every(isLost)
+  const hasOwn = isDetailed && !frontendsOf(port).every(isLost)
   return explainFrontends(decided).map((explained) => {
     const { frontend } = explained
     const rival = rivalOf(owners, port, frontend)
@@ -367,7 +367,7 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(frontend)),
-      kernel: isDetailed && isFirst && hasOwn ? view.describe(owned(decided, owners), isLost) : undefined,
+      kernel: isFirst && hasOwn ? view.describe(owned(decided, owners), isLost) : undefined,
     }
   })
 }

@@ -9,6 +9,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Namespace } from '../support/namespaces.js'
 import type { Finished } from '../support/processes.js'
+import { withNetAdminAlone } from '../support/rights.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -117,3 +118,33 @@ describe('viaduct doctor beside an agent', { timeout: 120_000 }, () => {
     }
   })
 })
+
+// Before, the doctor assumed the configured mode: it took the agent's own table for one that a former proxy left, and advised to remove it.
+describe(
+  'viaduct doctor with CAP_NET_ADMIN alone, beside an agent in its fallback',
+  { timeout: 60_000 },
+  () => {
+    it('judges the node by the mode that runs', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'viaduct-doctor-fallback-'))
+      const node = await Namespace.create('node')
+      try {
+        const socket = join(folder, 'viaduct.sock')
+        mkdirSync(join(folder, 'manifests'))
+        writeFileSync(join(folder, 'manifests', 'all.yaml'), manifest)
+        const source = ['--manifests', join(folder, 'manifests'), '--hostname-override=node-a', '-v=2']
+        // This kernel has no IP_VS.
+        const flags = ['--proxy-mode=ipvs', '--iptables-flavour=nft', '--control-socket', socket]
+        const agent = node.start(process.execPath, agentFile, ...source, ...flags)
+        await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+        const doctor = [process.execPath, agentFile, 'doctor', '--socket', socket, '-o', 'json']
+        const { stdout } = await node.run(...withNetAdminAlone(), ...doctor)
+        const found = Value.Parse(Type.Array(Found), JSON.parse(stdout))
+        assert.match(find(found, 'mode')?.seen ?? '', /^whether iptables \(nft\) mode can run is not known/u)
+        assert.equal(find(found, 'leftovers')?.status, 'ok')
+      } finally {
+        await node.close()
+        rmSync(folder, { recursive: true })
+      }
+    })
+  },
+)

@@ -208,7 +208,33 @@ nft 'add rule inet firewalld filter_INPUT iifname lo accept; add rule inet firew
       options: { flags: ['--proxy-mode=userspace'] },
       check: 'input',
       status: 'warning',
-      seen: /^the policy of chain INPUT .* no earlier rule accepts those to TCP ports 30000 to 32767 \(node ports\)$/,
+      seen: /^the policy of chain INPUT .* no earlier rule accepts all of those to TCP ports 30000 to 32767 \(node ports\)$/,
+    },
+    {
+      what: 'a firewall that accepts known connections and one address of the node, in userspace mode',
+      make: () =>
+        sh(
+          'iptables-legacy -P INPUT DROP; iptables-legacy -A INPUT -d 192.0.2.10 -j ACCEPT; ' +
+            'iptables-legacy -A INPUT -d 10.96.0.0/12 -m conntrack --ctstate ESTABLISHED -j ACCEPT',
+        ),
+      undo: () => sh('iptables-legacy -P INPUT ACCEPT; iptables-legacy -F INPUT'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'input',
+      status: 'warning',
+      seen: /^the policy of chain INPUT .* no earlier rule accepts all of those to the network of cluster IPs$/,
+    },
+    {
+      what: 'known connections to the node ports, in userspace mode',
+      make: () =>
+        sh(
+          'iptables-legacy -P INPUT DROP; ' +
+            'iptables-legacy -A INPUT -p tcp --dport 1024:65535 -m state --state ESTABLISHED -j ACCEPT',
+        ),
+      undo: () => sh('iptables-legacy -P INPUT ACCEPT; iptables-legacy -F INPUT'),
+      options: { flags: ['--proxy-mode=userspace'] },
+      check: 'input',
+      status: 'warning',
+      seen: /^the policy of chain INPUT .* no earlier rule accepts all of those to TCP ports 30000 to 32767 \(node ports\)$/,
     },
     {
       what: 'rules in both flavours of x_tables',

@@ -119,7 +119,6 @@ export class ModelNetwork {
     return 0
   }
 
-  /** The link, or the errno EEXIST. */
   /** undefined: ENODEV. */
   lookUp(destination: IpAddress, inInterface: number | undefined): RouteChoice | undefined {
     if (inInterface !== undefined && !this.links.has(inInterface)) return undefined
@@ -136,6 +135,7 @@ export class ModelNetwork {
     }
   }
 
+  /** The link, or the errno EEXIST. */
   addDummy(name: string): ModelLink | number {
     if ([...this.links.values()].some((link) => link.name === name)) return EEXIST
     const link: ModelLink = { name, index: this.#nextIndex++, kind: 'dummy', isUp: false }
