@@ -59,12 +59,12 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     })
     // NB: not on the isolated kernel, where a question would load the modules of connection tracking.
     await recordConntrack(config, { ...kernel, sysctl })
-    const chosen = await orRefusal(async () => await probe.open({}, sysctl))
+    const chosen = await orReason(async () => await probe.open({}, sysctl))
     const others: string[] = []
     const unrecorded = recordingSysctl(kernel.sysctl, () => Promise.resolve(true))
     for (const { name } of modeKinds) {
       if ('name' in chosen && name === chosen.name) continue
-      const other = await orRefusal(
+      const other = await orReason(
         async () => await probe.open({ mode: name, modeFallback: false }, unrecorded),
       )
       if ('name' in other && other.unknown.length === 0) others.push(other.title)
@@ -200,7 +200,7 @@ function comesWithModule(path: string, modules: ProbeOptions['modules']): boolea
 }
 
 /** The mode; or why it cannot run, or that this process may not ask. */
-async function orRefusal(
+async function orReason(
   open: () => Promise<Opened>,
 ): Promise<Opened | Pick<ModeProbe, 'problem' | 'denied'>> {
   try {
@@ -213,7 +213,7 @@ async function orRefusal(
   }
 }
 
-/** The configured mode, as it would run in the flavour. */
+/** A mode that was not opened, as it would run in the flavour. */
 function assumedTitle(name: ProxyMode, flavour: ModeProbe['flavour']): string {
   const hasFlavour = modeKinds.some((kind) => kind.name === name && kind.flavours.includes(flavour))
   return nameOf(hasFlavour ? { name, flavour } : { name })

@@ -1,31 +1,14 @@
 // `explain` for a client that is an endpoint itself, in nftables mode without a local detector.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { PacketRules } from '../../../src/engine/index.js'
 import { explainPacket } from '../../../src/inspect/index.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'
+import { packetRules } from '../../support/packet-rules.js'
 import { ip } from '../../support/routes.js'
 
-const rules: PacketRules = {
-  localDetector: undefined,
-  masqueradeAll: false,
-  nodePortAddresses: 'all',
-  loopbackNodePorts: [],
-  nodeIP: ip('192.168.60.11'),
-  droppedNetworks: [],
-  refusedPorts: 'none',
-  refusesNode: true,
-  nodePortRefusals: 'served-addresses',
-  hairpin: 'this-node',
-  guardsExternalIPs: true,
-  guardsWithoutEndpoints: true,
-  fallsBackToCluster: false,
-  isRelayed: false,
-  firewallHook: 'forward',
-  sharedChains: { all: [], accepting: [] },
-}
+const rules = { ...packetRules, hairpin: 'this-node' } as const
 
 describe('explain of a client that is the only endpoint', () => {
   // Before, the node itself lost the packet if the slice named no node. The kernel delivers it by lo.

@@ -1,31 +1,13 @@
 // `explain` for packets that reach no Service: what the node does with them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { PacketRules } from '../../../src/engine/index.js'
 import { explainPacket, type Packet } from '../../../src/inspect/index.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { port, service, set } from '../../support/objects.js'
-import { cidr, ip } from '../../support/routes.js'
+import { packetRules as rules } from '../../support/packet-rules.js'
+import { ip } from '../../support/routes.js'
 
-const rules: PacketRules = {
-  localDetector: undefined,
-  masqueradeAll: false,
-  nodePortAddresses: 'all',
-  loopbackNodePorts: [],
-  nodeIP: ip('192.168.60.11'),
-  droppedNetworks: [cidr('10.96.0.0/16')],
-  refusedPorts: 'cluster-ips',
-  refusesNode: true,
-  nodePortRefusals: 'served-addresses',
-  hairpin: 'all',
-  guardsExternalIPs: true,
-  guardsWithoutEndpoints: true,
-  fallsBackToCluster: false,
-  isRelayed: false,
-  firewallHook: 'forward',
-  sharedChains: { all: [], accepting: [] },
-}
 const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
 services.apply(set(service('web', '10.96.0.10', { ports: [port(80)], externalIPs: ['192.0.2.7'] })))
 
