@@ -237,7 +237,7 @@ function positiveDuration(text: string, field: string): string {
 const conntrack = [
   setting('conntrack.maxPerCore', t.wholeNumber, 32_768, {
     flag: 'conntrack-max-per-core',
-    help: 'limit of tracked connections per CPU, at most 1048576 in total; 0: keep the limit',
+    help: 'limit of tracked connections per CPU, at most 1048576 in total; a larger limit of the node stays; 0: keep the limit',
     resolve: notNegative,
   }),
   setting('conntrack.min', t.wholeNumber, 131_072, {

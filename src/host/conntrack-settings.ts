@@ -80,14 +80,15 @@ function desiredMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number 
 }
 
 /**
- * Only the initial network namespace may write the hash size, which all namespaces share. kube-proxy writes the module parameter
- * `hashsize`, Viaduct the sysctl nf_conntrack_buckets.
+ * Raises the limit and the hash size. Larger values stay, as in kube-proxy 1.37 (k/k#142035). Only the initial network namespace may
+ * write the hash size, which all namespaces share. kube-proxy writes the module parameter `hashsize`, Viaduct the sysctl
+ * nf_conntrack_buckets.
  */
 async function setLimits(max: number, options: ConntrackOptions): Promise<void> {
   const off = '--conntrack-max-per-core=0'
   const value = Math.floor(max / connectionsPerBucket)
   const refused =
-    (await set({ name: 'nf_conntrack_max', value: max, off }, options)) ??
+    (await set({ name: 'nf_conntrack_max', value: max, isLeast: true, off }, options)) ??
     (value > 0 ? await set({ name: 'nf_conntrack_buckets', value, isLeast: true, off }, options) : undefined)
   if (refused !== undefined) await reportReadOnly(refused, options)
 }
@@ -123,7 +124,8 @@ async function set(
   if (isTransient(outcome)) throw outcome
   if (!refusals.has(outcome.code)) throw refusal(path, value, outcome, off)
   const remedy = `set it on the node, or use ${off}`
-  log.warn(`Kernel setting cannot be changed: ${path} should be ${value}; ${remedy}`, {
+  const right = isLeast ? `at least ${value}` : `${value}`
+  log.warn(`Kernel setting cannot be changed: ${path} should be ${right}; ${remedy}`, {
     setting: path,
     err: outcome,
   })

@@ -57,8 +57,14 @@ describe('F-073 conntrack settings', () => {
     /** Values that differ from the defaults. */
     readonly expected: Values
   }[] = [
-    { name: 'a small machine gets the minimum', expected: { max: '131072' } },
-    { name: 'the limit grows with the CPUs', cpus: 8, expected: { max: '262144' } },
+    { name: 'a small machine gets the minimum', before: { max: '65536' }, expected: { max: '131072' } },
+    { name: 'a larger limit stays', expected: { max: '262144' } },
+    {
+      name: 'a larger limit stays, and its hash gets the size for the computed limit',
+      before: { buckets: '1024' },
+      expected: { buckets: '32768' },
+    },
+    { name: 'the limit grows with the CPUs', cpus: 9, expected: { max: '294912', buckets: '73728' } },
     { name: 'a larger machine gets a larger hash', cpus: 16, expected: { max: '524288', buckets: '131072' } },
     {
       name: 'a very large machine gets the maximum',
@@ -72,8 +78,12 @@ describe('F-073 conntrack settings', () => {
       input: { min: 2_000_000 },
       expected: { max: '1048576', buckets: '262144' },
     },
-    { name: 'no minimum', input: { min: 0 }, expected: { max: '65536' } },
-    { name: 'a larger hash stays', before: { buckets: '262144' }, expected: { max: '131072' } },
+    { name: 'no minimum', input: { min: 0 }, before: { max: '32768' }, expected: { max: '65536' } },
+    {
+      name: 'a larger hash stays',
+      before: { max: '65536', buckets: '262144' },
+      expected: { max: '131072' },
+    },
     {
       name: 'maxPerCore 0 writes no limit',
       input: { maxPerCore: 0 },
@@ -129,7 +139,7 @@ describe('F-073 conntrack settings', () => {
       assert.deepEqual(
         log.find('warn', '').map(({ message }) => message),
         [
-          'Kernel setting cannot be changed: net/netfilter/nf_conntrack_max should be 1048576; set it on the node, or use --conntrack-max-per-core=0',
+          'Kernel setting cannot be changed: net/netfilter/nf_conntrack_max should be at least 1048576; set it on the node, or use --conntrack-max-per-core=0',
         ],
       )
       assert.deepEqual(Object.fromEntries(kernel.sysctl.values), prefixed({ ...fresh, ...defaults }))
@@ -160,9 +170,9 @@ describe('F-073 conntrack settings', () => {
       for (const [path, value] of Object.entries(prefixed(fresh))) kernel.sysctl.values.set(path, value)
       return { seen: 0, deleted: 0 }
     }
-    await start()
+    await start({}, 16)
     assert.deepEqual(log.find('warn', ''), [])
-    assert.equal(kernel.sysctl.values.get('net/netfilter/nf_conntrack_max'), '131072')
+    assert.equal(kernel.sysctl.values.get('net/netfilter/nf_conntrack_max'), '524288')
   })
 
   it('any other failure ends the start with one error', async () => {
