@@ -55,27 +55,49 @@ export function clusterCIDR(texts: readonly string[], field: string, mode: Detec
 
 /** Throws ConfigError with `expected` for a text that is no network. */
 export function networksOf(texts: readonly string[], field: string, expected: string): readonly Cidr[] {
+  return texts.map((text) => networkOf(text, field, expected))
+}
+
+function networkOf(text: string, field: string, expected: string): Cidr {
+  const network = parseCidr(text)
+  if (network !== undefined) return network
+  throw new ConfigError(field, `${expected}, not "${text}"`)
+}
+
+/**
+ * The keywords of kube-proxy 1.37 for networks. `primary`: this node's own IPs. `localhost`: 127.0.0.0/8 and ::1/128. `all`: 0.0.0.0/0
+ * and ::/0.
+ */
+export type NodePortKeyword = (typeof nodePortKeywords)[number]
+const nodePortKeywords = ['primary', 'localhost', 'all'] as const
+
+/** Keywords and networks in the order in which they are written. An empty list: every local address. */
+export type NodePortAddresses = readonly (NodePortKeyword | Cidr)[]
+
+/**
+ * An empty list means `primary` in nftables mode and every local address in the others. As in kube-proxy, a keyword may be there once,
+ * and a network any number of times. Throws ConfigError with `field`.
+ */
+export function nodePortAddresses(texts: readonly string[], field: string, mode: string): NodePortAddresses {
+  if (texts.length === 0 && mode === 'nftables') return ['primary']
+  const expected = `must be a valid CIDR or one of the keywords ${wordsOf(nodePortKeywords)}`
+  const seen = new Set<NodePortKeyword>()
   return texts.map((text) => {
-    const network = parseCidr(text)
-    if (network !== undefined) return network
-    throw new ConfigError(field, `${expected}, not "${text}"`)
+    const keyword = nodePortKeywords.find((candidate) => candidate === text)
+    if (keyword === undefined) return networkOf(text, field, expected)
+    if (seen.has(keyword)) throw new ConfigError(field, `has the keyword "${keyword}" twice`)
+    seen.add(keyword)
+    return keyword
   })
 }
 
-/** `primary`: this node's own IPs. An empty list: every local address. */
-export type NodePortAddresses = 'primary' | readonly Cidr[]
-
-/** An empty list means `primary` in nftables mode and every local address in the others, as in kube-proxy. */
-export function nodePortAddresses(texts: readonly string[], field: string, mode: string): NodePortAddresses {
-  if (texts.length === 0 && mode === 'nftables') return 'primary'
-  if (!texts.includes('primary')) return networksOf(texts, field, 'must be a valid CIDR, or primary alone')
-  if (texts.length === 1) return 'primary'
-  throw new ConfigError(field, "can't use both 'primary' and CIDRs")
+function wordsOf(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
 
 /** The inverse of `nodePortAddresses`. */
 export function writtenNodePortAddresses(addresses: NodePortAddresses): readonly string[] {
-  return addresses === 'primary' ? ['primary'] : addresses.map(formatCidr)
+  return addresses.map((entry) => (typeof entry === 'string' ? entry : formatCidr(entry)))
 }
 
 /** 0.0.0.0 and :: mean no address: undefined. */

@@ -223,7 +223,7 @@ const localTraffic = [
   setting('nodePortAddresses', t.growingList, [], {
     flag: 'nodeport-addresses',
     metavar: 'CIDRS',
-    help: 'networks, separated by commas, whose local addresses serve node ports; primary: the node IPs (blank: all); may be repeated',
+    help: 'networks and keywords, separated by commas, whose local addresses serve node ports; primary: the node IPs, localhost: 127.0.0.0/8 and ::1/128, all: 0.0.0.0/0 and ::/0 (blank: all, in nftables mode primary); may be repeated',
     resolve: (texts, field, others) => nodePortAddresses(texts, field, others.valueOf(mode)),
     show: writtenNodePortAddresses,
   }),

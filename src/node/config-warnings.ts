@@ -1,8 +1,8 @@
 // Warnings about settings that are valid but incomplete (F-065, F-083, F-086).
 import { familyOf, formatCidr, type Cidr, type IpFamily } from '../address.js'
-import type { Config, ProxyMode } from '../config/index.js'
+import type { Config, NodePortAddresses, ProxyMode } from '../config/index.js'
 import { familyNames } from './family-problem.js'
-import { includesLoopback, relayedLoopback } from './node-port-addresses.js'
+import { includesLoopback, networksIn, relayedLoopback } from './node-port-addresses.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
@@ -45,13 +45,17 @@ export function configWarnings(
 }
 
 function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {
-  if (nodePortAddresses === 'primary') return []
   if (nodePortAddresses.length === 0) {
     return [
       'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
     ]
   }
-  return withoutNetwork(nodePortAddresses, families).map(
+  // Each of these families has an IP of the node, which `primary` names.
+  if (nodePortAddresses.includes('primary')) return []
+  const bare = families.filter(
+    (family) => networksIn(nodePortAddresses, family, { addresses: {} }).length === 0,
+  )
+  return bare.map(
     (family) =>
       `nodePortAddresses has no ${familyNames[family]} network; NodePort connections will be accepted on all local ${familyNames[family]} addresses`,
   )
@@ -59,18 +63,23 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
 
 /** F-064: nftables mode serves node ports on loopback addresses on request only. */
 function loopbackWarnings(config: WarnedConfig): string[] {
-  const { nodePortAddresses } = config
-  if (nodePortAddresses === 'primary') return []
-  const named = nodePortAddresses.filter(
-    (network) =>
-      network.prefixLength > 0 &&
-      includesLoopback(network) &&
-      relayedLoopback({ mode: 'nftables', family: network.family, config }) === undefined,
+  const named = config.nodePortAddresses.filter((entry) =>
+    config.families.some((family) => namesUnservedLoopback(entry, family, config)),
   )
-  return named.map(
-    (network) =>
-      `nodePortAddresses has ${formatCidr(network)}, but nftables mode does not serve node ports on loopback addresses unless localhostNodePorts is on`,
-  )
+  return named.map((entry) => {
+    const text = typeof entry === 'string' ? entry : formatCidr(entry)
+    return `nodePortAddresses has ${text}, but nftables mode does not serve node ports on loopback addresses unless localhostNodePorts is on`
+  })
+}
+
+function namesUnservedLoopback(
+  entry: NodePortAddresses[number],
+  family: IpFamily,
+  config: WarnedConfig,
+): boolean {
+  const networks = networksIn([entry], family, { addresses: {} })
+  const isNamed = networks.some((network) => network.prefixLength > 0 && includesLoopback(network))
+  return isNamed && relayedLoopback({ mode: 'nftables', family, config }) === undefined
 }
 
 /** Without a network, no rule recognizes the pods of this family. */

@@ -16,6 +16,7 @@ export {
   nodePortSockets,
   relayedLoopback,
   type LocalhostFacts,
+  servesLocalhostByConfig,
   servesLocalhostNodePorts,
   type LocalAddresses,
   type NodePortFacts,

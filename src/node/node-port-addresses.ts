@@ -8,7 +8,7 @@ import {
   type IpAddress,
   type IpFamily,
 } from '../address.js'
-import type { Config } from '../config/index.js'
+import type { Config, NodePortKeyword } from '../config/index.js'
 import { BugError } from '../errors.js'
 import type { NodeFacts } from './node-tracker.js'
 
@@ -43,19 +43,26 @@ export function servesLocalhostNodePorts({ family, config, node }: NodePortFacts
   return networks === 'all' || networks.some(includesLoopback)
 }
 
+/** The same, from what the configuration alone says: `primary` never has loopback addresses once the node's IP is known. */
+export function servesLocalhostByConfig({
+  nodePortAddresses,
+  iptables,
+}: Pick<NodePortFacts, 'config'>['config']): boolean {
+  return iptables.localhostNodePorts && knownNetworks(nodePortAddresses, 'ipv4').some(includesLoopback)
+}
+
 /**
  * The loopback address on which the relay serves node ports; undefined: none. The list of node-port addresses must contain it.
- * kube-proxy's gate, for nftables mode, requires a loopback network in the list, as in kube-proxy.
+ * kube-proxy's gate, for nftables mode, requires a loopback network in the list, also beside one of everything, as in kube-proxy.
  */
 export function relayedLoopback({ mode, family, config }: LocalhostFacts): IpAddress | undefined {
   const { localhostNodePorts, featureGates, nodePortAddresses } = config
-  if (nodePortAddresses === 'primary') return undefined
-  const networks = networksOf({ nodePortAddresses }, family, { addresses: {} })
   const address = parseIpAddress(loopbackTexts[family])
   if (address === undefined) return undefined
-  const isContained = networks === 'all' || networks.some((network) => cidrContains(network, address))
+  const networks = knownNetworks(nodePortAddresses, family)
+  const isContained = networks.some((network) => cidrContains(network, address))
   const isByGate = mode === 'nftables' && featureGates.KubeProxyNFTablesLocalhostNodePorts
-  const isNamed = networks !== 'all' && networks.some((network) => isLoopback(network.address))
+  const isNamed = networks.some((network) => isLoopback(network.address))
   return isContained && (localhostNodePorts || (isByGate && isNamed)) ? address : undefined
 }
 
@@ -101,19 +108,40 @@ function networksOf(
   family: IpFamily,
   node: NodePortFacts['node'],
 ): 'all' | readonly Cidr[] {
-  const networks = nodePortAddresses === 'primary' ? primaryNetworks(node) : nodePortAddresses
-  const ofFamily = networks.filter((network) => network.family === family)
+  const ofFamily = networksIn(nodePortAddresses, family, node)
   const isEverything = ofFamily.length === 0 || ofFamily.some(({ prefixLength }) => prefixLength === 0)
   return isEverything ? 'all' : ofFamily
 }
 
-function primaryNetworks({ addresses }: NodePortFacts['node']): readonly Cidr[] {
-  const { ipv4, ipv6 } = addresses
-  const networks = [
-    ipv4 === undefined || isLoopback(ipv4) ? undefined : parseCidr(`${ipv4}/32`),
-    ipv6 === undefined || isLoopback(ipv6) ? undefined : parseCidr(`${ipv6}/128`),
-  ]
-  return networks.filter((network) => network !== undefined)
+/** The networks of this family without those of `primary`, which the Node decides. A setting without any has all addresses. */
+function knownNetworks(nodePortAddresses: Config['nodePortAddresses'], family: IpFamily): readonly Cidr[] {
+  const networks = networksIn(nodePortAddresses, family, { addresses: {} })
+  const isEverywhere = networks.length === 0 && !nodePortAddresses.includes('primary')
+  return isEverywhere ? [everything[family]] : networks
+}
+
+/** The networks of this family that the setting names, keywords replaced by theirs. */
+export function networksIn(
+  nodePortAddresses: Config['nodePortAddresses'],
+  family: IpFamily,
+  node: NodePortFacts['node'],
+): readonly Cidr[] {
+  return nodePortAddresses.flatMap((entry) => {
+    if (typeof entry === 'string') return keywordNetworks[entry](family, node)
+    return entry.family === family ? [entry] : []
+  })
+}
+
+const keywordNetworks: Readonly<
+  Record<NodePortKeyword, (family: IpFamily, node: NodePortFacts['node']) => readonly Cidr[]>
+> = {
+  // A loopback address is no address of the node.
+  primary: (family, { addresses: { [family]: address } }) =>
+    address === undefined || isLoopback(address)
+      ? []
+      : [{ family, address, prefixLength: family === 'ipv4' ? 32 : 128 }],
+  localhost: (family) => [loopbackNetworks[family]],
+  all: (family) => [everything[family]],
 }
 
 /** Whether the network has a loopback address. */
@@ -125,6 +153,11 @@ export function includesLoopback(network: Cidr): boolean {
 export const loopbackNetworks: Readonly<Record<IpFamily, Cidr>> = {
   ipv4: constantCidr('127.0.0.0/8'),
   ipv6: constantCidr('::1/128'),
+}
+
+const everything: Readonly<Record<IpFamily, Cidr>> = {
+  ipv4: constantCidr('0.0.0.0/0'),
+  ipv6: constantCidr('::/0'),
 }
 
 function constantCidr(text: string): Cidr {

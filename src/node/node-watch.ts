@@ -143,7 +143,9 @@ export class NodeWatch {
     const { detectLocalMode, nodePortAddresses } = this.#options.config
     const { podCIDRs, addresses } = this.#options.node.facts
     if (detectLocalMode === 'NodeCIDR' && podCIDRs.length === 0) return false
-    return nodePortAddresses !== 'primary' || Object.keys(addresses).length > 0 || this.#hasWaitedForIPs
+    return (
+      !nodePortAddresses.includes('primary') || Object.keys(addresses).length > 0 || this.#hasWaitedForIPs
+    )
   }
 
   /**
@@ -154,7 +156,7 @@ export class NodeWatch {
     const { node, config, clock, log } = this.#options
     const needs = {
       podCIDRs: config.detectLocalMode === 'NodeCIDR',
-      IPs: config.nodePortAddresses === 'primary',
+      IPs: config.nodePortAddresses.includes('primary'),
     }
     const waitsFor = Object.entries(needs).flatMap(([need, isNeeded]) => (isNeeded ? [need] : []))
     log.info('The Node lacks facts that the rules need: waiting for them', {

@@ -43,6 +43,9 @@ const chosen: ChosenCases = {
   "others' rules at INPUT: a bit in every mark, node ports of TCP closed": 'all',
   'node ports on one network of IPv4; a firewall that lets nothing through': 'all',
   'node ports on networks of both families': ['only the addresses in the networks serve'],
+  'node ports on the primary addresses and the loopback, by keywords': [
+    'the keyword localhost beside primary shuts out no less',
+  ],
 }
 
 /** A selection of SCTP cases, because SCTP servers are slow in the guest. */

@@ -56,21 +56,31 @@ describe('node ports on localhost in nftables mode', { timeout: 60_000 }, () => 
     await rm(folder, { recursive: true })
   })
 
-  it('answer over TCP and UDP, on 127.0.0.1 and ::1, while the agent runs', async () => {
-    const flags = ['--nodeport-addresses=127.0.0.0/8,::1/128', '--iptables-localhost-nodeports']
-    const agent = AgentProcess.start({ node, manifests: folder, mode: 'nftables', flags })
-    // The listeners follow the sync.
-    await agent.synced()
-    for (const { protocol, address, by } of targets) {
-      const answer = await eventually(
-        () => client.probe({ protocol, address, port: 30080 }, answerMs),
-        ({ kind }) => kind === 'answer',
-        limitMs,
-      )
-      assert.deepEqual(answer, { kind: 'answer', from: by }, `${protocol} ${address}`)
-    }
-    assert.equal((await agent.terminate()).code, 0)
-    const { protocol, address } = targets[0]
-    assert.equal((await client.probe({ protocol, address, port: 30080 }, answerMs)).kind, 'refused')
-  })
+  const requests = {
+    "networks and kube-proxy's flag": [
+      '--nodeport-addresses=127.0.0.0/8,::1/128',
+      '--iptables-localhost-nodeports',
+    ],
+    "keywords and kube-proxy's gate": [
+      '--nodeport-addresses=primary,localhost',
+      '--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true',
+    ],
+  }
+  for (const [name, flags] of Object.entries(requests))
+    it(`answer over TCP and UDP, on 127.0.0.1 and ::1, while the agent runs: ${name}`, async () => {
+      const agent = AgentProcess.start({ node, manifests: folder, mode: 'nftables', flags })
+      // The listeners follow the sync.
+      await agent.synced()
+      for (const { protocol, address, by } of targets) {
+        const answer = await eventually(
+          () => client.probe({ protocol, address, port: 30080 }, answerMs),
+          ({ kind }) => kind === 'answer',
+          limitMs,
+        )
+        assert.deepEqual(answer, { kind: 'answer', from: by }, `${protocol} ${address}`)
+      }
+      assert.equal((await agent.terminate()).code, 0)
+      const { protocol, address } = targets[0]
+      assert.equal((await client.probe({ protocol, address, port: 30080 }, answerMs)).kind, 'refused')
+    })
 })

@@ -78,6 +78,31 @@ describe('node ports on localhost', () => {
       expected: ipv6,
     },
     {
+      name: "nftables mode by kube-proxy's gate, with its keywords",
+      config: { mode: 'nftables', featureGates: gate, nodePortAddresses: ['primary', 'localhost'] },
+      expected: [...ipv4, ...ipv6],
+    },
+    {
+      name: "nftables mode by kube-proxy's gate, with localhost beside all",
+      config: { mode: 'nftables', featureGates: gate, nodePortAddresses: ['all', 'localhost'] },
+      expected: [...ipv4, ...ipv6],
+    },
+    {
+      name: "nftables mode by kube-proxy's gate, with all alone",
+      config: { mode: 'nftables', featureGates: gate, nodePortAddresses: ['all'] },
+      expected: [],
+    },
+    {
+      name: 'nftables mode on the primary addresses and a network of the other family',
+      config: { mode: 'nftables', localhostNodePorts: true, nodePortAddresses: ['primary', '::1/128'] },
+      expected: ipv6,
+    },
+    {
+      name: 'ipvs mode with the keyword localhost',
+      config: { mode: 'ipvs', localhostNodePorts: true, nodePortAddresses: ['localhost'] },
+      expected: [...ipv4, ...ipv6],
+    },
+    {
       name: 'ipvs mode on all addresses',
       config: { mode: 'ipvs', localhostNodePorts: true },
       expected: [...ipv4, ...ipv6],

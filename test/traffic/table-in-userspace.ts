@@ -148,7 +148,9 @@ function differenceOf({ name }: TrafficCase, { settings }: TrafficGroup): Differ
   if (!loopbackCases.has(name)) return userspaceDifferences[name]
   const { localhostNodePorts = true, nodePortAddresses = [] } = settings
   const ofIpv6 = nodePortAddresses.filter((network) => network.includes(':'))
-  const isServed = localhostNodePorts && (ofIpv6.length === 0 || ofIpv6.includes('::/0'))
+  const isServed =
+    localhostNodePorts &&
+    (ofIpv6.length === 0 || ofIpv6.includes('::/0') || nodePortAddresses.includes('localhost'))
   return isServed ? servesLoopback : undefined
 }
 

@@ -1,6 +1,6 @@
 import { KernelError } from '../../errors.js'
 import { ensureSetting } from '../../host/index.js'
-import { servesLocalhostNodePorts } from '../../node/index.js'
+import { servesLocalhostByConfig } from '../../node/index.js'
 import type { ModeOptions, OpenModeOptions } from '../../engine/index.js'
 
 /** F-064: without this setting the kernel drops packets from loopback addresses to endpoints. */
@@ -15,9 +15,8 @@ export async function serveLocalhost({ kernel, log }: Pick<ModeOptions, 'kernel'
     })
 }
 
-/** With --init-only no pipeline will do it. The Node is not known here, but `primary` never includes loopback addresses. */
+/** With --init-only no pipeline will do it, and the Node is not known. */
 export async function serveLocalhostAtInit(options: OpenModeOptions): Promise<void> {
-  const { config, node } = options
-  if (!config.initOnly || config.nodePortAddresses === 'primary') return
-  if (servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts })) await serveLocalhost(options)
+  const { config } = options
+  if (config.initOnly && servesLocalhostByConfig(config)) await serveLocalhost(options)
 }

@@ -329,10 +329,18 @@ export function servesLoopback(world: World): boolean {
   return isWanted && (nodePortAddresses(world)?.includes(loopback.IPv4) ?? true)
 }
 
+const keywords: Readonly<Record<string, readonly string[]>> = {
+  primary: Object.values(addresses.node),
+  localhost: ['127.0.0.0/8', '::1/128'],
+}
+
 /** undefined: all. The groups name whole networks of node-a's addresses, so that a common beginning is enough. */
 function nodePortAddresses({ family, settings }: World): readonly string[] | undefined {
-  if (settings.nodePortAddresses?.[0] === 'primary') return [addresses.node[family]]
-  const networks = ofFamily(settings.nodePortAddresses ?? [], family)
+  const written = settings.nodePortAddresses ?? []
+  const networks = ofFamily(
+    written.flatMap((entry) => keywords[entry] ?? [entry]),
+    family,
+  )
   if (networks.length === 0 || networks.some((network) => network.endsWith('/0'))) return undefined
   const prefixes = networks.map((network) => network.replace(/(?:0|:)\/\d+$/, ''))
   const isServed = family === 'IPv4' && settings.localhostNodePorts !== false

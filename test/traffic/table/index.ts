@@ -175,6 +175,17 @@ const groups: readonly GroupAt[] = [
     ],
   },
   {
+    name: 'node ports on the primary addresses and the loopback, by keywords',
+    settings: { detectLocal: clusterCIDR, nodePortAddresses: ['primary', 'localhost'] },
+    cases: [
+      nodePortAddressCase('the keyword localhost beside primary shuts out no less', {
+        IPv4: [addresses.node],
+        IPv6: [addresses.node],
+      }),
+      ...loopbackCases,
+    ],
+  },
+  {
     name: 'external IPs not allowed',
     settings: { detectLocal: clusterCIDR, allowsExternalIPs: false },
     cases: [closedExternalIPCase],

@@ -103,6 +103,10 @@ describe('parseArguments', () => {
     [['--manifests=m', '--mode-fallback=false'], { modeFallback: false }],
     [['--manifests=m', '--nodeport-addresses=primary'], { nodePortAddresses: ['primary'] }],
     [
+      ['--manifests=m', '--nodeport-addresses=primary,localhost', '--nodeport-addresses=192.0.2.0/24,all'],
+      { nodePortAddresses: ['primary', 'localhost', '192.0.2.0/24', 'all'] },
+    ],
+    [
       ['--manifests=m', '--nodeport-addresses=10.0.0.0/8, fd00::/8', '--nodeport-addresses=192.0.2.0/24'],
       { nodePortAddresses: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] },
     ],
@@ -273,8 +277,8 @@ describe('parseArguments', () => {
       `--pod-bridge-interface: must be the name of the pods' bridge, 1 to 15 bytes, in mode BridgeInterface, not ""`,
     ],
     [
-      ['--manifests=m', '--nodeport-addresses=primary,10.0.0.0/8'],
-      "--nodeport-addresses: can't use both 'primary' and CIDRs",
+      ['--manifests=m', '--nodeport-addresses=primary,10.0.0.0/8', '--nodeport-addresses=primary'],
+      '--nodeport-addresses: has the keyword "primary" twice',
     ],
     [['--manifests=m', '--masquerade-all=yes'], '--masquerade-all: must be true or false, not "yes"'],
     [

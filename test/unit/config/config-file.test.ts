@@ -155,6 +155,8 @@ describe('readConfig', () => {
     ],
     ['clusterCIDR: 10.0.0.0/8, fd00::/8', { clusterCIDR: ['10.0.0.0/8', 'fd00::/8'] }],
     ['nodePortAddresses: [primary]', { nodePortAddresses: ['primary'] }],
+    ['nodePortAddresses: [primary, localhost]', { nodePortAddresses: ['primary', 'localhost'] }],
+    ['nodePortAddresses: [10.0.0.0/8, all]', { nodePortAddresses: ['10.0.0.0/8', 'all'] }],
     [
       'detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}',
       { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },

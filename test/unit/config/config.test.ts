@@ -176,10 +176,8 @@ describe('resolveConfig', () => {
       { family: 'ipv4', address: '192.0.2.0', prefixLength: 24 },
       { family: 'ipv6', address: '::', prefixLength: 0 },
     ])
-    assert.equal(
-      resolveConfig({ manifests: 'm', nodePortAddresses: ['primary'] }).nodePortAddresses,
-      'primary',
-    )
+    const keywords = ['primary', 'localhost', 'all']
+    assert.deepEqual(resolveConfig({ nodePortAddresses: keywords }).nodePortAddresses, keywords)
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
   })
 
@@ -366,12 +364,12 @@ describe('resolveConfig', () => {
       'clusterCIDR: must be a valid DualStack CIDR (e.g. 10.100.0.0/16,fde4:8dba:82e1::/48): one of each family',
     ],
     [
-      { nodePortAddresses: ['primary', '10.0.0.0/8'] },
-      "nodePortAddresses: can't use both 'primary' and CIDRs",
+      { nodePortAddresses: ['localhost', '10.0.0.0/8', 'localhost'] },
+      'nodePortAddresses: has the keyword "localhost" twice',
     ],
     [
-      { nodePortAddresses: ['eth0'] },
-      'nodePortAddresses: must be a valid CIDR, or primary alone, not "eth0"',
+      { nodePortAddresses: ['primary', 'eth0'] },
+      'nodePortAddresses: must be a valid CIDR or one of the keywords primary, localhost and all, not "eth0"',
     ],
     [{ conntrack: { maxPerCore: -1 } }, 'conntrack.maxPerCore: must be greater than or equal to 0'],
     [{ conntrack: { udpTimeoutMs: -1 } }, 'conntrack.udpTimeout: must be greater than or equal to 0'],

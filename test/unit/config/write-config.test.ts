@@ -162,7 +162,9 @@ ipvs:
     detectLocalMode: fc.constantFrom('', 'ClusterCIDR', 'NodeCIDR'),
     detectLocal: fc.record({ bridgeInterface: maybe(someText), interfaceNamePrefix: maybe(someText) }),
     clusterCIDR: fc.constantFrom([], ['10.0.0.0/8'], ['fd00::/8', '10.0.0.0/8']),
-    nodePortAddresses: fc.oneof(networks, fc.constant(['primary'])),
+    nodePortAddresses: fc
+      .tuple(fc.subarray(['primary', 'localhost', 'all']), networks)
+      .map(([keywords, others]) => [...others, ...keywords]),
     iptables: fc.record({
       masqueradeBit: fc.nat(31),
       masqueradeAll: fc.boolean(),
@@ -238,14 +240,15 @@ ipvs:
 })
 
 describe('effectiveConfiguration', () => {
-  it('has the mode that runs, and primary as it was written (F-097)', () => {
-    const config = resolveConfig({ manifests: '/m', nodePortAddresses: ['primary'], verbosity: 2 })
+  it('has the mode that runs, and keywords as they were written (F-097)', () => {
+    const written = ['localhost', '192.0.2.0/24', 'primary', 'all']
+    const config = resolveConfig({ manifests: '/m', nodePortAddresses: written, verbosity: 2 })
     const { kind, apiVersion, mode, detectLocalMode, nodePortAddresses, ...rest } = effectiveConfiguration(
       config,
       'ipvs',
     )
     assert.deepEqual([apiVersion, kind], ['kubeproxy.config.k8s.io/v1alpha1', 'KubeProxyConfiguration'])
-    assert.deepEqual([mode, detectLocalMode, nodePortAddresses], ['ipvs', 'ClusterCIDR', ['primary']])
+    assert.deepEqual([mode, detectLocalMode, nodePortAddresses], ['ipvs', 'ClusterCIDR', written])
     assert.equal(Object(rest['logging']).verbosity, 2)
     assert.ok(!('manifests' in rest))
   })

@@ -189,6 +189,36 @@ describe('the addresses that serve node ports', () => {
       expected: 'all',
       localhost: true,
     },
+    {
+      name: 'F-061, F-064 are the node IP and loopback with primary and localhost',
+      nodePortAddresses: ['primary', 'localhost'],
+      node: { ipv4: '192.0.2.9' },
+      expected: ['127.0.0.1', '192.0.2.9'],
+      localhost: true,
+    },
+    {
+      name: 'F-061, F-064 are none with primary and localhost in a family without a known node IP',
+      nodePortAddresses: ['primary', 'localhost'],
+      family: 'ipv6',
+      node: { ipv4: '192.0.2.9' },
+      expected: [],
+      health: ['::1'],
+      localhost: false,
+    },
+    {
+      name: 'F-060, F-061 are the node IP and those in the network with both',
+      nodePortAddresses: ['primary', '198.51.100.0/24'],
+      node: { ipv4: '192.0.2.9' },
+      expected: ['192.0.2.9', '198.51.100.1'],
+      localhost: false,
+    },
+    {
+      name: 'F-060 are all with the keyword all beside others',
+      nodePortAddresses: ['primary', 'all', '192.0.2.0/24'],
+      node: { ipv4: '192.0.2.9' },
+      expected: 'all',
+      localhost: true,
+    },
   ]
   for (const { name, node = {}, family = 'ipv4', expected, localhost, ...rest } of cases) {
     it(name, () => {
@@ -283,6 +313,37 @@ describe('warnings about valid settings', () => {
         /^nodePortAddresses has 127\.0\.0\.0\/8, but nftables mode does not serve node ports on loopback/u,
         /^nodePortAddresses has ::1\/128, but/u,
       ],
+    },
+    {
+      name: 'F-064 the keyword localhost in nftables mode, once for both families',
+      config: { ...quiet, mode: 'nftables', nodePortAddresses: ['primary', 'localhost'] },
+      node: { ipv4, ipv6 },
+      expected: [
+        /^nodePortAddresses has localhost, but nftables mode does not serve node ports on loopback/u,
+      ],
+    },
+    {
+      name: "are none about the keyword localhost under kube-proxy's gate",
+      config: {
+        ...quiet,
+        mode: 'nftables',
+        nodePortAddresses: ['primary', 'localhost'],
+        featureGates: { KubeProxyNFTablesLocalhostNodePorts: true },
+      },
+      node: { ipv4, ipv6 },
+      expected: [],
+    },
+    {
+      name: 'are none about node ports with the keyword all, which names every address',
+      config: { ...quiet, nodePortAddresses: ['all'] },
+      node: { ipv4, ipv6 },
+      expected: [],
+    },
+    {
+      name: 'F-065 a network of one family beside localhost, which has both',
+      config: { ...quiet, nodePortAddresses: ['192.0.2.0/24', 'localhost'] },
+      node: { ipv4, ipv6 },
+      expected: [],
     },
     {
       name: 'are none about loopback addresses when all addresses serve node ports',

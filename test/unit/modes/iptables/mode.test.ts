@@ -99,6 +99,11 @@ describe('F-103 route_localnet', () => {
         input: { initOnly: true, nodePortAddresses: ['primary'] },
         expected: '0',
       },
+      {
+        name: "is written with node ports on loopback addresses beside the node's own IPs",
+        input: { initOnly: true, nodePortAddresses: ['primary', 'localhost'] },
+        expected: '1',
+      },
       { name: 'is not written before the first node port', input: {}, expected: '0' },
     ]
   for (const { name, input, expected } of cases) {
