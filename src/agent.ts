@@ -16,6 +16,7 @@ import { inputWarnings, readConfigFile } from './config/index.js'
 import { endWithReaders } from './commands/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
+import { writeError } from './log-output.js'
 import { followLogSignals, inheritedPortSockets, prepareV8, ServiceManager } from './process/index.js'
 
 async function main(): Promise<number> {
@@ -81,7 +82,7 @@ async function main(): Promise<number> {
     if (config.initOnly) return await initialise({ config, flagTexts, kernel, clock: systemClock, log })
     return await run({ config, configFile, flagTexts, kernel, clock: systemClock, log, manager })
   } catch (error) {
-    process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
+    writeError(`viaduct: ${adviceOn(error)}\n`)
     return 1
   } finally {
     await kernel.close()

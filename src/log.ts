@@ -1,7 +1,8 @@
 // Logging: JSON lines (pino) on a synchronous destination, or the same lines for people. No transport, no thread.
-import { pino, type DestinationStream, type Logger } from 'pino'
+import { pino, type Logger } from 'pino'
 import { systemClock, type Clock } from './clock.js'
 import type { EventRecorder, EventReport } from './event.js'
+import { FileOutput, type LogDestination, LossyOutput, withoutBlocking } from './log-output.js'
 
 /** Keys of log fields, spelled as in kube-proxy; other keys are allowed. */
 export interface LogFields {
@@ -28,6 +29,8 @@ export interface Log {
   writes(level: 'debug' | 'trace'): boolean
   /** The last lines, as they were written, oldest first. Absent: the log keeps none. */
   readonly recentLines?: () => readonly string[]
+  /** Number of lines that the destination could not write. Absent: the log does not count them. */
+  readonly lostLines?: number
   /** The reporters that write to this log. Absent: the log does not list them. */
   readonly reporters?: Set<StateReporter>
 }
@@ -44,7 +47,7 @@ export interface LogOptions {
   /** The number of `-v`. */
   readonly verbosity: number
   /** Receives complete lines, in order. The agent passes a synchronous destination, so that no line is lost at exit. */
-  readonly destination: DestinationStream
+  readonly destination: LogDestination
   readonly clock: Pick<Clock, 'unixMs'>
 }
 
@@ -61,7 +64,14 @@ export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' 
 
 /** Opens the log of the process. Fields of a line: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
 export function openLog(options: LogOptions): AdjustableLog {
-  const ring = new RingDestination(options.destination)
+  const output = new LossyOutput(options.destination, {
+    begins: (cause) => losses.report('', { text: cause }),
+    ends: (lines, cause) => {
+      losses.forget('')
+      log.warn(`Log is written again: ${lines} lines were dropped`, { err: cause })
+    },
+  })
+  const ring = new RingDestination(output)
   const destination = options.format === 'json' ? ring : new TextDestination(ring)
   const logger = pino(
     {
@@ -73,26 +83,44 @@ export function openLog(options: LogOptions): AdjustableLog {
     },
     destination,
   )
-  return new PinoLog(logger, options.verbosity, () => ring.lines)
+  const log = new PinoLog(logger, { verbosity: options.verbosity, ring, output })
+  const losses = new StateReporter({
+    log,
+    level: 'error',
+    problemLine: 'Log lines are dropped',
+    recovery: 'Log is written again',
+  })
+  return log
 }
 
 /** Standard output as a synchronous destination: a call returns after the write. */
-export function openStandardOutput(): DestinationStream {
-  return pino.destination({ fd: 1, sync: true })
+export function openStandardOutput(): LogDestination {
+  return new FileOutput(withoutBlocking(1))
 }
 
 class PinoLog implements AdjustableLog {
   readonly reporters = new Set<StateReporter>()
+  readonly recentLines: () => readonly string[]
   readonly #logger: Logger
+  readonly #output: LossyOutput
   #verbosity: number
 
   constructor(
     logger: Logger,
-    verbosity: number,
-    readonly recentLines: () => readonly string[],
+    {
+      verbosity,
+      ring,
+      output,
+    }: { readonly verbosity: number; readonly ring: RingDestination; readonly output: LossyOutput },
   ) {
     this.#logger = logger
     this.#verbosity = verbosity
+    this.#output = output
+    this.recentLines = () => ring.lines
+  }
+
+  get lostLines(): number {
+    return this.#output.lost
   }
 
   error(message: string, fields: LogFields = {}): void {
@@ -137,14 +165,14 @@ function describeError(error: unknown): unknown {
 const [keptLines, keptLength] = [2000, 512 * 1024]
 
 /** Passes lines on, and keeps the last ones. */
-class RingDestination implements DestinationStream {
-  readonly #next: DestinationStream
+class RingDestination implements LogDestination {
+  readonly #next: LogDestination
   #lines: string[] = []
   /** Lines before this index are dropped. */
   #first = 0
   #length = 0
 
-  constructor(next: DestinationStream) {
+  constructor(next: LogDestination) {
     this.#next = next
   }
 
@@ -165,10 +193,10 @@ class RingDestination implements DestinationStream {
 }
 
 /** Turns pino's JSON lines into `2026-01-31T12:00:00.000Z INFO  message key="value"`. */
-class TextDestination implements DestinationStream {
-  readonly #next: DestinationStream
+class TextDestination implements LogDestination {
+  readonly #next: LogDestination
 
-  constructor(next: DestinationStream) {
+  constructor(next: LogDestination) {
     this.#next = next
   }
 

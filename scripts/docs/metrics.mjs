@@ -13,7 +13,7 @@ async function registered() {
   openMetrics(registry)
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
   openRelayMetrics(registry, async () => undefined)
-  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} }, systemClock)
+  openProcessMetrics(registry, { build: { version: '0.0.0', featureGates: {} }, clock: systemClock, log: {} })
   return registry.getMetricsAsArray()
 }
 

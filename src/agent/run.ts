@@ -62,7 +62,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   const { config, kernel, clock, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
-  openProcessMetrics(registry, config, clock)
+  openProcessMetrics(registry, { build: config, clock, log })
   const name = nodeName(config, hostname())
   // Before any change on the node: the inputs must be valid.
   const opened = await end.before(

@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../clock.js'
 import { BugError } from '../errors.js'
+import type { Log } from '../log.js'
 
 export interface BuildFacts {
   /** Such as `1.2.3`. */
@@ -17,15 +18,20 @@ export function processStartMs(clock: Pick<Clock, 'unixMs'>): number {
   return clock.unixMs() - process.uptime() * 1000
 }
 
-type ProcessClock = Pick<Clock, 'unixMs' | 'every'>
+interface ProcessFacts {
+  readonly build: BuildFacts
+  readonly clock: Pick<Clock, 'unixMs' | 'every'>
+  readonly log: Pick<Log, 'lostLines'>
+}
 
 /** Registers the metrics, once per registry. */
-export function openProcessMetrics(registry: Registry, facts: BuildFacts, clock: ProcessClock): void {
-  registerBuild(registry, facts)
+export function openProcessMetrics(registry: Registry, { build, clock, log }: ProcessFacts): void {
+  registerBuild(registry, build)
   registerProcess(registry, clock)
   registerLimits(registry)
   registerMemory(registry)
   registerLoopDelay(registry, clock)
+  registerLog(registry, log)
 }
 
 function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
@@ -60,7 +66,7 @@ function registerBuild(registry: Registry, { version, featureGates }: BuildFacts
   enabled.set({ name, stage: '' }, featureGates[name] ? 1 : 0)
 }
 
-function registerProcess(registry: Registry, clock: ProcessClock): void {
+function registerProcess(registry: Registry, clock: Pick<Clock, 'unixMs'>): void {
   registry.registerMetric(
     new Counter({
       name: 'process_cpu_seconds_total',
@@ -130,7 +136,7 @@ const resolutionMs = 100
 /** All scrapers share this window. A scraper that reads at least once a minute sees every window. */
 const windowMs = 60_000
 
-function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
+function registerLoopDelay(registry: Registry, clock: Pick<Clock, 'every'>): void {
   let watching: Promise<void> | undefined
   registry.registerMetric(
     new Gauge({
@@ -147,7 +153,7 @@ function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
 }
 
 async function watchLoop(
-  clock: ProcessClock,
+  clock: Pick<Clock, 'every'>,
   show: (quantile: string, seconds: number) => void,
 ): Promise<void> {
   const { monitorEventLoopDelay } = await import('node:perf_hooks')
@@ -164,6 +170,20 @@ async function watchLoop(
 /** The delay in a measured interval, which includes the time between two samples. */
 function delaySeconds(nanoseconds: number): number {
   return Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
+}
+
+function registerLog(registry: Registry, log: Pick<Log, 'lostLines'>): void {
+  registry.registerMetric(
+    new Counter({
+      name: 'viaduct_log_lines_dropped_total',
+      help: 'Log lines that could not be written, as on a full disk',
+      registers: [],
+      collect() {
+        this.reset()
+        this.inc(log.lostLines ?? 0)
+      },
+    }),
+  )
 }
 
 interface OnDemand {

@@ -219,6 +219,40 @@ describe('the process', { timeout: 60_000 }, () => {
     await manager.ended
   })
 
+  it('starts and runs on while its log is on a full disk, and then says how many lines are missing', async () => {
+    // Before the fix, the start ended with exit code 1, and a running agent with 7: write ENOSPC.
+    const socket = join(folder, 'notify-full')
+    const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
+    await manager.line((line) => line === 'bound')
+    const disk = join(folder, 'disk')
+    mkdirSync(disk)
+    const script = [
+      `mount -t tmpfs -o size=64k none ${disk}`,
+      `! cat /dev/zero > ${disk}/filler 2>&1`,
+      `exec "$@" > ${disk}/log 2>&1`,
+    ].join(' && ')
+    const withDisk = ['env', `NOTIFY_SOCKET=${socket}`, 'unshare', '--mount', 'sh', '-c', script, 'sh']
+    const agent = node.start(...withDisk, process.execPath, agentFile, ...own())
+    await manager.line((line) => line === 'READY=1')
+    const seen = `/proc/${agent.pid}/root${disk}`
+    assert.equal(readFileSync(`${seen}/log`, 'utf8'), '')
+    rmSync(`${seen}/filler`)
+    agent.signal('SIGUSR2') // writes a line
+    const log = node.start('tail', '-n', '+1', '-f', `${seen}/log`)
+    const report = await log.line((line) => line.includes('Log is written again'))
+    assert.match(
+      report,
+      /"level":"warn",.*"err":"ENOSPC: no space left on device, write",.*Log is written again: \d+ lines were dropped"/u,
+    )
+    agent.signal('SIGTERM')
+    await log.line((line) => line.includes('the kernel keeps its state'))
+    assert.equal((await agent.ended).code, 0)
+    for (const program of [log, manager]) {
+      program.signal('SIGTERM')
+      await program.ended
+    }
+  })
+
   it('has the configured OOM score (F-106)', async () => {
     // A process may raise its score without privileges.
     const score = ['--oom-score-adj', '321']

@@ -34,6 +34,7 @@ const rootFiles = [
   'errors.ts',
   'event.ts',
   'log.ts',
+  'log-output.ts',
   'words.ts',
 ]
 /** Every room may import metrics. agent may import every room. */

@@ -213,7 +213,11 @@ async function heldUp(): Promise<void> {
 describe('openProcessMetrics', () => {
   it('describes the process and the build', async () => {
     const registry = new Registry()
-    openProcessMetrics(registry, build, { ...systemClock, every: assertMinute })
+    openProcessMetrics(registry, {
+      build,
+      clock: { ...systemClock, every: assertMinute },
+      log: { lostLines: 7 },
+    })
     const before = await values(registry)
     assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
     assert.equal(
@@ -229,6 +233,7 @@ describe('openProcessMetrics', () => {
       'process_max_fds',
     ])
       assert.ok((before.get(name) ?? 0) > 0, name)
+    assert.equal(before.get('viaduct_log_lines_dropped_total'), 7)
     for (const kind of ['resident', 'heap', 'heap_used', 'external'])
       assert.ok((before.get(`viaduct_memory_bytes{kind="${kind}"}`) ?? 0) > 0, kind)
     const startedSeconds = before.get('process_start_time_seconds') ?? 0
@@ -244,7 +249,7 @@ describe('openProcessMetrics', () => {
       turns.push(wake)
       return assertMinute(periodMs)
     }
-    openProcessMetrics(registry, build, { ...systemClock, every })
+    openProcessMetrics(registry, { build, clock: { ...systemClock, every }, log: {} })
     assert.equal(turns.length, 0)
     await Promise.all([values(registry), values(registry)])
     const [turn, ...others] = turns

@@ -27,11 +27,11 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
     clock: new ManualClock(),
   })
   openRelayMetrics(registry, async () => undefined)
-  openProcessMetrics(
-    registry,
-    { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
-    new ManualClock(),
-  )
+  openProcessMetrics(registry, {
+    build: { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
+    clock: new ManualClock(),
+    log: {},
+  })
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])
   for (const [, name = '', type = ''] of text.matchAll(/^# TYPE (\w+) (\w+)$/gmu)) {

@@ -114,11 +114,11 @@ function fieldsOfFiles(): readonly [kubeProxy: readonly string[], own: readonly 
 async function metricNames(): Promise<readonly string[]> {
   const registry = new Registry()
   openMetrics(registry)
-  openProcessMetrics(
-    registry,
-    { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
-    new ManualClock(),
-  )
+  openProcessMetrics(registry, {
+    build: { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
+    clock: new ManualClock(),
+    log: {},
+  })
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => await Promise.resolve(undefined),
