@@ -133,6 +133,7 @@ Napi::Value RelayWrap::Strain(const Napi::CallbackInfo& info) {
     object.Set("hasFewUdpPorts", Napi::Boolean::New(info.Env(), strain.has_few_udp_ports));
     object.Set("hasFewTcpPorts", Napi::Boolean::New(info.Env(), strain.has_few_tcp_ports));
     object.Set("hasLoop", Napi::Boolean::New(info.Env(), strain.has_loop));
+    object.Set("hasSpentHops", Napi::Boolean::New(info.Env(), strain.has_spent_hops));
     object.Set("descriptorLimit", Napi::Number::New(info.Env(), strain.descriptor_limit));
     object.Set("udpPortLimit", Napi::Number::New(info.Env(), strain.udp_port_limit));
     result = object;

@@ -31,12 +31,11 @@ bool IsNearInterface(const Settings& settings, unsigned index) {
 }  // namespace
 
 Verdict Admit(const Settings& settings, const Listener& listener, const IpKey& client,
-              const std::function<unsigned()>& interface_index) {
+              unsigned interface_index) {
   if (listener.has_source_ranges && !listener.service->HasSource(client)) return Verdict::kDrop;
   // Saves the look where it cannot matter.
   if (listener.near == listener.far) return listener.near;
-  const bool is_near =
-      settings.near_networks.Contains(client) || IsNearInterface(settings, interface_index());
+  const bool is_near = settings.near_networks.Contains(client) || IsNearInterface(settings, interface_index);
   return is_near ? listener.near : listener.far;
 }
 

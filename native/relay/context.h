@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +38,8 @@ class Counter {
 
 /// The numbers of one worker (CountersRecord).
 struct Counters {
-  Counter connections, flows, accepted, failed, refused, shed, started_flows, evicted, received_bytes,
-      sent_bytes;
+  Counter connections, flows, accepted, failed, refused, shed, started_flows, evicted, spent_hops,
+      received_bytes, sent_bytes;
 };
 
 /// When something was short, or went wrong, for the last time. Any thread.
@@ -75,6 +74,8 @@ struct Shared {
   Shortage tcp_port_shortage;
   /// Clients that were the relay itself.
   Shortage loops;
+  /// Clients whose hop limit had ended.
+  Shortage spent_hops;
   OwnSockets own_streams;
   OwnSockets own_datagrams;
 };
@@ -85,6 +86,12 @@ struct Context {
   Shared& shared;
   Counters& counters;
   std::shared_ptr<const Settings> settings;
+
+  /// Connections or datagrams end here, since they came with the last hop.
+  void NoteSpentHops(size_t count) {
+    counters.spent_hops.Add(static_cast<int64_t>(count));
+    shared.spent_hops.Note(loop.now());
+  }
 };
 
 /// A listening socket. The relay owns it; its worker uses it between Attach and Detach.
@@ -104,8 +111,8 @@ struct Listener : EventTarget {
   bool has_source_ranges = false;
 };
 
-/// The verdict for a client. `interface_index` is called only if the client's address does not decide.
+/// The verdict for a client. `interface_index`: of its first packet; 0: unknown.
 Verdict Admit(const Settings& settings, const Listener& listener, const IpKey& client,
-              const std::function<unsigned()>& interface_index);
+              unsigned interface_index);
 
 }  // namespace viaduct::relay

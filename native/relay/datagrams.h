@@ -35,7 +35,7 @@ class Datagrams {
   struct Part {
     SocketAddress source;
     iovec vector{};
-    alignas(cmsghdr) std::array<uint8_t, 64> control{};  ///< one in6_pktinfo
+    alignas(cmsghdr) std::array<uint8_t, 64> control{};  ///< an in6_pktinfo and a hop limit
   };
   // 2 MiB, of which the kernel backs only what datagrams have touched.
   std::unique_ptr<uint8_t[]> room_;

@@ -86,6 +86,7 @@ struct CountersRecord {
   uint64_t shed_connections;
   uint64_t started_flows;
   uint64_t evicted_flows;
+  uint64_t spent_hops;
   uint64_t received_bytes;
   uint64_t sent_bytes;
 };

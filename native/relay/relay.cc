@@ -325,6 +325,7 @@ CountersRecord Relay::State::ReadCounters() const {
     add(sum.shed_connections, counters.shed);
     add(sum.started_flows, counters.started_flows);
     add(sum.evicted_flows, counters.evicted);
+    add(sum.spent_hops, counters.spent_hops);
     add(sum.received_bytes, counters.received_bytes);
     add(sum.sent_bytes, counters.sent_bytes);
   }
@@ -337,6 +338,7 @@ Strain Relay::State::ReadStrain() const {
           .has_few_udp_ports = shared_.udp_port_shortage.IsWithin(kShortageTime, now),
           .has_few_tcp_ports = shared_.tcp_port_shortage.IsWithin(kShortageTime, now),
           .has_loop = shared_.loops.IsWithin(kShortageTime, now),
+          .has_spent_hops = shared_.spent_hops.IsWithin(kShortageTime, now),
           .descriptor_limit = shared_.descriptors.limit(),
           .udp_port_limit = shared_.udp_ports.limit()};
 }

@@ -4,10 +4,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "relay/arrival.h"
 
 namespace viaduct::relay {
 
@@ -31,9 +31,7 @@ bool SetListenerOptions(int fd, int protocol, int family) {
   if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) != 0) return false;
   // inet6_bind() asks for an address of an interface. A virtual address has only a local route.
   if (family == AF_INET6) SetInt(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1);
-  // For the interface of arrival. Accepted sockets inherit it.
-  SetInt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, family == AF_INET ? IP_PKTINFO : IPV6_RECVPKTINFO,
-         1);
+  ReportArrivals(fd, family);  // accepted sockets inherit it
   if (protocol != IPPROTO_TCP) return true;
   // Connections of a former process in TIME_WAIT do not hinder. NB: not for UDP, where a second socket of
   // another program could then bind the same port (OpenForClient()).
@@ -98,38 +96,6 @@ bool CloseToClients(int fd) {
   SocketAddress address;
   socklen_t length = SocketAddress::kRoom;
   return getsockname(fd, address.data(), &length) == 0 && connect(fd, address.data(), address.size()) == 0;
-}
-
-// ip_sockglue.c and ipv6_sockglue.c: both options return control messages. Those of an accepted socket hold
-// the interface of its first packet (tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock()).
-unsigned ArrivalInterface(int fd, int family) {
-  const bool is_ipv4 = family == AF_INET;
-  alignas(cmsghdr) std::array<uint8_t, 256> control{};
-  auto length = static_cast<socklen_t>(control.size());
-  const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  const int option = is_ipv4 ? IP_PKTOPTIONS : IPV6_2292PKTOPTIONS;
-  if (getsockopt(fd, level, option, control.data(), &length) != 0) return 0;
-  msghdr message{};
-  message.msg_control = control.data();
-  message.msg_controllen = length;
-  return InterfaceOf(message);
-}
-
-unsigned InterfaceOf(const msghdr& message) {
-  auto* writable = const_cast<msghdr*>(&message);  // CMSG_NXTHDR() takes no const, and changes nothing
-  for (cmsghdr* part = CMSG_FIRSTHDR(writable); part != nullptr; part = CMSG_NXTHDR(writable, part)) {
-    if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_PKTINFO) {
-      in_pktinfo info{};
-      memcpy(&info, CMSG_DATA(part), sizeof info);
-      return static_cast<unsigned>(info.ipi_ifindex);
-    }
-    if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_PKTINFO) {
-      in6_pktinfo info{};
-      memcpy(&info, CMSG_DATA(part), sizeof info);
-      return info.ipi6_ifindex;
-    }
-  }
-  return 0;
 }
 
 }  // namespace viaduct::relay

@@ -20,9 +20,4 @@ bool CloseToClients(int fd);
 /// A socket that takes the place of one that is closed to clients. Not open: errno.
 Fd OpenAgain(int fd);
 
-/// The interface by which the first packet of an accepted connection of `family` came; 0: unknown.
-unsigned ArrivalInterface(int fd, int family);
-/// The interface by which a received message came; 0: unknown.
-unsigned InterfaceOf(const msghdr& message);
-
 }  // namespace viaduct::relay

@@ -22,16 +22,24 @@ constexpr std::array kConnectTimes{milliseconds(250), milliseconds(500), millise
                                    milliseconds(2000)};
 /// Bounds the sockets that one client can cause.
 constexpr uint32_t kMostRefusals = 16;
+/// The endpoint accepted, and has reset the connection since. NB: another attempt would let each relay of a
+/// circle try all of its endpoints.
+bool IsReset(int fd) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == ECONNRESET;
+}
+
 constexpr uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET;
 
 }  // namespace
 
-TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const Ends& ends, Verdict verdict,
+TcpConnection::TcpConnection(TcpProxy& proxy, Fd client, const Origin& origin, Verdict verdict,
                              std::shared_ptr<Service> service)
     : proxy_(proxy),
       service_(std::move(service)),
-      ends_(ends),
-      address_(ends.client.Ip()),
+      origin_(origin),
+      address_(origin.client.Ip()),
       verdict_(verdict),
       client_(*this),
       upstream_(*this),
@@ -70,6 +78,7 @@ void TcpConnection::Connect(const SocketAddress& endpoint) {
     return Abort();
   }
   SetStreamOptions(fd.get());
+  SetHopLimit(fd.get(), endpoint.family(), origin_.hop_limit);
   const int result = connect(fd.get(), endpoint.data(), endpoint.size());
   if (result != 0 && errno != EINPROGRESS) {
     // All local ports have connections to this endpoint. Others may have room.
@@ -123,7 +132,7 @@ void TcpConnection::OnEvents(End& end, uint32_t events) {
       if (has_failed) Abort();
       return;
     }
-    if (has_failed || (events & EPOLLHUP) != 0) return Refused();
+    if (has_failed || (events & EPOLLHUP) != 0) return IsReset(side.fd.get()) ? Abort() : Refused();
     if (!side.is_writable) return;
     is_connected_ = true;
     timer_.Cancel();
@@ -162,10 +171,10 @@ void TcpConnection::Abort() {
 
 FlowRecord TcpConnection::ToRecord() const {
   FlowRecord record{};
-  ends_.client.Write(record.client, record.client_port);
-  ends_.frontend.Write(record.frontend, record.frontend_port);
+  origin_.client.Write(record.client, record.client_port);
+  origin_.frontend.Write(record.frontend, record.frontend_port);
   endpoint_.Write(record.endpoint, record.endpoint_port);
-  record.family = static_cast<uint8_t>(ends_.frontend.family());
+  record.family = static_cast<uint8_t>(origin_.frontend.family());
   record.protocol = IPPROTO_TCP;
   record.is_connected = is_connected_ ? 1 : 0;
   return record;

@@ -3,6 +3,7 @@
 #include <list>
 #include <memory>
 
+#include "relay/arrival.h"
 #include "relay/context.h"
 #include "relay/stream.h"
 
@@ -16,13 +17,14 @@ class TcpConnection {
  public:
   using Owner = std::list<std::unique_ptr<TcpConnection>>::iterator;
 
-  /// The two addresses of the client's connection.
-  struct Ends {
+  /// The two addresses of the client's connection, and the hop limit of the connection to an endpoint.
+  struct Origin {
     SocketAddress client;
     SocketAddress frontend;
+    HopLimit hop_limit{};
   };
 
-  TcpConnection(TcpProxy& proxy, Fd client, const Ends& ends, Verdict verdict,
+  TcpConnection(TcpProxy& proxy, Fd client, const Origin& origin, Verdict verdict,
                 std::shared_ptr<Service> service);
   ~TcpConnection();
   TcpConnection(const TcpConnection&) = delete;  // the loop refers to it
@@ -60,7 +62,7 @@ class TcpConnection {
   TcpProxy& proxy_;
   std::shared_ptr<Service> service_;
   Owner self_{};
-  Ends ends_;
+  Origin origin_;
   IpKey address_;           ///< of the client
   SocketAddress endpoint_;  ///< the last one that was chosen
   Verdict verdict_;

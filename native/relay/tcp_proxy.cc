@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "relay/arrival.h"
 #include "relay/socket_options.h"
 
 namespace viaduct::relay {
@@ -53,9 +54,13 @@ void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer
     context_.shared.loops.Note(context_.loop.now());
     return CloseWithReset(std::move(client));
   }
+  const Arrival arrival = ArrivalOfStream(client.get(), peer.family());
+  if (IsSpent(arrival.hop_limit)) {
+    context_.NoteSpentHops(1);
+    return CloseWithReset(std::move(client));
+  }
   const IpKey address = peer.Ip();
-  const Verdict verdict = Admit(*context_.settings, listener, address,
-                                [&] { return ArrivalInterface(client.get(), peer.family()); });
+  const Verdict verdict = Admit(*context_.settings, listener, address, arrival.interface_index);
   Service& service = *listener.service;
   if (service.EndpointsOf(verdict).empty()) {
     counters.refused.Add(1);
@@ -67,7 +72,9 @@ void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer
     return CloseWithReset(std::move(client));
   }
   connections_.push_back(std::make_unique<TcpConnection>(
-      *this, std::move(client), TcpConnection::Ends{peer, listener.address}, verdict, listener.service));
+      *this, std::move(client),
+      TcpConnection::Origin{peer, listener.address, NextHopLimit(arrival.hop_limit)}, verdict,
+      listener.service));
   connections_.back()->Start(std::prev(connections_.end()));
 }
 

@@ -120,17 +120,21 @@ void UdpProxy::Receive(UdpListener& listener, int fd) {
   const auto count = static_cast<size_t>(received);
   // Consecutive datagrams of one client go out in one call.
   for (size_t first = 0; first < count;) {
+    const Arrival arrival = ArrivalOf(batch.header(first));
     size_t end = first + 1;
-    while (end < count && batch.source(end) == batch.source(first)) ++end;
-    Forward(listener, first, end - first);
+    while (end < count && batch.source(end) == batch.source(first) &&
+           ArrivalOf(batch.header(end)).hop_limit == arrival.hop_limit)
+      ++end;
+    Forward(listener, arrival, first, end - first);
     first = end;
   }
 }
 
-void UdpProxy::Forward(UdpListener& listener, size_t first, size_t count) {
+void UdpProxy::Forward(UdpListener& listener, const Arrival& arrival, size_t first, size_t count) {
+  if (IsSpent(arrival.hop_limit)) return context_.NoteSpentHops(count);
   Datagrams& batch = datagrams();
   const SocketAddress client = batch.source(first);
-  UdpFlow* flow = FlowOf(listener, client, first);
+  UdpFlow* flow = FlowOf(listener, client, arrival);
   for (size_t i = first; i < first + count; ++i) batch.Prepare(i, nullptr);
   const size_t end = first + count;
   bool was_refused = false;
@@ -142,23 +146,25 @@ void UdpProxy::Forward(UdpListener& listener, size_t first, size_t count) {
     } else if (IsRefusal(errno) && !was_refused) {
       // An answer to an earlier datagram. These ones were not sent.
       was_refused = true;
-      const unsigned interface_index = flow->interface_index;
+      const Arrival of_flow{flow->interface_index, arrival.hop_limit};
       flow->service->ForgetClient(client.Ip());
       End(*flow);
-      flow = Start(listener, client, interface_index);
+      flow = Start(listener, client, of_flow);
     } else {
       ++first;  // lost, as in a full queue
     }
   }
 }
 
-UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, size_t index) {
+UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, const Arrival& arrival) {
   const auto known = listener.flows.find(client);
-  if (known != listener.flows.end()) {
-    Touch(*known->second);
-    return known->second;
-  }
-  return Start(listener, client, InterfaceOf(datagrams().header(index)));
+  if (known == listener.flows.end()) return Start(listener, client, arrival);
+  UdpFlow& flow = *known->second;
+  Touch(flow);
+  const HopLimit next = NextHopLimit(arrival.hop_limit);
+  if (next != flow.hop_limit) SetHopLimit(flow.upstream.get(), flow.endpoint.family(), next);
+  flow.hop_limit = next;
+  return &flow;
 }
 
 /// Ends the oldest flow of a service that has its share. False: no room.
@@ -175,13 +181,13 @@ bool UdpProxy::MakeRoom(Service& service) {
 }
 
 /// A new flow. nullptr: the client is not served, or no descriptor is free.
-UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, unsigned interface_index) {
+UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, const Arrival& arrival) {
   Service& service = *listener.service;
   if (context_.shared.own_datagrams.Contains(client, listener.address)) {
     context_.shared.loops.Note(context_.loop.now());
     return nullptr;
   }
-  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(), [&] { return interface_index; });
+  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(), arrival.interface_index);
   if (service.EndpointsOf(verdict).empty() || !MakeRoom(service)) return nullptr;
   const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
   Fd upstream(socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -197,9 +203,11 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, uns
   }
   UdpFlow& flow = flows_.emplace_back(*this, listener, client, context_.shared.own_datagrams);
   flow.endpoint = endpoint;
-  flow.interface_index = interface_index;
+  flow.interface_index = arrival.interface_index;
+  flow.hop_limit = NextHopLimit(arrival.hop_limit);
   flow.service = listener.service;
   flow.upstream = std::move(upstream);
+  SetHopLimit(flow.upstream.get(), endpoint.family(), flow.hop_limit);
   flow.own_socket.Enter(flow.upstream.get(), endpoint);
   flow.self = std::prev(flows_.end());
   flow.in_service = flow.service->flows.insert(flow.service->flows.end(), &flow);

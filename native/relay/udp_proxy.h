@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "relay/arrival.h"
 #include "relay/context.h"
 #include "relay/datagrams.h"
 
@@ -26,6 +27,7 @@ struct UdpFlow final : EventTarget {
   SocketAddress client;
   SocketAddress endpoint{};
   unsigned interface_index = 0;  ///< of the first datagram
+  HopLimit hop_limit{};          ///< of what upstream sends
   std::shared_ptr<Service> service{};
   Fd upstream{};
   OwnSocket own_socket;  ///< upstream among those of the relay
@@ -78,12 +80,12 @@ class UdpProxy final : private EventTarget {
   void OnEvents(uint32_t) override {}
   void OnTimer() override;
 
-  UdpFlow* FlowOf(UdpListener& listener, const SocketAddress& client, size_t index);
-  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, unsigned interface_index);
+  UdpFlow* FlowOf(UdpListener& listener, const SocketAddress& client, const Arrival& arrival);
+  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, const Arrival& arrival);
   bool Part(UdpFlow& flow);
   bool Reopen(UdpListener& listener);
   bool MakeRoom(Service& service);
-  void Forward(UdpListener& listener, size_t first, size_t count);
+  void Forward(UdpListener& listener, const Arrival& arrival, size_t first, size_t count);
   void Touch(UdpFlow& flow);
   void End(UdpFlow& flow);
   Datagrams& datagrams();

@@ -12,6 +12,7 @@ export interface RelayTotals {
   readonly shedConnections: number
   readonly startedFlows: number
   readonly evictedFlows: number
+  readonly spentHops: number
   readonly receivedBytes: number
   readonly sentBytes: number
 }
@@ -43,6 +44,10 @@ const counters: Readonly<Record<string, readonly [field: keyof RelayTotals, help
   viaduct_relay_evicted_flows_total: [
     'evictedFlows',
     'UDP flows that the relay ended early, to make room for newer ones',
+  ],
+  viaduct_relay_spent_hops_total: [
+    'spentHops',
+    'TCP connections and UDP datagrams that the relay discarded because they came with hop limit 1',
   ],
   viaduct_relay_received_bytes_total: ['receivedBytes', 'Bytes that the relay received from clients'],
   viaduct_relay_sent_bytes_total: ['sentBytes', 'Bytes that the relay sent to clients'],

@@ -26,6 +26,7 @@ const noCounts = {
   shedConnections: 0,
   startedFlows: 0,
   evictedFlows: 0,
+  spentHops: 0,
   receivedBytes: 0,
   sentBytes: 0,
 } as const satisfies Omit<RelayCounters, 'listeners'>

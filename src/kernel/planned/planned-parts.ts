@@ -140,6 +140,7 @@ export class PlannedRelay implements Relay {
       shedConnections: 0,
       startedFlows: 0,
       evictedFlows: 0,
+      spentHops: 0,
       receivedBytes: 0,
       sentBytes: 0,
     }

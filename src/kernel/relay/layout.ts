@@ -65,7 +65,7 @@ export const opLayout = {
 } as const satisfies RecordLayout
 
 export const countersLayout = {
-  size: 88,
+  size: 96,
   listeners: 0,
   connections: 8,
   flows: 16,
@@ -75,8 +75,9 @@ export const countersLayout = {
   shedConnections: 48,
   startedFlows: 56,
   evictedFlows: 64,
-  receivedBytes: 72,
-  sentBytes: 80,
+  spentHops: 72,
+  receivedBytes: 80,
+  sentBytes: 88,
 } as const satisfies RecordLayout
 
 export const flowLayout = {

@@ -34,6 +34,7 @@ const noCounters: RelayCounters = {
   shedConnections: 0,
   startedFlows: 0,
   evictedFlows: 0,
+  spentHops: 0,
   receivedBytes: 0,
   sentBytes: 0,
 }
@@ -55,6 +56,7 @@ class CountersReader extends RecordTable {
       shedConnections: number(countersLayout.shedConnections),
       startedFlows: number(countersLayout.startedFlows),
       evictedFlows: number(countersLayout.evictedFlows),
+      spentHops: number(countersLayout.spentHops),
       receivedBytes: number(countersLayout.receivedBytes),
       sentBytes: number(countersLayout.sentBytes),
     }
@@ -91,7 +93,13 @@ function* flowsOf(flows: FlowReader, family: IpFamily): Generator<RelayFlow> {
     if (flows.family(index) === family) yield flows.read(index)
 }
 
-const shortages = ['hasFewDescriptors', 'hasFewUdpPorts', 'hasFewTcpPorts', 'hasLoop'] as const
+const shortages = [
+  'hasFewDescriptors',
+  'hasFewUdpPorts',
+  'hasFewTcpPorts',
+  'hasLoop',
+  'hasSpentHops',
+] as const
 
 /** The threads of the addon. The first call starts them. */
 export class RealRelay implements Relay {
@@ -102,6 +110,7 @@ export class RealRelay implements Relay {
     hasFewUdpPorts: false,
     hasFewTcpPorts: false,
     hasLoop: false,
+    hasSpentHops: false,
   }
   #isClosed = false
   /** Ends the wait of nextStrain(). */

@@ -92,6 +92,8 @@ export interface RelayCounters {
   readonly startedFlows: number
   /** Ended before their idle time, to make room for newer ones. */
   readonly evictedFlows: number
+  /** TCP connections and UDP datagrams that were discarded because they came with the last hop. */
+  readonly spentHops: number
   readonly receivedBytes: number
   readonly sentBytes: number
 }
@@ -114,6 +116,8 @@ export interface RelayStrain {
   readonly hasFewTcpPorts: boolean
   /** An endpoint is a frontend of the relay itself; such connections are refused. */
   readonly hasLoop: boolean
+  /** Connections or datagrams came with the last hop, as those do that go round over the relays of several nodes. */
+  readonly hasSpentHops: boolean
   /** The limit of file descriptors that the relay works with. Held ports are among them. */
   readonly descriptorLimit: number
   /** The most UDP flows at a time: each one needs a local port of the node. */

@@ -3,8 +3,8 @@ import type { Relay, RelayStrain } from '../../kernel/index.js'
 import { type Log, StateReporter } from '../../log.js'
 
 /**
- * Reports that the relay is short of file descriptors or of local ports, and that a Service leads back to it. Asks for a run when descriptors are no longer short: listeners
- * that failed may open then.
+ * Reports that the relay is short of file descriptors or of local ports, and that a Service leads in a circle. Asks for a run when
+ * descriptors are no longer short: listeners that failed may open then.
  */
 export class StrainWatch implements ModeWatch {
   readonly #relay: Pick<Relay, 'nextStrain'>
@@ -12,6 +12,7 @@ export class StrainWatch implements ModeWatch {
   readonly #udpPorts: StateReporter
   readonly #tcpPorts: StateReporter
   readonly #loops: StateReporter
+  readonly #spentHops: StateReporter
   readonly #closed: Promise<undefined>
   #close = (): void => {}
 
@@ -41,6 +42,12 @@ export class StrainWatch implements ModeWatch {
       problemLine: 'Service leads back to the relay',
       recovery: 'No Service leads back to the relay',
     })
+    this.#spentHops = new StateReporter({
+      log,
+      level: 'error',
+      problemLine: 'Hop limits run out',
+      recovery: 'Hop limits no longer run out',
+    })
     this.#closed = new Promise((resolve) => {
       this.#close = () => resolve(undefined)
     })
@@ -60,8 +67,8 @@ export class StrainWatch implements ModeWatch {
   }
 
   #report(strain: RelayStrain): void {
-    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts, hasLoop, descriptorLimit, udpPortLimit } =
-      strain
+    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts, hasLoop, hasSpentHops } = strain
+    const { descriptorLimit, udpPortLimit } = strain
     const connections = `the limit is ${descriptorLimit}; the relay refuses new connections of the busiest listeners`
     this.#descriptors.report('descriptors', hasFewDescriptors ? { text: connections } : undefined)
     const flows = `the limit is ${udpPortLimit} flows; the relay ends the oldest flows of the busiest listeners`
@@ -70,5 +77,8 @@ export class StrainWatch implements ModeWatch {
     this.#tcpPorts.report('tcp ports', hasFewTcpPorts ? { text: ports } : undefined)
     const loop = 'one of its endpoints is a frontend of this node; the relay refuses its own connections'
     this.#loops.report('loop', hasLoop ? { text: loop } : undefined)
+    const hops =
+      'connections or datagrams came with hop limit 1; a Service may lead in a circle over several nodes'
+    this.#spentHops.report('hops', hasSpentHops ? { text: hops } : undefined)
   }
 }

@@ -337,8 +337,9 @@ describe('openRelayMetrics', () => {
     shedConnections: 7,
     startedFlows: 8,
     evictedFlows: 9,
-    receivedBytes: 10,
-    sentBytes: 11,
+    spentHops: 10,
+    receivedBytes: 11,
+    sentBytes: 12,
   }
   const expected = [
     'viaduct_relay_listeners 1',
@@ -350,8 +351,9 @@ describe('openRelayMetrics', () => {
     'viaduct_relay_shed_connections_total 7',
     'viaduct_relay_started_flows_total 8',
     'viaduct_relay_evicted_flows_total 9',
-    'viaduct_relay_received_bytes_total 10',
-    'viaduct_relay_sent_bytes_total 11',
+    'viaduct_relay_spent_hops_total 10',
+    'viaduct_relay_received_bytes_total 11',
+    'viaduct_relay_sent_bytes_total 12',
   ]
 
   it('has the numbers of one reading per scrape, and none while the relay is not in use', async () => {

@@ -9,6 +9,7 @@ const calm: RelayStrain = {
   hasFewUdpPorts: false,
   hasFewTcpPorts: false,
   hasLoop: false,
+  hasSpentHops: false,
   descriptorLimit: 1024,
   udpPortLimit: 900,
 }
@@ -55,6 +56,7 @@ describe('a shortage', () => {
   for (const [name, lines] of [
     ['hasFewTcpPorts', ['Local TCP ports are short', 'Local TCP ports are no longer short']],
     ['hasLoop', ['Service leads back to the relay', 'No Service leads back to the relay']],
+    ['hasSpentHops', ['Hop limits run out', 'Hop limits no longer run out']],
   ] as const)
     it(`${name} is one line, and its end another one`, async () => {
       const { log, watch } = open({ ...calm, [name]: true }, { ...calm, [name]: true }, calm)
