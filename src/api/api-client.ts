@@ -1,4 +1,5 @@
 import { Agent as HttpAgent, request as requestHttp, STATUS_CODES, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -11,10 +12,15 @@ import { jsonFormat } from './formats/json-format.js'
 import { protobufFormat } from './formats/protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './formats/wire-format.js'
 
-/** Servers send a bookmark about once a minute. After this time without a byte, the connection counts as dead. */
-export const idleDeadlineMs = 90_000
-// TCP keep-alive detects a dead peer after this delay and ten probes, one per second.
+// TCP keep-alive breaks the connection to a dead peer after this delay and ten probes, one per second (libuv).
 const keepAliveDelayMs = 10_000
+/**
+ * An answer without a byte for this time ends. TCP keep-alive detects a dead server much earlier, and many servers send a bookmark every
+ * minute.
+ */
+const directSilence = { least: 90_000, spread: 30_000 }
+/** The same where TCP keep-alive asks only a proxy, or a load balancer on this machine. With the next request, less than 45 s. */
+const relayedSilence = { least: 32_000, spread: 6000 }
 
 // The largest page: 500 objects of half a megabyte. A string of Node has at most 512 MB.
 const largestBody = 256 * 1024 * 1024
@@ -28,6 +34,8 @@ export interface ApiRequest {
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly isWatch: boolean
+  /** From 0 to below 1: spreads the time after which a silent answer ends, so that many nodes do not ask again together. */
+  readonly spread: number
 }
 
 /** A request that creates or changes one object. */
@@ -53,10 +61,17 @@ interface HttpRequest {
   readonly body?: string
 }
 
+/** The headers of an answer of any status. */
+interface Answered {
+  readonly response: IncomingMessage
+  /** TCP leads to a proxy, or to this machine, which may have a load balancer: the server may be further away. */
+  readonly isRelayed: boolean
+}
+
 /** An answer with status 200. Its body is still to be read. */
 export interface ApiAnswer {
   readonly format: WireFormat
-  /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError. */
+  /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError: after a long silence, one with the code `silence`. */
   readonly chunks: AsyncIterable<Buffer>
   /** All chunks as one. Rejects with ApiError. */
   readonly body: () => Promise<Buffer>
@@ -92,12 +107,13 @@ export class ApiClient {
 
   /** Resolves with the headers of an answer with status 200. Rejects with ApiError. */
   async get(request: ApiRequest): Promise<ApiAnswer> {
-    const { path, query, isWatch } = request
+    const { path, query, isWatch, spread } = request
     const operation = `GET ${path}`
     const headers = { accept: this.#accept(isWatch) }
-    const response = await this.#ask({ method: 'GET', path, query, headers }, operation)
+    const answered = await this.#ask({ method: 'GET', path, query, headers }, operation)
+    const { response } = answered
     const type = response.headers['content-type'] ?? ''
-    const chunks = this.#chunksOf(response, operation)
+    const chunks = this.#chunksOf(answered, operation, spread)
     if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
     const format = formatOf(type)
     if (format !== undefined) {
@@ -113,29 +129,30 @@ export class ApiClient {
   async write({ method, path, contentType, body }: ApiWrite): Promise<void> {
     const operation = `${method} ${path}`
     const headers = { accept: 'application/json', 'content-type': contentType }
-    const response = await this.#ask({ method, path, headers, body }, operation)
-    const chunks = this.#chunksOf(response, operation)
+    const answered = await this.#ask({ method, path, headers, body }, operation)
+    const { response } = answered
+    const chunks = this.#chunksOf(answered, operation, 0)
     const { statusCode = 0 } = response
     if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
     // The body is not used. Reading it to its end frees the connection for the next request.
     await readBody(chunks, operation, largestReply)
   }
 
-  async #ask(asked: HttpRequest, operation: string): Promise<IncomingMessage> {
+  async #ask(asked: HttpRequest, operation: string): Promise<Answered> {
     const { server, observe } = this.#options
     const startMs = this.#clock.now()
     let code = '<error>'
     try {
-      const response = await this.#send(asked, operation)
-      code = String(response.statusCode)
-      return response
+      const answered = await this.#send(asked, operation)
+      code = String(answered.response.statusCode)
+      return answered
     } finally {
       const seconds = (this.#clock.now() - startMs) / 1000
       observe?.({ host: server.host, method: asked.method, code, seconds })
     }
   }
 
-  async #send(asked: HttpRequest, operation: string): Promise<IncomingMessage> {
+  async #send(asked: HttpRequest, operation: string): Promise<Answered> {
     const { server } = this.#options
     const { method, path, query, body } = asked
     const url = new URL(server)
@@ -186,7 +203,7 @@ export class ApiClient {
       throw connectionError(operation, error)
     })
     if (response.statusCode === 401) login.refused?.()
-    return response
+    return { response, isRelayed: login.agent !== undefined || isOnThisMachine(response.socket) }
   }
 
   #accept(isWatch: boolean): string {
@@ -203,10 +220,16 @@ export class ApiClient {
     }
   }
 
-  async *#chunksOf(response: IncomingMessage, operation: string): AsyncGenerator<Buffer> {
+  async *#chunksOf(
+    { response, isRelayed }: Answered,
+    operation: string,
+    spread: number,
+  ): AsyncGenerator<Buffer> {
     const stream = decompressed(response)
-    const watchdog = new IdleWatchdog(this.#clock, idleDeadlineMs, () =>
-      stream.destroy(silence(operation, `nothing came for ${idleDeadlineMs / 1000} s`)),
+    const silent = isRelayed ? relayedSilence : directSilence
+    const silenceMs = silent.least + Math.floor(silent.spread * spread)
+    const watchdog = new IdleWatchdog(this.#clock, silenceMs, () =>
+      stream.destroy(silence(operation, `nothing came for ${silenceMs / 1000} s`)),
     )
     try {
       for await (const chunk of stream) {
@@ -220,6 +243,10 @@ export class ApiClient {
       response.destroy()
     }
   }
+}
+
+function isOnThisMachine({ localAddress, remoteAddress = '' }: Socket): boolean {
+  return remoteAddress === localAddress || remoteAddress.startsWith('127.')
 }
 
 function formatOf(contentType: string): WireFormat | undefined {

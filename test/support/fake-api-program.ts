@@ -1,5 +1,5 @@
-// Program: the fake API server, for a network namespace: node fake-api-program.js PORT [OPTIONS]. OPTIONS is a JSON file with
-// certificate, and authorization or clientAuthorities.
+// Program: the fake API server, for a network namespace: node fake-api-program.js PORT [OPTIONS]. OPTIONS is a JSON file with the options
+// of FakeApiServer below.
 // Reads a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], ["authorize", HEADER],
 // ["drop"] (all connections). Prints each array when it is done, and ["event", EVENT] for each Event that it receives or that changes.
 import { readFileSync } from 'node:fs'
@@ -24,7 +24,8 @@ const Command = Type.Union([
 ])
 
 const Options = Type.Object({
-  certificate: Type.Object({ cert: Type.String(), key: Type.String() }),
+  address: Type.Optional(Type.String()),
+  certificate: Type.Optional(Type.Object({ cert: Type.String(), key: Type.String() })),
   authorization: Type.Optional(Type.String()),
   clientAuthorities: Type.Optional(Type.Array(Type.String())),
 })

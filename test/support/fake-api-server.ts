@@ -52,7 +52,7 @@ export type Fault =
 export interface FakeApiOptions {
   readonly certificate?: Certificate
   /** The address to listen on. Default: 127.0.0.1. */
-  readonly address?: '::1' | '127.0.0.2'
+  readonly address?: string
   /** Certificates of clients must be signed by one of these. */
   readonly clientAuthorities?: readonly string[]
   /** The Authorization header that each request must have. */

@@ -58,7 +58,12 @@ export class HandClock implements Clock {
   }
 
   count(delayMs: number): number {
-    return [...this.#armed].filter((timer) => timer.delayMs === delayMs).length
+    return this.countOf((armed) => armed === delayMs)
+  }
+
+  /** Timers with such a delay. */
+  countOf(fits: (delayMs: number) => boolean): number {
+    return [...this.#armed].filter(({ delayMs }) => fits(delayMs)).length
   }
 
   get armed(): number {
@@ -104,8 +109,16 @@ export const delays = {
   third: 3200,
   longest: 30_000,
   answer: 10_000,
-  idle: 90_000,
+  /** The shortest silence that ends an answer of a server on this machine. */
+  silence: 32_000,
   steady: 5000,
+}
+
+const longestSilence = 38_000
+
+/** Whether this is the delay of a silent answer. NB: delays between attempts have fractions, or are none of these. */
+function isSilence(delayMs: number): boolean {
+  return Number.isInteger(delayMs) && delayMs >= delays.silence && delayMs < longestSilence
 }
 
 export class KubernetesLab {
@@ -200,16 +213,21 @@ export class KubernetesLab {
     this.clock.fire(delayMs)
   }
 
+  /** Answers that the source is reading. */
+  get following(): number {
+    return this.clock.countOf(isSilence)
+  }
+
   /** Waits until a watch of each kind is open at the server and at the source. */
   async untilFollowing(): Promise<void> {
-    await this.until(() => this.server.openWatches === 3 && this.clock.count(delays.idle) === 3)
+    await this.until(() => this.server.openWatches === 3 && this.following === 3)
   }
 
   /** Waits until each link follows its watch or waits for its next attempt. Then nothing happens until time passes. */
   async untilResting(): Promise<void> {
     await this.until(() => {
       const { clock } = this
-      const follows = clock.count(delays.idle)
+      const follows = this.following
       const waits = clock.armed - follows - clock.count(delays.steady)
       const hasAnswers = clock.count(delays.answer) === 0 && follows === this.server.openWatches
       return hasAnswers && follows + waits === 3
@@ -229,7 +247,7 @@ export class KubernetesLab {
   /** Lets time pass until each link follows its watch. */
   async passUntilFollowing(): Promise<void> {
     await this.untilResting()
-    while (this.clock.count(delays.idle) < 3) {
+    while (this.following < 3) {
       this.clock.fireNext()
       await this.untilResting()
     }
@@ -238,7 +256,7 @@ export class KubernetesLab {
   /** Breaks all links with `how`, and waits until each has noticed. */
   async breakLinks(how: () => Promise<void> | void): Promise<void> {
     await how()
-    await this.until(() => this.clock.count(delays.idle) === 0)
+    await this.until(() => this.following === 0)
     await this.untilResting()
   }
 

@@ -15,7 +15,7 @@ export interface ListedPart {
  * names. It has an end, because Services that were deleted while no agent ran must be removed, and the agent must become ready.
  */
 const patienceMs = 600_000
-/** A longer time without an answer counts as silence, and not as contact: bookmarks come every minute. */
+/** A longer time without an answer counts as silence, and not as contact: a quiet watch is opened again within 120 s. */
 const longestPauseMs = 120_000
 
 export interface ListingProgressOptions {

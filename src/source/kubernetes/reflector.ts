@@ -125,7 +125,8 @@ export class Reflector implements ListedPart {
     const wasSteady = openMs > steadyMs
     const losesPlace = failure !== undefined && this.#losesPlace(failure)
     // NB: not if the next attempt is a list. If all watches ended so, a list would come every few seconds.
-    if (wasSteady && this.#version !== undefined && !losesPlace) this.#retry.noteSteadyWatch()
+    const resumes = wasSteady && this.#version !== undefined && !losesPlace
+    if (resumes) this.#retry.noteSteadyWatch()
     if (failure === undefined) {
       if (wasSteady) return 'none'
       links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
@@ -141,6 +142,11 @@ export class Reflector implements ListedPart {
     // The server may wait for an event that never comes, such as progress of its etcd: try the other way of listing.
     if (failure.code === 'silence') this.#streamsLists = !wasStreamedList
     if (failure.code === 'garbage' && this.#version === undefined) this.#streamsLists = !wasStreamedList
+    if (resumes && (failure.code === 'silence' || failure.code === 'connection')) {
+      // A quiet watch, or a connection that a device on the way has ended. The next attempt shows whether the server is there.
+      log.debug('Watch is opened again', { kind: resource.kind, err: failure })
+      return failure.code === 'silence' ? 'none' : 'away'
+    }
     if (losesPlace) this.#leavePlace(failure)
     if (!losesPlace || failure.code === 'garbage')
       links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
@@ -183,14 +189,14 @@ export class Reflector implements ListedPart {
   }
 
   async #listPages(): Promise<void> {
-    const { resource, client } = this.#options
+    const { resource, client, random } = this.#options
     this.#known.beginListing()
     let version = ''
     let token = ''
     do {
       const { selectors, path } = resource
       const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
-      const answer = await client.get({ path, query, isWatch: false })
+      const answer = await client.get({ path, query, isWatch: false, spread: random() })
       this.#noteStatus()
       const page = answer.format.readList(await answer.body(), resource)
       if (this.#isStopped) return
@@ -234,12 +240,14 @@ export class Reflector implements ListedPart {
   }
 
   async #watch(): Promise<void> {
-    const { client, clock, resource } = this.#options
+    const { client, clock, resource, random, progressed } = this.#options
     const isListing = this.#version === undefined
-    const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
+    const { path } = resource
+    const answer = await client.get({ path, query: this.#watchQuery(), isWatch: true, spread: random() })
     this.#noteStatus()
     this.#openedAt = clock.now()
     if (isListing) this.#known.beginListing()
+    else progressed()
     await this.#followSteadily(answer)
     if (this.#version === undefined && !this.#isStopped) {
       const problem = 'the streamed list ended before its end'

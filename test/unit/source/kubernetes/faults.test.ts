@@ -160,19 +160,47 @@ describe('an outage of the server', () => {
     ])
   })
 
-  it('is noticed if a watch is silent, and if a request gets no answer', async () => {
+  it('is not reported if a watch is silent: it is opened again at its version', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    for (let i = 0; i < 5; i++) {
+      await lab.fire(delays.silence, 3)
+      await lab.untilFollowing()
+    }
+    const again = ['Service watch from 5', 'Service watch from 5']
+    assert.deepEqual(requestsOf('Service').slice(0, 3), ['Service stream', ...again])
+    assert.ok(
+      lab.log.every((line) => line.startsWith('Watch is opened again (')),
+      lab.log.join('\n'),
+    )
+    lab.server.store.put('Service', apiService('late', '10.96.0.2'))
+    await lab.untilEvent('+Service default/late 10.96.0.2')
+  })
+
+  it('is not reported if connections break that were steady: new ones are opened', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    lab.clock.pass(6000)
+    await lab.breakLinks(() => lab.server.dropConnections())
+    await lab.passUntilFollowing()
+    assert.ok(
+      lab.log.every((line) => line.startsWith('Watch is opened again (')),
+      lab.log.join('\n'),
+    )
+  })
+
+  it('is noticed if a watch is silent and the next request gets no answer', async () => {
     await lab.start()
     await lab.untilFollowing()
     lab.events.length = 0
     lab.server.setFault('Service', { type: 'silence' })
-    await lab.fire(delays.idle, 3)
-    await lab.fire(delays.first, 3)
-    await lab.untilLogged(/link: Service: .*nothing came for 90 s/u)
+    await lab.fire(delays.silence, 3)
     lab.server.store.put('Service', apiService('hidden', '10.96.0.2'))
+    await lab.until(() => lab.clock.count(delays.answer) === 1 && lab.following === 2)
     await lab.fire(delays.answer)
     await lab.untilLogged(/link: Service: .*no answer within 10 s/u)
     lab.server.setFault('Service', undefined)
-    await lab.fire(delays.second)
+    await lab.fire(delays.first)
     assert.deepEqual(await lab.untilEvent('+Service default/hidden 10.96.0.2'), [
       '+Service default/hidden 10.96.0.2',
     ])
@@ -181,11 +209,10 @@ describe('an outage of the server', () => {
   it('is not assumed while a watch delivers data', async () => {
     await lab.start()
     await lab.untilFollowing()
-    lab.clock.pass(80_000)
+    lab.clock.pass(30_000)
     lab.server.store.put('Service', apiService('a', '10.96.0.2'))
     await lab.untilEvent('+Service default/a 10.96.0.2')
-    await lab.fire(delays.idle, 3)
-    await lab.fire(delays.first, 2)
+    await lab.fire(delays.silence, 3)
     await lab.until(() => lab.server.openWatches === 3)
     assert.deepEqual(requestsOf('Service'), ['Service stream'])
   })

@@ -125,7 +125,7 @@ describe('an overloaded server', () => {
     lab.clock.pass(6000)
     lab.server.setFault('Node', unavailable)
     lab.server.endWatches('Node')
-    await lab.until(() => lab.clock.count(delays.idle) === 2)
+    await lab.until(() => lab.following === 2)
     await lab.until(() => lab.clock.count(delays.first) === 1)
   })
 

@@ -113,7 +113,7 @@ describe('a slow server', () => {
       lab.server.sendBytes('Service', part)
       lab.server.store.put('Node', { metadata: { name: 'node-a' } })
       await lab.untilEvent('+Node /node-a')
-      lab.clock.pass(80_000)
+      lab.clock.pass(30_000)
     }
     lab.server.sendBytes('Service', event.subarray(60))
     await lab.untilEvent('+Service default/slow 10.96.0.2')
