@@ -57,7 +57,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    tendNode: tendingNode(mode, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
+    tendNode: tendingNode(mode, { kernel, log, config }),
     onInForce: () => {
       milestones.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)

@@ -1,10 +1,15 @@
 import type { Cidr } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import type { ModeKernel } from '../engine/index.js'
+import { takeBackLocalnet } from '../host/index.js'
 import { adviceOn } from './advice.js'
 import { formerChains, modeKinds, xtFlavours } from './modes.js'
+import { silentLog } from './silent-log.js'
 
-/** --cleanup: removes the leftovers of every mode, even after a failure of another mode. Never throws KernelError. */
+/**
+ * --cleanup: removes the leftovers of every mode, even after a failure of another mode, and takes back route_localnet if Viaduct set it.
+ * Never throws KernelError.
+ */
 export async function cleanUpAll(
   kernel: ModeKernel,
   excludeCidrs: readonly Cidr[],
@@ -22,6 +27,8 @@ export async function cleanUpAll(
     if (outcome.text !== '') sentences.push(outcome.text)
     for (const failure of outcome.failures) failures.add(failure)
   }
+  const refusal = await takeBackLocalnet({ kernel, log: silentLog })
+  if (refusal !== undefined) failures.add(adviceOn(refusal))
   const failed = [...failures].map((failure) => `failed: ${failure}`)
   return { text: [...sentences, ...failed].join('; '), isComplete: failures.size === 0 }
 }

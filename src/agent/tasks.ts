@@ -5,7 +5,9 @@ import { formatConfig, inputWarnings, writeConfigFile, type Config } from '../co
 import type { Kernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
+import { takeBackLocalnet } from '../host/index.js'
 import { adviceOn } from './advice.js'
+import { routesLocalnet } from './tend-node.js'
 import { cleanUpAll } from './clean-up-all.js'
 import { build, type BuildOptions } from './build.js'
 import { openConfiguredSource } from './open-source.js'
@@ -32,7 +34,17 @@ export async function initialise(
     metrics,
     onCrash: () => {},
   })
-  await build({ ...options, metrics, registry, events: { record: () => {} }, onCrash: () => {} })
+  const { mode } = await build({
+    ...options,
+    metrics,
+    registry,
+    events: { record: () => {} },
+    onCrash: () => {},
+  })
+  if (!routesLocalnet(mode, config)) {
+    const refusal = await takeBackLocalnet(options)
+    if (refusal !== undefined) throw refusal
+  }
   log.info('System initialized and --init-only specified')
   return 0
 }

@@ -1,7 +1,28 @@
 import type { CleanUpOptions, Mode } from '../engine/index.js'
-import { NftConflicts, openConflicts, OtherFlavour, reportReturnedDevice } from '../host/index.js'
-import type { Log } from '../log.js'
+import type { Config } from '../config/index.js'
+import {
+  NftConflicts,
+  openConflicts,
+  OtherFlavour,
+  reportReturnedDevice,
+  takeBackLocalnet,
+} from '../host/index.js'
+import { type Log, StateReporter } from '../log.js'
+import { servesLocalhostByConfig } from '../node/index.js'
 import { leavingOthers } from './modes.js'
+
+/** Whether the mode needs route_localnet. */
+export function routesLocalnet(
+  name: Mode['name'],
+  config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates'>,
+): boolean {
+  return name === 'iptables' && servesLocalhostByConfig(config)
+}
+
+interface TendOptions extends Pick<CleanUpOptions, 'kernel'> {
+  readonly config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates' | 'ipvs'>
+  readonly log: Log
+}
 
 /**
  * Returns the work that the agent does on the node besides Services: it removes the leftovers of other modes, until nothing is left,
@@ -9,10 +30,12 @@ import { leavingOthers } from './modes.js'
  */
 export function tendingNode(
   mode: Pick<Mode, 'name' | 'flavour' | 'families'>,
-  options: Omit<CleanUpOptions, 'chains' | 'flavours'> & { readonly log: Log },
+  options: TendOptions,
 ): () => Promise<void> {
-  const leave = leavingOthers(mode, options)
+  const { config, kernel } = options
   const { name, flavour: inUse, families } = mode
+  const leave = leavingOthers(mode, { ...options, excludeCidrs: config.ipvs.excludeCIDRs })
+  const takeBack = routesLocalnet(name, config) ? undefined : takingBackLocalnet(options)
   const conflicts = openConflicts(options.log)
   const other = inUse === undefined ? undefined : new OtherFlavour({ ...options, inUse, families, conflicts })
   const tables = name === 'ipvs' ? (['mangle', 'filter', 'nat'] as const) : (['filter', 'nat'] as const)
@@ -20,8 +43,24 @@ export function tendingNode(
   let isClean = false
   return async () => {
     isClean ||= await leave()
+    await takeBack?.()
     await other?.look({ isClean })
     await nft.look()
-    if (isClean && name !== 'ipvs') await reportReturnedDevice(options.kernel.links, conflicts)
+    if (isClean && name !== 'ipvs') await reportReturnedDevice(kernel.links, conflicts)
+  }
+}
+
+/** An agent with CAP_NET_ADMIN alone may not write the setting. `--init-only` in its present mode may. */
+function takingBackLocalnet(options: Pick<TendOptions, 'kernel' | 'log'>): () => Promise<void> {
+  const reporter = new StateReporter({
+    log: options.log,
+    level: 'warn',
+    problemLine: 'Kernel setting cannot be taken back',
+    recovery: 'Kernel setting is taken back',
+  })
+  return async () => {
+    const refusal = await takeBackLocalnet(options)
+    const text = `net/ipv4/conf/all/route_localnet should be 0, because no node port is on 127.0.0.0/8: ${refusal?.message}`
+    reporter.report('', refusal && { text })
   }
 }

@@ -27,4 +27,5 @@ export {
   ensureSetting,
 } from './kernel-settings.js'
 export { dummyDeviceName, machineAddresses } from './machine-addresses.js'
+export { routeLocalnet, takeBackLocalnet } from './route-localnet.js'
 export { isSysfsReadOnly } from './mounts.js'

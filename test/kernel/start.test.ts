@@ -267,7 +267,8 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
       const own = ['--conntrack-max-per-core', '0', ...world.arguments]
       const whole = [process.execPath, join(folder, 'dist/agent.js'), ...always, ...own]
       assert.match(await node.must(...whole, '--init-only'), /System initialized and --init-only specified/u)
-      assert.doesNotMatch(await saved(), /KUBE-/u)
+      const chains = [...(await saved()).matchAll(/^:(KUBE-\S+)/gmu)].map(([, chain]) => chain)
+      assert.deepEqual(chains, ['KUBE-FIREWALL'])
 
       const before = [...withReadOnlySettings, 'env', `XTABLES_LOCKFILE=${lock}`, ...withNetAdminAlone(user)]
       const agent = node.start(...before, ...whole)

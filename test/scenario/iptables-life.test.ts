@@ -516,9 +516,9 @@ describe('rules depend on', () => {
   it('node ports on loopback addresses: they set route_localnet', async () => {
     const home = set(node('here', { ips: ['192.0.2.7'] }))
     const cases = [
-      [{}, [], '1'],
+      [{}, [], '2'],
       [{ iptables: { localhostNodePorts: false } }, [], '0'],
-      [{ nodePortAddresses: ['127.0.0.0/8'] }, [], '1'],
+      [{ nodePortAddresses: ['127.0.0.0/8'] }, [], '2'],
       [{ nodePortAddresses: ['192.0.2.0/24'] }, [], '0'],
       [{ nodePortAddresses: ['primary'] }, [home], '0'],
     ] as const
@@ -528,6 +528,22 @@ describe('rules depend on', () => {
       assert.equal(await lab.kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), expected)
       await lab.stop()
     }
+  })
+
+  it('route_localnet is set after the rule that drops packets of neighbours (CVE-2020-8558)', async () => {
+    // Before the fix, the setting came first: 0 chains.
+    const lab = new IptablesLab({})
+    const { sysctl } = lab.kernel
+    const write = sysctl.write.bind(sysctl)
+    const guards: number[] = []
+    sysctl.write = async (path, value) => {
+      if (path.endsWith('route_localnet'))
+        guards.push(linesWith(lab.kernel.xtNamespace, 'block incoming localnet connections').length)
+      await write(path, value)
+    }
+    await lab.deliver(synced)
+    assert.deepEqual(guards, [1])
+    await lab.stop()
   })
 
   it("the node's address: source ranges that contain it admit the node", async () => {

@@ -274,7 +274,7 @@ describe('settings of iptables mode of the flavour nft', () => {
       const lab = open({ config: { iptables: { localhostNodePorts } } })
       await lab.deliver(...web, synced)
       const value = await lab.kernel.sysctl.read('net/ipv4/conf/all/route_localnet')
-      assert.equal(value, localhostNodePorts ? '1' : '0')
+      assert.equal(value, localhostNodePorts ? '2' : '0')
       assert.equal(find(lab, 'add chain ip filter KUBE-FIREWALL').length, localhostNodePorts ? 1 : 0)
       await lab.stop()
     }

@@ -163,7 +163,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      tendNode: tendingNode(mode, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
+      tendNode: tendingNode(mode, modeOptions),
       onInForce: () => {},
       links: this.kernel.links,
       clock: this.clock,

@@ -36,8 +36,11 @@ export interface IptablesFixedRulesOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** Makes the kernel route packets from loopback addresses to endpoints (route_localnet). It reports its own problems. */
-  readonly serveLocalhost: () => Promise<void>
+  /**
+   * Makes the kernel route packets from loopback addresses to endpoints. Called after the write of the guard. It reports its own
+   * problems.
+   */
+  readonly routeLocalnet: () => Promise<void>
   /** Chains that any mode may have left. */
   readonly formerChains: ChainNames
 }
@@ -126,10 +129,9 @@ export class IptablesFixedRules implements FixedRules {
     const isWritten = (await tables.write(pass, { mayPrune })) !== undefined
     this.#isInForce ||= isWritten
     this.#hasTakenOver ||= isWritten && mayPrune
-    // Behind the rule that drops packets of other machines to loopback addresses.
     if (isWritten && this.#isLocalhostDue) {
       this.#isLocalhostDue = false
-      await this.#options.serveLocalhost()
+      await this.#options.routeLocalnet()
     }
     return isWritten
   }

@@ -1,8 +1,8 @@
-import { familiesWithXtables, findsInvalid, inOrder } from '../../host/index.js'
+import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../../host/index.js'
 import { openWarnings } from '../shared/index.js'
 import { nftFlavour, openNftFlavour, type KernelFacts } from './nft-mode.js'
 import { IptablesPipeline } from './pipeline.js'
-import { serveLocalhost, serveLocalhostAtInit } from './serve-localhost.js'
+import { serveLocalhostAtInit } from './serve-localhost.js'
 import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
 /** At 10,000 Services a write takes some 50 ms of a core. A rest of twice that time leaves two thirds of the core to other work. */
@@ -39,7 +39,7 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
       dropsInvalid,
       syncPeriodMs,
       warnings,
-      serveLocalhost: async () => await serveLocalhost(options),
+      routeLocalnet: async () => await routeLocalnet(options),
       tables: {
         nat: kernel.xtables(family, 'nat', 'legacy'),
         filter: kernel.xtables(family, 'filter', 'legacy'),

@@ -1,11 +1,11 @@
 // iptables mode where x_tables live in nf_tables: the Services in a table of their own, the fixed chains in the shared tables.
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { findsInvalid, inOrder, requireNftCompat } from '../../host/index.js'
+import { findsInvalid, inOrder, requireNftCompat, routeLocalnet } from '../../host/index.js'
 import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../nft-table/index.js'
 import { IptablesFixedRules } from './fixed-rules.js'
 import { tableSettings } from './node-settings.js'
-import { serveLocalhost, serveLocalhostAtInit } from './serve-localhost.js'
+import { serveLocalhostAtInit } from './serve-localhost.js'
 
 /** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
 const restFactor = 1
@@ -43,7 +43,7 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
       dropsInvalid,
       metrics,
       tables: { nat: kernel.xtables(family, 'nat', 'nft'), filter: kernel.xtables(family, 'filter', 'nft') },
-      serveLocalhost: async () => await serveLocalhost(options),
+      routeLocalnet: async () => await routeLocalnet(options),
     })
     return {
       config,

@@ -52,8 +52,11 @@ export interface IptablesPipelineOptions extends RulePipelineOptions {
   /** Packets that conntrack finds invalid are dropped: nf_conntrack_tcp_be_liberal was 0 or absent at the start. */
   readonly dropsInvalid: boolean
   readonly tables: IptablesXtables
-  /** Makes the kernel route packets from loopback addresses to endpoints (route_localnet). It reports its own problems. */
-  readonly serveLocalhost: () => Promise<void>
+  /**
+   * Makes the kernel route packets from loopback addresses to endpoints. Called after the write of the guard. It reports its own
+   * problems.
+   */
+  readonly routeLocalnet: () => Promise<void>
   readonly formerChains: ChainNames
 }
 
@@ -80,6 +83,7 @@ export class IptablesPipeline implements Pipeline {
   #hasTakenOver = false
   #settings: IptablesModeSettings | undefined
   #isInForce = false
+  #isLocalhostDue = false
   readonly #fullSync = new FullSync()
   #isStopping = false
   readonly #history = new PassHistory()
@@ -239,8 +243,6 @@ export class IptablesPipeline implements Pipeline {
     if (look === 'different') this.#afterSync.recheckFlows()
     this.#size.update(tracker.endpointCount)
     const isRenewed = this.#renewSettings(ledger)
-    // Not at the start: the addresses that take node ports may depend on the Node.
-    if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
     pass.reason = this.#reasonOf(look, isRenewed)
     tracker.mark(tables.dueRoutes())
     const routes = await this.#claimDirty(state, pass)
@@ -260,6 +262,10 @@ export class IptablesPipeline implements Pipeline {
       }
       this.#history.add(endPass(pass, { metrics, routes, isFull, written, sizes }))
       if (written !== undefined) await this.#settle(ledger)
+      if (written !== undefined && this.#isLocalhostDue) {
+        this.#isLocalhostDue = false
+        await this.#options.routeLocalnet()
+      }
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (!tables.isBehind && this.#afterSync.isOlderThan(syncPeriodMs)) {
       await this.#settle(ledger)
@@ -311,6 +317,7 @@ export class IptablesPipeline implements Pipeline {
     })
     if (isDeepStrictEqual(settings, former)) return false
     this.#settings = settings
+    this.#isLocalhostDue = settings.localhostNodePorts
     ledger.setSkeleton(compileSkeleton(settings))
     if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
       this.#intake.tracker.markAll()

@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { tendingNode } from '../../../src/agent/index.js'
+import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { Mode } from '../../../src/engine/index.js'
 import type { XtOp } from '../../../src/kernel/index.js'
 import { type ModelKernel, openModelKernel } from '../../model/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
+
+const config = resolveConfig({ manifests: 'm' })
 
 const tables = ['legacy nat', 'legacy mangle', 'nft nat', 'nft mangle', 'kube-proxy'] as const
 type Place = (typeof tables)[number]
@@ -63,7 +66,7 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       assert.deepEqual(await placesOfKubeProxy(kernel), tables)
       const log = new MemoryLog()
-      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })()
+      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config })()
       assert.deepEqual(await placesOfKubeProxy(kernel), kept)
       assert.deepEqual(log.find('warn', ''), [])
     })
@@ -75,7 +78,7 @@ describe('the leftovers of other modes and flavours', () => {
     await nat.apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
     await tendingNode(
       { name: 'ipvs', flavour: 'nft', families: ['ipv4'] },
-      { kernel, log: new MemoryLog(), excludeCidrs: [] },
+      { kernel, log: new MemoryLog(), config },
     )()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['nft nat'])
   })
@@ -85,7 +88,7 @@ describe('the leftovers of other modes and flavours', () => {
     const log = new MemoryLog()
     const tend = tendingNode(
       { name: 'iptables', flavour: 'legacy', families: ['ipv4'] },
-      { kernel, log, excludeCidrs: [] },
+      { kernel, log, config },
     )
     await tend()
     const { xtNamespace, nftables } = kernel
@@ -108,7 +111,7 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       await kernel.links.addDummy('kube-ipvs0')
       const log = new MemoryLog()
-      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })
+      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config })
       await tend()
       assert.deepEqual(log.find('warn', ''), [])
       assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
@@ -131,12 +134,58 @@ describe('the leftovers of other modes and flavours', () => {
   it('are tried again while they cannot be removed', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()
-    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, excludeCidrs: [] })
+    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config })
     kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
     await tend()
     assert.equal(log.find('warn', 'Leftovers of iptables mode cannot all be removed').length, 1)
     kernel.xtables('ipv4', 'nat').plan = {}
     await tend()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['kube-proxy'])
+  })
+})
+
+describe('route_localnet', () => {
+  const path = 'net/ipv4/conf/all/route_localnet'
+  const off: ConfigInput['iptables'] = { localhostNodePorts: false }
+  const cases: readonly {
+    readonly name: Mode['name']
+    readonly iptables?: ConfigInput['iptables']
+    readonly before: string
+    readonly expected: string
+  }[] = [
+    { name: 'nftables', before: '2', expected: '0' },
+    { name: 'ipvs', before: '2', expected: '0' },
+    { name: 'userspace', before: '2', expected: '0' },
+    { name: 'iptables', before: '2', expected: '2' },
+    { name: 'iptables', iptables: off, before: '2', expected: '0' },
+    { name: 'nftables', before: '1', expected: '1' },
+    { name: 'nftables', before: '0', expected: '0' },
+  ]
+  for (const { name, iptables, before, expected } of cases) {
+    const of = iptables === undefined ? '' : ' without node ports on localhost'
+    it(`that is ${before} becomes ${expected} in ${name} mode${of}: 2 shows that Viaduct set it`, async () => {
+      const kernel = openModelKernel({ sysctls: { [path]: before } })
+      const own = resolveConfig({ manifests: 'm', ...(iptables && { iptables }) })
+      await tendingNode({ name, families: ['ipv4'] }, { kernel, log: new MemoryLog(), config: own })()
+      assert.equal(await kernel.sysctl.read(path), expected)
+    })
+  }
+
+  it('that this process may not write gets one warning', async () => {
+    const kernel = openModelKernel({ sysctls: { [path]: '2' } })
+    kernel.sysctl.fault = () => constants.errno.EROFS
+    const log = new MemoryLog()
+    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config })
+    await tend()
+    await tend()
+    assert.deepEqual(
+      log.find('warn', '').map(({ message }) => message),
+      [
+        `Kernel setting cannot be taken back: ${path} should be 0, because no node port is on 127.0.0.0/8: sysctl: write ${path}: EROFS`,
+      ],
+    )
+    kernel.sysctl.fault = () => undefined
+    await tend()
+    assert.equal(log.find('info', 'Kernel setting is taken back').length, 1)
   })
 })

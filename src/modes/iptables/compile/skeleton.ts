@@ -1,7 +1,14 @@
 // The rules that exist for any set of Services: jumps from the kernel's chains, masquerading, forwarding, and tails of dispatch chains.
 import { cidrContains, type Cidr, type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
-import { hostPrefixLength, type XtHook, type XtNetwork, type XtRule, XtState } from '../../../kernel/index.js'
+import {
+  hostPrefixLength,
+  type XtHook,
+  type XtNetwork,
+  type XtOp,
+  type XtRule,
+  XtState,
+} from '../../../kernel/index.js'
 import type { DesiredChain, DispatchChain, IptablesTable, Skeleton } from './desired.js'
 import { chainNames, dispatchChains } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
@@ -77,12 +84,23 @@ function forwardRules(settings: IptablesModeSettings): readonly XtRule[] {
   ]
 }
 
+/** Drops packets of other machines to loopback addresses, which the kernel accepts while it routes loopback addresses (CVE-2020-8558). */
 const martianRule: XtRule = {
   comment: 'block incoming localnet connections',
   source: { ...networkOf(loopback.ipv4), isInverted: true },
   destination: networkOf(loopback.ipv4),
   state: { bits: XtState.related | XtState.established | XtState.dnat, isInverted: true },
   target: { kind: 'drop' },
+}
+
+/** The operations of table filter that add the guard alone, as in the whole skeleton: before the kernel routes loopback addresses. */
+export function localhostGuard(): readonly XtOp[] {
+  const rules = [to(chainNames.firewall)]
+  return [
+    { op: 'set-chain', chain: chainNames.firewall, rules: [martianRule] },
+    { op: 'set-hook', chain: 'INPUT', rules },
+    { op: 'set-hook', chain: 'OUTPUT', rules },
+  ]
 }
 
 const isNew = { state: { bits: XtState.new } } as const

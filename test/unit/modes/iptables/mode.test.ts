@@ -88,7 +88,7 @@ describe('F-103 route_localnet', () => {
   const localhostNodePorts = false
   const cases: readonly { readonly name: string; readonly input: ConfigInput; readonly expected: string }[] =
     [
-      { name: 'is written by --init-only', input: { initOnly: true }, expected: '1' },
+      { name: 'is written by --init-only', input: { initOnly: true }, expected: '2' },
       {
         name: 'is not written with localhostNodePorts false',
         input: { initOnly: true, iptables: { localhostNodePorts } },
@@ -102,7 +102,7 @@ describe('F-103 route_localnet', () => {
       {
         name: "is written with node ports on loopback addresses beside the node's own IPs",
         input: { initOnly: true, nodePortAddresses: ['primary', 'localhost'] },
-        expected: '1',
+        expected: '2',
       },
       { name: 'is not written before the first node port', input: {}, expected: '0' },
     ]
@@ -111,6 +111,22 @@ describe('F-103 route_localnet', () => {
       const { kernel, open } = openNode(families, input)
       await open()
       assert.equal(await kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), expected)
+      const guards = (await kernel.xtables('ipv4', 'filter').chains()).map(({ chain }) => chain)
+      assert.deepEqual(guards, expected === '0' ? [] : ['KUBE-FIREWALL'])
     })
   }
+
+  it('is not written by --init-only while the guard cannot be written (CVE-2020-8558)', async () => {
+    const { kernel, open } = openNode(families, { initOnly: true })
+    kernel.xtables('ipv4', 'filter').plan = { callFault: () => constants.errno.EAGAIN }
+    await assert.rejects(open(), { code: 'EAGAIN' })
+    assert.equal(await kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), '0')
+  })
+
+  it('keeps the value of an administrator', async () => {
+    const { kernel, open } = openNode(families, { initOnly: true })
+    await kernel.sysctl.write('net/ipv4/conf/all/route_localnet', '1')
+    await open()
+    assert.equal(await kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), '1')
+  })
 })
