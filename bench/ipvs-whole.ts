@@ -9,6 +9,7 @@ import { openKernel } from '../src/kernel/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import type { Pipeline } from '../src/engine/index.js'
 import { systemClock } from '../src/clock.js'
+import { noNodeChange } from '../src/node/index.js'
 import { prepareV8 } from '../src/process/index.js'
 import { port } from '../test/support/objects.js'
 import { CountedKernel, median, openPipeline, seconds } from './pipeline.js'
@@ -89,7 +90,7 @@ async function run(services: number, reals: number): Promise<Record<string, numb
   const reconciles: number[] = []
   for (let i = 0; i < 5; i++) {
     reads.push(await seconds(async () => await readAll(kernel)))
-    pipeline.applyNode({ routing: false, vipBinding: true, modeSettings: false })
+    pipeline.applyNode({ ...noNodeChange, vipBinding: true })
     reconciles.push(await seconds(async () => await pipeline.runOnce()))
   }
   const reconcileMessages = counted.messages - wholeMessages

@@ -15,6 +15,7 @@ import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import { inOverlappingCuts, type Pipeline } from '../src/engine/index.js'
 import { systemClock } from '../src/clock.js'
+import { noNodeChange } from '../src/node/index.js'
 import { prepareV8 } from '../src/process/index.js'
 import { CountedKernel, median, node, openPipeline, seconds } from './pipeline.js'
 import { realServer, realServersOf, service, slice } from './state.js'
@@ -115,7 +116,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   const before = counted.messages
   const reconciles: number[] = []
   for (let i = 0; i < 5; i++) {
-    pipeline.applyNode({ routing: false, vipBinding: true, modeSettings: false })
+    pipeline.applyNode({ ...noNodeChange, vipBinding: true })
     reconciles.push(await seconds(async () => await pipeline.runOnce()))
   }
   const reconcileMessages = counted.messages - before

@@ -8,7 +8,7 @@ import type { Kernel, XtFlavour } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
 import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
-import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
+import { configWarnings, nodeName, NodeTracker, NodeWatch, servedPlaces } from '../node/index.js'
 import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
@@ -48,7 +48,7 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
 export async function build(options: BuildOptions): Promise<Agent> {
   const { config, kernel, clock, log, metrics, registry, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()
-  const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
+  const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress, servedPlaces(config.servers))
   const problems = openProblems({ log, events, count: (count) => metrics.objectsFailed.set(count) })
   const start = { clock, log }
   const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)

@@ -11,7 +11,7 @@ import { ConfigError, isConfigError, isDenied, KernelError } from '../errors.js'
 import { countCpus, setConntrack } from '../host/index.js'
 import { type Kernel, type KernelModules, type Nftables, openKernel, type Sysctl } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
-import { nodeName, NodeTracker } from '../node/index.js'
+import { nodeName, NodeTracker, servedPlaces } from '../node/index.js'
 import { adviceOn } from './advice.js'
 import { findFlavour } from './find-flavour.js'
 import { modeKinds } from './modes.js'
@@ -132,7 +132,11 @@ class Probe {
           config,
           kernel: { ...planned, sysctl },
           conntrack: Promise.resolve(),
-          node: new NodeTracker(nodeName(config, hostname()), config.bindAddress),
+          node: new NodeTracker(
+            nodeName(config, hostname()),
+            config.bindAddress,
+            servedPlaces(config.servers),
+          ),
           clock: systemClock,
           log,
           metrics: openMetrics(new Registry()),

@@ -1,7 +1,7 @@
-// In: ObjectEvents, Config, the host name, the machine's addresses. Out: NodeFacts (name, zone, addresses, pods' networks) and
-// their changes; the settings of the modes that follow from them.
+// In: ObjectEvents, Config, the host name, the machine's addresses. Out: NodeFacts (name, zone, addresses, pods' networks, the places
+// that no Service takes) and their changes; the settings of the modes that follow from them.
 // Never: asks the kernel or the network; decides the effect of a change, except the start and the end of the agent.
-// Owner of: the last known facts of this node's Node.
+// Owner of: the last known facts of this node's Node, and the places of the API server.
 // Read next: node-tracker.ts; node-watch.ts; local-detector.ts and node-port-addresses.ts; routing/ (zone and name), modes/ (the rest).
 export { configWarnings } from './config-warnings.js'
 export { localDetectorOf, type LocalDetector } from './local-detector.js'
@@ -21,6 +21,13 @@ export {
   type LocalAddresses,
   type NodePortFacts,
 } from './node-port-addresses.js'
+export {
+  apiServerService,
+  type Place,
+  type ProtectedPlaces,
+  servedPlaces,
+  type ServedPlace,
+} from './protected-places.js'
 export { NodeWatch } from './node-watch.js'
 export {
   mergeNodeChanges,

@@ -8,6 +8,7 @@ import {
   type IpFamily,
 } from '../address.js'
 import { type NodeObject, type ObjectEvent, readLabels } from '../source/index.js'
+import { ApiServerPlaces, type ProtectedPlaces, type ServedPlace } from './protected-places.js'
 
 /** The cluster's facts about this node. */
 export interface NodeFacts {
@@ -18,6 +19,8 @@ export interface NodeFacts {
   readonly addresses: Readonly<Partial<Record<IpFamily, IpAddress>>>
   /** Networks of this node's pods, from the Node. Kept when the Node is deleted. Invalid ones are left out. */
   readonly podCIDRs: readonly Cidr[]
+  /** The addresses and ports that no Service takes from the node. */
+  readonly places: ProtectedPlaces
 }
 
 /** Which decisions an event may have changed. */
@@ -28,10 +31,17 @@ export interface NodeChange {
   readonly vipBinding: boolean
   /** The rules of a mode may differ: they contain the node's IPs and, with detectLocalMode NodeCIDR, its pods' networks. */
   readonly modeSettings: boolean
+  /** `NodeFacts.places` differ: other frontends may be left out. */
+  readonly places: boolean
 }
 
 /** The change of an event that affects no decision. */
-export const noNodeChange: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
+export const noNodeChange: NodeChange = {
+  routing: false,
+  vipBinding: false,
+  modeSettings: false,
+  places: false,
+}
 
 /** The decisions that either change may have changed. */
 export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange {
@@ -40,24 +50,27 @@ export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange
     routing: one.routing || other.routing,
     vipBinding: one.vipBinding || other.vipBinding,
     modeSettings: one.modeSettings || other.modeSettings,
+    places: one.places || other.places,
   }
 }
 
 /** Key of the taint that the cluster's autoscaler sets, with any effect. */
 const scaledDown = 'ToBeDeletedByClusterAutoscaler'
 
-/** Keeps the facts of this node's Node. Ignores other Nodes. Pure. */
+/** Keeps the facts of this node's Node and the places of the API server. Ignores other Nodes. Pure. */
 export class NodeTracker {
   readonly #bindAddress: IpAddress | undefined
+  readonly #apiServer = new ApiServerPlaces()
   #facts: NodeFacts
   #primaryFamily: IpFamily
   #isEligible = false
 
-  /** `bindAddress` replaces the Node's IP of its family (F-082). */
-  constructor(name: string, bindAddress?: IpAddress) {
+  /** `bindAddress` replaces the Node's IP of its family (F-082). `agent`: the places that the agent serves. */
+  constructor(name: string, bindAddress?: IpAddress, agent: readonly ServedPlace[] = []) {
     this.#bindAddress = bindAddress
     this.#primaryFamily = bindAddress === undefined ? 'ipv4' : familyOf(bindAddress)
-    this.#facts = { name, zone: undefined, addresses: this.#withBindAddress({}), podCIDRs: [] }
+    const places = { apiServer: this.#apiServer.places, agent }
+    this.#facts = { name, zone: undefined, addresses: this.#withBindAddress({}), podCIDRs: [], places }
   }
 
   get facts(): NodeFacts {
@@ -80,6 +93,11 @@ export class NodeTracker {
   apply(event: ObjectEvent): NodeChange {
     if (event.type === 'delete' && event.kind === 'Node' && event.key.name === this.#facts.name)
       this.#isEligible = false
+    if (this.#apiServer.apply(event)) {
+      const places = { ...this.#facts.places, apiServer: this.#apiServer.places }
+      this.#facts = { ...this.#facts, places }
+      return { ...noNodeChange, places: true }
+    }
     if (event.type !== 'set' || event.object.kind !== 'Node') return noNodeChange
     const before = this.#facts
     if (event.object.name !== before.name) return noNodeChange
@@ -89,10 +107,15 @@ export class NodeTracker {
     if (first !== undefined && this.#bindAddress === undefined) this.#primaryFamily = familyOf(first)
     const addresses = this.#withBindAddress(nodeAddresses(event.object))
     const podCIDRs = event.object.podCIDRs.map(parseCidr).filter((network) => network !== undefined)
-    this.#facts = { name: before.name, zone, addresses, podCIDRs }
+    this.#facts = { ...before, zone, addresses, podCIDRs }
     const isSame = addresses.ipv4 === before.addresses.ipv4 && addresses.ipv6 === before.addresses.ipv6
     const hasSamePods = formatAll(podCIDRs) === formatAll(before.podCIDRs)
-    return { routing: zone !== before.zone, vipBinding: !isSame, modeSettings: !isSame || !hasSamePods }
+    return {
+      routing: zone !== before.zone,
+      vipBinding: !isSame,
+      modeSettings: !isSame || !hasSamePods,
+      places: false,
+    }
   }
 
   #withBindAddress(addresses: NodeFacts['addresses']): NodeFacts['addresses'] {

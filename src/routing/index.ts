@@ -21,5 +21,12 @@ export {
   explainRoute,
   type FrontendReasons,
 } from './explain-route.js'
+export {
+  dependsOnMachine,
+  holderOf,
+  leftOutFrontends,
+  type LeftOutFrontend,
+  routeWithout,
+} from './left-out-frontends.js'
 export type { Reason, RuleNumber } from './reasons.js'
 export { route, type Backend, type Route, type Verdict, verdictOf } from './route.js'

@@ -134,6 +134,8 @@ export type ObjectEvent =
   | { readonly type: 'listed' }
   /** All objects have been delivered; ServiceCIDRs only as the event says. Comes once. */
   | { readonly type: 'synced'; readonly withServiceCidrs?: true }
+  /** An API server answered over a connection to this address and port. Comes before the objects of the answer, when the two changed. */
+  | { readonly type: 'connected'; readonly address: string; readonly port: number }
   /** All ServiceCIDRs that can be read have been delivered. Comes once, from a source that follows them apart. */
   | { readonly type: 'service-cidrs-listed' }
 

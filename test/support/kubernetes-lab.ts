@@ -126,6 +126,8 @@ export class KubernetesLab {
   readonly clock = new HandClock(() => this.#wake())
   /** One line per event, in order: see describeEvent(). */
   readonly events: string[] = []
+  /** Where the connections lead, and how many events came before. */
+  readonly connections: { readonly address: string; readonly port: number; readonly after: number }[] = []
   readonly log: string[] = []
   /** The level of each line of the log. */
   readonly levels: string[] = []
@@ -278,7 +280,10 @@ export class KubernetesLab {
   }
 
   #take(events: readonly ObjectEvent[]): void {
-    this.events.push(...events.map(describeEvent))
+    for (const event of events) {
+      if (event.type === 'connected') this.connections.push({ ...event, after: this.events.length })
+      else this.events.push(describeEvent(event))
+    }
     this.#wake()
     this.deliver(events)
   }

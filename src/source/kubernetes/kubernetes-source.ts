@@ -67,11 +67,12 @@ export class KubernetesSource implements Source {
   ): readonly Promise<unknown>[] {
     const { nodeName, log, clock } = this.#options
     const lifeline = new Lifeline(peer, log)
+    const ends = new ConnectionEnds(peer)
     const reflectors = resourcesOf(nodeName).map((resource) =>
       open({
         resource,
         deliver: (events) => {
-          const passed = lifeline.pass(events)
+          const passed = [...ends.news(), ...lifeline.pass(events)]
           if (passed.length > 0) deliver(passed)
         },
         progressed: () => {
@@ -101,5 +102,23 @@ export class KubernetesSource implements Source {
     this.#end.abort()
     this.#wantServiceCidrs()
     await Promise.allSettled(this.#runs)
+  }
+}
+
+/** Tells when connections lead to another end. */
+class ConnectionEnds {
+  readonly #peer: () => Peer | undefined
+  #last: Peer | undefined
+
+  constructor(peer: () => Peer | undefined) {
+    this.#peer = peer
+  }
+
+  /** An event if the end changed since the last call. */
+  news(): readonly ObjectEvent[] {
+    const [last, peer] = [this.#last, this.#peer()]
+    if (peer === undefined || (peer.address === last?.address && peer.port === last.port)) return []
+    this.#last = peer
+    return [{ type: 'connected', ...peer }]
   }
 }

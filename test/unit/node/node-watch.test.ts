@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
-import { NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
+import { noNodeChange, NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -189,10 +189,10 @@ describe('the first sync waits', () => {
     await lab.see(node({ labels: zone, addresses: [internal], podCIDRs }), synced)
     await lab.see(deleted)
     assert.deepEqual(lab.changes, [
-      { routing: true, vipBinding: true, modeSettings: true },
-      { routing: false, vipBinding: false, modeSettings: true },
-      { routing: false, vipBinding: false, modeSettings: false },
-      { routing: false, vipBinding: false, modeSettings: false },
+      { routing: true, vipBinding: true, modeSettings: true, places: false },
+      { ...noNodeChange, modeSettings: true },
+      noNodeChange,
+      noNodeChange,
     ])
   })
 

@@ -71,12 +71,14 @@ describe('NodeTracker', () => {
       routing: true,
       vipBinding: true,
       modeSettings: true,
+      places: false,
     })
     assert.deepEqual(tracker.facts, {
       name: 'node-a',
       zone: 'west',
       addresses: { ipv4: '192.0.2.1' },
       podCIDRs: [cidr('10.244.1.0/24')],
+      places: { apiServer: [], agent: [] },
     })
   })
 
@@ -88,14 +90,14 @@ describe('NodeTracker', () => {
     assert.deepEqual(tracker.facts.addresses, { ipv4: '198.51.100.9', ipv6: 'fd00::1' })
   })
 
-  const nothing = { routing: false, vipBinding: false, modeSettings: false }
+  const nothing = { routing: false, vipBinding: false, modeSettings: false, places: false }
   const changes: { name: string; event: ObjectEvent; expected: NodeChange }[] = [
     { name: 'the same Node', event: set({ taintKeys: ['x'] }), expected: nothing },
     { name: 'another zone', event: set({ labels: {} }), expected: { ...nothing, routing: true } },
     {
       name: 'other addresses',
       event: set({ addresses: [] }),
-      expected: { routing: false, vipBinding: true, modeSettings: true },
+      expected: { ...nothing, vipBinding: true, modeSettings: true },
     },
     {
       name: "other pods' networks",

@@ -10,6 +10,7 @@ const node: NodeFacts = {
   zone: undefined,
   addresses: { ipv4: ip('192.0.2.7'), ipv6: ip('2001:db8::7') },
   podCIDRs: [cidr('10.244.1.0/24')],
+  places: { apiServer: [], agent: [] },
 }
 const loopback = ['127.0.0.0/8', '::1/128']
 

@@ -10,6 +10,7 @@ const node: NodeFacts = {
   zone: undefined,
   addresses: { ipv4: ip('192.0.2.7') },
   podCIDRs: [cidr('10.244.1.0/24'), cidr('fd00:10:244:1::/64')],
+  places: { apiServer: [], agent: [] },
 }
 const machine = [ip('127.0.0.1'), ip('192.0.2.7'), ip('198.51.100.7')]
 

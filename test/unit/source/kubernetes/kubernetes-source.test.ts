@@ -53,6 +53,16 @@ describe('KubernetesSource: first listing', () => {
     }
   }
 
+  it('names the other end of its connections once, before the objects', async () => {
+    lab = new KubernetesLab()
+    await lab.start()
+    await lab.untilFollowing()
+    assert.deepEqual(
+      lab.connections.map(({ address, port, after }) => ({ address, port, after })),
+      [{ address: '127.0.0.1', port: lab.server.port, after: 0 }],
+    )
+  })
+
   it("requests watches with kube-proxy's selectors, bookmarks, and a time limit", async () => {
     lab = new KubernetesLab()
     await lab.start()

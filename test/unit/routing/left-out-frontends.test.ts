@@ -1,0 +1,136 @@
+// Issue 35, A2: the agent was cut off from the API server, and its health server replaced, by external IPs of a tenant's Service.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ProtectedPlaces } from '../../../src/node/index.js'
+import {
+  dependsOnMachine,
+  describeFrontend,
+  leftOutFrontends,
+  type Route,
+  routeWithout,
+} from '../../../src/routing/index.js'
+import { ip, plainRoute } from '../../support/routes.js'
+
+const machine = [ip('192.0.2.10')]
+const places: ProtectedPlaces = {
+  apiServer: [
+    { address: ip('192.0.2.1'), port: 6443 },
+    { address: ip('192.0.2.10'), port: 6444 },
+  ],
+  agent: [
+    { server: 'healthz', address: 'all', port: 10256 },
+    { server: 'metrics', address: ip('127.0.0.1'), port: 10249 },
+  ],
+}
+
+const cases: readonly {
+  readonly name: string
+  readonly route: Partial<Route>
+  readonly leftOut: readonly string[]
+}[] = [
+  {
+    name: 'the API server at an external IP',
+    route: { port: 6443, externalIPs: [ip('192.0.2.1'), ip('203.0.113.1')] },
+    leftOut: ['tcp 192.0.2.1:6443 of the API server'],
+  },
+  {
+    name: 'the API server at an address of a load balancer',
+    route: { port: 6443, loadBalancerIPs: [ip('192.0.2.1')] },
+    leftOut: ['tcp 192.0.2.1:6443 of the API server'],
+  },
+  {
+    name: 'the API server at a cluster IP',
+    route: { port: 6443, clusterIP: ip('192.0.2.1') },
+    leftOut: ['tcp 192.0.2.1:6443 of the API server'],
+  },
+  {
+    name: 'the API server on this machine at a node port',
+    route: { nodePort: 6444 },
+    leftOut: ['tcp node port 6444 of the API server'],
+  },
+  { name: 'nothing at the node port of an API server elsewhere', route: { nodePort: 6443 }, leftOut: [] },
+  {
+    name: 'nothing at another port of the API server',
+    route: { port: 80, externalIPs: [ip('192.0.2.1')] },
+    leftOut: [],
+  },
+  {
+    name: 'nothing of another protocol',
+    route: { protocol: 'UDP', port: 6443, externalIPs: [ip('192.0.2.1')], nodePort: 10256 },
+    leftOut: [],
+  },
+  {
+    name: 'nothing of default/kubernetes',
+    route: { service: 'default/kubernetes', port: 6443, externalIPs: [ip('192.0.2.1')], nodePort: 6444 },
+    leftOut: [],
+  },
+  {
+    name: 'the health server at an address of this machine',
+    route: { port: 10256, externalIPs: [ip('192.0.2.10'), ip('192.0.2.11')] },
+    leftOut: ["tcp 192.0.2.10:10256 of the agent's healthz server"],
+  },
+  {
+    name: 'the health server at a loopback address',
+    route: { port: 10256, externalIPs: [ip('127.0.0.1')] },
+    leftOut: ["tcp 127.0.0.1:10256 of the agent's healthz server"],
+  },
+  {
+    name: 'nothing at an address of this machine where the metrics server does not listen',
+    route: { port: 10249, externalIPs: [ip('192.0.2.10')] },
+    leftOut: [],
+  },
+  {
+    name: 'the servers at node ports',
+    route: { nodePort: 10249 },
+    leftOut: ["tcp node port 10249 of the agent's metrics server"],
+  },
+  {
+    name: 'the health server at the health check port of a Service',
+    route: { nodePort: 30080, healthCheckNodePort: 10256 },
+    leftOut: ["health check tcp node port 10256 of the agent's healthz server"],
+  },
+]
+
+function rest(route: Partial<Route>): Route | undefined {
+  const whole = plainRoute(route)
+  return routeWithout(whole, leftOutFrontends(whole, places, machine))
+}
+
+describe('a Service does not get', () => {
+  for (const { name, route, leftOut } of cases)
+    it(name, () => {
+      const found = leftOutFrontends(plainRoute(route), places, machine)
+      assert.deepEqual(
+        found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder}`),
+        leftOut,
+      )
+    })
+
+  it('more than the one frontend: the others stay', () => {
+    const route = { port: 6443, externalIPs: [ip('192.0.2.1'), ip('203.0.113.1')], nodePort: 30080 }
+    assert.deepEqual(rest(route), plainRoute({ ...route, externalIPs: [ip('203.0.113.1')] }))
+  })
+
+  it('a health check port of the agent, and keeps its node port', () => {
+    const kept = rest({ nodePort: 30080, healthCheckNodePort: 10256 })
+    assert.deepEqual([kept?.nodePort, kept?.healthCheckNodePort], [30080, 0])
+  })
+
+  it('anything at the place of the API server as its cluster IP', () =>
+    assert.equal(rest({ port: 6443, clusterIP: ip('192.0.2.1'), nodePort: 30080 }), undefined))
+
+  it('another object for a route that meets nothing', () => {
+    const whole = plainRoute({ nodePort: 30080 })
+    assert.equal(routeWithout(whole, leftOutFrontends(whole, places, machine)), whole)
+  })
+})
+
+describe('the machine is read', () => {
+  it('for ports that the agent serves, and node ports of the API server', () => {
+    assert.ok(dependsOnMachine(plainRoute({ port: 10256, externalIPs: [ip('192.0.2.10')] }), places))
+    assert.ok(dependsOnMachine(plainRoute({ nodePort: 6443 }), places))
+  })
+
+  it('not for addresses of the API server, which many Services meet by number', () =>
+    assert.ok(!dependsOnMachine(plainRoute({ port: 6443, externalIPs: [ip('192.0.2.1')] }), places)))
+})
