@@ -41,7 +41,7 @@ export function statusTable(status: StatusSnapshot): string {
     ['FAMILY', 'IN FORCE', 'LAST SYNC', 'SERVICE PORTS', 'ENDPOINTS'],
     families.map((family) => [
       family.family,
-      family.isInForce ? 'yes' : 'no',
+      inForceText(family),
       family.lastSync ?? '',
       family.servicePorts,
       family.endpoints,
@@ -66,10 +66,22 @@ function modeText({ active, configured, flavour }: StatusSnapshot['mode']): stri
 function syncText({ isInForce, families, source }: StatusSnapshot): string {
   if (!isInForce && source.objectsNotApplied > 0)
     return 'incomplete: some objects are not applied; what an earlier run programmed for them stays'
+  const refused = families.filter(({ hasRefusals }) => hasRefusals)
+  if (refused.length > 0)
+    return `incomplete: the kernel refuses objects of ${namesOf(refused)}, which the problems below name`
   if (!isInForce) return 'starting: not everything is in the kernel yet'
   const late = families.filter(({ isHealthy }) => !isHealthy)
   if (late.length === 0) return 'up to date'
-  return `late: events of ${late.map(({ family }) => family).join(' and ')} wait for more than two sync periods`
+  return `late: events of ${namesOf(late)} wait for more than two sync periods`
+}
+
+function namesOf(families: StatusSnapshot['families']): string {
+  return families.map(({ family }) => family).join(' and ')
+}
+
+function inForceText({ isInForce, hasRefusals }: StatusSnapshot['families'][number]): string {
+  if (!isInForce) return 'no'
+  return hasRefusals ? 'in part' : 'yes'
 }
 
 function sourceText({ kind, kindsNotWatched, objectsNotApplied }: StatusSnapshot['source']): string {

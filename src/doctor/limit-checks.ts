@@ -1,17 +1,25 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
 import { isViaduct } from './agent-process.js'
 import { asRoot, type Check, type Examined, nodePorts, ok, problemsOr, type Verdict } from './check.js'
-import { hasNetAdmin, isOtherUser } from './own-rights.js'
+import { hasNetAdmin, hasOwn, isOtherUser } from './own-rights.js'
 
 const fullPercent = 80
 const fewFiles = 1024
+
+const withoutBindService: Verdict = {
+  status: 'broken',
+  seen: 'this process does not have CAP_NET_BIND_SERVICE',
+  cause: 'In userspace mode an agent with the same rights serves no port below 1024.',
+  remedy: 'Run the agent as root, or give its container the capability NET_BIND_SERVICE.',
+}
 
 export const limitChecks: readonly Check[] = [
   {
     name: 'rights',
     looksAt: 'the capabilities of this process',
     run: async (node) => {
-      if (await hasNetAdmin(node)) return ok('CAP_NET_ADMIN is there')
+      const lacksPorts = node.config.mode === 'userspace' && !(await hasOwn(node, 'CAP_NET_BIND_SERVICE'))
+      if (await hasNetAdmin(node)) return lacksPorts ? [withoutBindService] : ok('CAP_NET_ADMIN is there')
       if (await isOtherUser(node))
         return [
           {

@@ -1,12 +1,17 @@
 // The rights of this process, and what they prove about those of the agent.
+import { type Capability, hasCapability } from '../host/index.js'
 import type { Examined } from './check.js'
 
-const netAdmin = 12
-
 /** Throws if they cannot be read. */
-export async function hasNetAdmin({ read }: Pick<Examined, 'read'>): Promise<boolean> {
-  const effective = await statusLine(read, /^CapEff:\s*(?<value>[0-9a-f]+)$/mu, 'capabilities')
-  return (BigInt(`0x${effective}`) & (1n << BigInt(netAdmin))) !== 0n
+export async function hasNetAdmin(node: Pick<Examined, 'read'>): Promise<boolean> {
+  return await hasOwn(node, 'CAP_NET_ADMIN')
+}
+
+/** As `hasNetAdmin`, for any capability. */
+export async function hasOwn({ read }: Pick<Examined, 'read'>, capability: Capability): Promise<boolean> {
+  const has = hasCapability((await read('/proc/self/status')) ?? '', capability)
+  if (has === undefined) throw new Error('/proc/self/status shows no capabilities')
+  return has
 }
 
 /** Whether another user runs this process than the agent, as far as it shows: neither root nor with CAP_NET_ADMIN. Throws as above. */

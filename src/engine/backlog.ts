@@ -12,6 +12,8 @@ export interface FamilyHealth {
   readonly lastUpdatedMs: number
   /** No event has waited for two sync periods. */
   readonly isHealthy: boolean
+  /** Frontends are not served because the process lacks a right, which a restart does not give. Absent: no. */
+  readonly lacksRight?: boolean
 }
 
 /** The events that a run is for. */

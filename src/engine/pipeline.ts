@@ -17,6 +17,7 @@ export type PipelineView = Pick<
   | 'health'
   | 'passes'
   | 'isInForce'
+  | 'hasRefusals'
   | 'inForceSince'
   | 'describe'
   | 'packetRules'
@@ -46,6 +47,8 @@ export interface Pipeline {
   runOnce(): Promise<number | undefined>
   /** Everything was in the kernel once, after all objects were known. */
   readonly isInForce: boolean
+  /** Some objects are not in the kernel as desired: it refused them at the last try. */
+  readonly hasRefusals: boolean
   /**
    * Unix milliseconds since when the last change of a service port is in force; undefined: it is not, or that is not known, as while
    * the kernel refuses an object of the family.

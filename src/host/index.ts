@@ -2,6 +2,7 @@
 // Never: Services, proxy modes, the objects that a mode programs.
 // Owner of: nothing. Each call reads the machine again.
 // Read next: kernel-settings.ts, conntrack-settings.ts, iptables-flavour.ts, find-xtables.ts, machine-addresses.ts.
+export { type Capability, firstFreePort, hasCapability } from './capabilities.js'
 export { setConntrack } from './conntrack-settings.js'
 export { findFamilies } from './families.js'
 export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'

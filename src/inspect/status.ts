@@ -47,6 +47,8 @@ export interface StatusSnapshot {
 export interface FamilyStatus {
   readonly family: 'IPv4' | 'IPv6'
   readonly isInForce: boolean
+  /** The kernel refuses some objects, so that some frontends may not be served. */
+  readonly hasRefusals: boolean
   /** No event has waited for two sync periods. */
   readonly isHealthy: boolean
   /** End of the last complete sync: RFC 3339, UTC. Absent: there was none. */
@@ -81,11 +83,12 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
   }
 }
 
-function familyStatus({ health, services, isInForce, passes }: PipelineView): FamilyStatus {
+function familyStatus({ health, services, isInForce, hasRefusals, passes }: PipelineView): FamilyStatus {
   const hasSynced = isInForce || passes.some(({ isComplete }) => isComplete)
   return {
     family: familyName(health.family),
     isInForce,
+    hasRefusals,
     isHealthy: health.isHealthy,
     lastSync: hasSynced ? timeText(health.lastUpdatedMs) : undefined,
     servicePorts: services.servicePortCount,

@@ -143,10 +143,12 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
         </thead>
         <tbody>
           ${families.map(
-            ({ family, isInForce, isHealthy, servicePorts, endpoints, lastSync }) =>
+            ({ family, isInForce, hasRefusals, isHealthy, servicePorts, endpoints, lastSync }) =>
               html`<tr>
                 <th scope="row">${family}</th>
-                <td data-label="State">${familyState({ isInForce, isHealthy }, source.objectsNotApplied)}</td>
+                <td data-label="State">
+                  ${familyState({ isInForce, hasRefusals, isHealthy }, source.objectsNotApplied)}
+                </td>
                 <td data-label="Service ports" class="number">${servicePorts}</td>
                 <td data-label="Endpoints" class="number">${endpoints}</td>
                 <td data-label="Last sync">${lastSync === undefined ? 'none' : time(lastSync)}</td>
@@ -158,10 +160,11 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
 }
 
 function familyState(
-  { isInForce, isHealthy }: Pick<FamilyStatus, 'isInForce' | 'isHealthy'>,
+  { isInForce, hasRefusals, isHealthy }: Pick<FamilyStatus, 'isInForce' | 'hasRefusals' | 'isHealthy'>,
   objectsNotApplied: number,
 ): Html {
   if (!isHealthy) return html`<span class="bad">late</span>`
+  if (hasRefusals) return html`<span class="warning">incomplete</span>`
   if (isInForce) return html`<span class="good">in sync</span>`
   return html`<span class="warning">${objectsNotApplied > 0 ? 'incomplete' : 'starting'}</span>`
 }

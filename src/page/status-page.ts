@@ -138,9 +138,10 @@ function ok(contentType: string, body: string): Reply {
 
 /** A text that differs after a pass and after a change of health or problems. */
 function stampOf({ synchronizer, problems }: Inspected): string {
-  const families = synchronizer.views.map(({ health, isInForce, passes }) => [
+  const families = synchronizer.views.map(({ health, isInForce, hasRefusals, passes }) => [
     health.isHealthy,
     isInForce,
+    hasRefusals,
     passes.at(-1)?.startSeconds,
   ])
   return JSON.stringify([families, problems().map(({ line }) => line)])

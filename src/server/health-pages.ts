@@ -22,7 +22,8 @@ export function healthPages(facts: HealthFacts, counts: HealthCounts, nowMs: () 
     [
       '/healthz',
       () => {
-        const reply = healthReply(facts.families(), nowMs(), facts.isNodeEligible())
+        const families = facts.families().map(asServing)
+        const reply = healthReply(families, nowMs(), facts.isNodeEligible())
         counts.healthz(reply.status)
         return reply
       },
@@ -36,6 +37,11 @@ export function healthPages(facts: HealthFacts, counts: HealthCounts, nowMs: () 
       },
     ],
   ])
+}
+
+/** A family that lacks a right is not healthy for traffic. The agent itself works, and a restart does not help: /livez stays as it is. */
+function asServing(health: FamilyHealth): FamilyHealth {
+  return health.lacksRight === true ? { ...health, isHealthy: false } : health
 }
 
 /** `nodeEligible` undefined: the page has no such field. */

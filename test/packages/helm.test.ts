@@ -60,6 +60,7 @@ const variants = [
   { folder: 'overlays/split-init', values: atPlaceholder },
   { folder: 'overlays/ipvs', values: [...valuesOf('ipvs'), ...atPlaceholder] },
   { folder: 'overlays/iptables', values: [...valuesOf('iptables'), ...atPlaceholder] },
+  { folder: 'overlays/userspace', values: [...valuesOf('userspace'), ...atPlaceholder] },
   { folder: 'overlays/kubeadm', values: valuesOf('kubeadm') },
 ]
 

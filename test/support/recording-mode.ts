@@ -65,6 +65,7 @@ export class RecordingPipeline implements Pipeline {
   readonly #table = new ObjectTable<string, RecordedRoute>()
   readonly #history = new PassHistory()
   isInForce = false
+  hasRefusals = false
   isClosed = false
 
   constructor(family: IpFamily, surroundings: Surroundings, records: string[]) {

@@ -5,10 +5,14 @@ const hide = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc
 /** /proc/sys is read-only, as in a container without privileges. CAP_NET_ADMIN alone could otherwise write there. */
 export const withReadOnlySettings: readonly string[] = ['unshare', '--mount', 'sh', '-c', hide, 'sh']
 
-const alone = '-all,+net_admin'
-
 /** Only CAP_NET_ADMIN. `user`: the user id; absent: root. */
 export function withNetAdminAlone(user?: number): readonly string[] {
+  return withRights(['net_admin'], user)
+}
+
+/** Only these capabilities, as setpriv names them. `user`: the user id; absent: root. */
+export function withRights(capabilities: readonly string[], user?: number): readonly string[] {
+  const alone = ['-all', ...capabilities.map((name) => `+${name}`)].join(',')
   const other =
     user === undefined
       ? []

@@ -90,7 +90,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
-    hasFailures: () => this.#state?.tables.hasRefusals === true,
+    hasFailures: () => this.hasRefusals,
   })
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
@@ -156,6 +156,10 @@ export class IptablesPipeline implements Pipeline {
 
   get isInForce(): boolean {
     return this.#isInForce
+  }
+
+  get hasRefusals(): boolean {
+    return this.#state?.tables.hasRefusals === true
   }
 
   get isWatchable(): boolean {

@@ -119,6 +119,9 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     },
     stopSoon: () => pipeline.stopSoon(),
     runOnce: async () => await pipeline.runOnce(),
+    get hasRefusals() {
+      return pipeline.hasRefusals
+    },
     get isInForce() {
       return pipeline.isInForce
     },

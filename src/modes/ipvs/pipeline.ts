@@ -118,7 +118,7 @@ export class IpvsPipeline {
   readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
-    hasFailures: () => this.#failures.nextInMs() !== undefined,
+    hasFailures: () => this.hasRefusals,
   })
 
   constructor(options: IpvsPipelineOptions) {
@@ -220,6 +220,10 @@ export class IpvsPipeline {
   /** All objects were in the kernel once. */
   get isInForce(): boolean {
     return this.#isInForce
+  }
+
+  get hasRefusals(): boolean {
+    return this.#failures.nextInMs() !== undefined
   }
 
   get isWatchable(): boolean {

@@ -87,7 +87,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
-    hasFailures: () => this.#tables.hasRefusals,
+    hasFailures: () => this.hasRefusals,
   })
   readonly firstSync: Promise<void>
   #endFirstSync = (): void => {}
@@ -179,6 +179,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   get isInForce(): boolean {
     return this.#isInForce
+  }
+
+  get hasRefusals(): boolean {
+    return this.#tables.hasRefusals
   }
 
   get isWatchable(): boolean {

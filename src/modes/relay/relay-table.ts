@@ -13,7 +13,7 @@ import {
 } from '../../engine/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
-import { KernelError } from '../../errors.js'
+import { isDenied, KernelError } from '../../errors.js'
 import { describeRelayListener, type Relay, type RelayOp } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -39,6 +39,8 @@ export interface RelayTableOptions {
   readonly metrics: FamilyMetrics
   /** Gets the listeners that cannot be opened now, of both families. */
   readonly problems: StateReporter
+  /** This process may not bind lower ports; undefined: it may, or that is not known. */
+  readonly firstFreePort?: number | undefined
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
@@ -67,6 +69,10 @@ export class RelayTable {
   readonly #failedServices: FailedObjects<ServiceObject, ServicePortKey>
   readonly #failedListeners: FailedObjects<ListenerObject, string>
   readonly #queue = new ListenerQueue()
+  /** Listeners that this process has no right to open, as of the last write of each. */
+  readonly #denied = new Set<ListenerObject>()
+  /** Those of the write in progress. */
+  readonly #deniedNow = new Set<ListenerObject>()
   #lastListener = 0
   #isStopping = false
 
@@ -128,6 +134,11 @@ export class RelayTable {
     return this.nextInMs() !== undefined
   }
 
+  /** Some listeners are not open because this process lacks CAP_NET_BIND_SERVICE. */
+  get lacksRight(): boolean {
+    return this.#denied.size > 0
+  }
+
   /** Numbers of objects in the relay. */
   get sizes(): Readonly<Record<'relay-service' | 'relay-listener', number>> {
     return {
@@ -168,6 +179,13 @@ export class RelayTable {
     if (isSent.includes(false)) return
     this.#failedServices.settle(services)
     this.#failedListeners.settle(listeners)
+    for (const listener of listeners)
+      this.#denied[this.#deniedNow.delete(listener) ? 'add' : 'delete'](listener)
+  }
+
+  #needsRight({ wanted }: ListenerObject): boolean {
+    const { firstFreePort } = this.#options
+    return wanted !== undefined && firstFreePort !== undefined && wanted.listener.port < firstFreePort
   }
 
   /** Returns the id of the service in the relay. */
@@ -207,6 +225,8 @@ export class RelayTable {
       note: (confirmation: Confirmation<ListenerObject>) => {
         this.#failedListeners.note(confirmation)
         this.#queue.note(confirmation)
+        for (const { target, error } of confirmation.refusals)
+          if (isDenied(error) && this.#needsRight(target)) this.#deniedNow.add(target)
       },
     }
     return { kind: listenerKind, table, objects, targetOf: wantedListener, failed }

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { findFamilies } from '../../host/index.js'
+import { findFamilies, firstFreePort } from '../../host/index.js'
 import { SharedRelay, StrainWatch } from '../relay/index.js'
 import { openWarnings } from '../shared/index.js'
 import { UserspacePipeline } from './pipeline.js'
@@ -8,7 +8,7 @@ import { probeRoutes } from './route-probe.js'
 
 /** Throws KernelError if the process may not change routes. Settings of connection tracking are not needed: their failure is a warning. */
 export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode> {
-  const { kernel, log, conntrack } = options
+  const { kernel, log, conntrack, problems } = options
   await conntrack.catch((error: unknown) => {
     log.warn('Connection tracking is not set up: userspace mode does not need it', { err: error })
   })
@@ -18,11 +18,19 @@ export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode>
     find: async (family) => await probeRoutes(kernel.routes, family),
     isLack: ({ code }) => code === 'EAFNOSUPPORT' || code === 'EOPNOTSUPP',
   })
-  return userspaceMode(options, families)
+  const firstPort = await firstFreePort(kernel)
+  if (firstPort !== undefined) {
+    const text = `userspace mode lacks CAP_NET_BIND_SERVICE: Services are not served on ports below ${firstPort}; give the container that capability`
+    problems.report('right to bind ports', { text })
+  }
+  return userspaceMode(options, families, firstPort)
 }
 
-/** The mode on a kernel that is ready. The periods are those of iptables mode, as in kube-proxy before 1.26. */
-export function userspaceMode(options: ModeOptions, families: readonly IpFamily[]): Mode {
+/**
+ * The mode on a kernel that is ready. The periods are those of iptables mode, as in kube-proxy before 1.26. `firstPort`: as `firstFreePort`
+ * finds it.
+ */
+export function userspaceMode(options: ModeOptions, families: readonly IpFamily[], firstPort?: number): Mode {
   const { config, kernel, log, metrics } = options
   const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
@@ -36,6 +44,7 @@ export function userspaceMode(options: ModeOptions, families: readonly IpFamily[
         ...kernel,
         relay,
         family,
+        firstFreePort: firstPort,
         syncPeriodMs,
         warnings,
         metrics: metrics[family],

@@ -61,6 +61,8 @@ export interface UserspacePipelineOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** This process may not bind lower ports; undefined: it may, or that is not known. */
+  readonly firstFreePort: number | undefined
 }
 
 /** Time until a kernel or a relay that refused a whole request is asked again. */
@@ -79,7 +81,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #stages: StageTimes
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#intake.tracker.servicePort(key) !== undefined,
-    hasFailures: () => false,
+    hasFailures: () => this.hasRefusals,
   })
   /** The machine's own addresses. */
   #machine: readonly IpAddress[] = []
@@ -135,8 +137,12 @@ export class UserspacePipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get hasRefusals(): boolean {
+    return this.#table.hasFailures || this.#vips.hasFailures
+  }
+
   get isWatchable(): boolean {
-    return this.#isInForce
+    return this.#isComplete
   }
 
   get services(): ServiceView {
@@ -152,7 +158,7 @@ export class UserspacePipeline implements Pipeline {
   }
 
   get health(): FamilyHealth {
-    return this.#intake.backlog.health
+    return { ...this.#intake.backlog.health, lacksRight: this.#table.lacksRight }
   }
 
   async readFlows(): Promise<Iterable<ServiceFlow>> {
@@ -213,12 +219,13 @@ export class UserspacePipeline implements Pipeline {
     }
     backlog.settle()
     this.#isComplete = isComplete
-    this.#isInForce ||= isComplete
+    // Without a right, what another mode left still serves: it stays as long as this mode is not in force.
+    this.#isInForce ||= isComplete && !this.#table.lacksRight
     return Math.min(this.#table.nextInMs() ?? Infinity, this.#vips.nextInMs())
   }
 
   #reasonOf(isReading: boolean): PassReason {
-    if (!this.#isInForce) return 'start'
+    if (!this.#isComplete) return 'start'
     if (this.#intake.tracker.hasDirty) return 'change'
     return isReading ? 'reconcile' : 'retry'
   }
@@ -315,9 +322,8 @@ export class UserspacePipeline implements Pipeline {
     await this.#vips.unbind(pass, { keepsUnneeded: !isComplete })
     const sizes = { ...this.#table.sizes, vip: this.#vips.size }
     reportSizes(metrics, sizes)
-    const hasRefusals = this.#table.hasFailures || this.#vips.hasFailures
     const fields = { routes, ...worldSize(this.#intake.tracker), ...sizes }
-    this.#history.add(pass.end({ hasRefusals, fields }))
+    this.#history.add(pass.end({ hasRefusals: this.hasRefusals, fields }))
     if (pass.isFailed) return
     const conflicts = this.#table.takeConflicts()
     await this.#afterSync.run({ conflicts, isComplete, machine: this.#machine })

@@ -4,10 +4,16 @@ import { describe, it } from 'node:test'
 import { statusTable } from '../../../src/commands/status.js'
 import type { StatusSnapshot } from '../../../src/inspect/index.js'
 
-function snapshot(isInForce: boolean, isHealthy: boolean, objectsNotApplied: number): StatusSnapshot {
+function snapshot(
+  isInForce: boolean,
+  isHealthy: boolean,
+  objectsNotApplied: number,
+  hasRefusals = false,
+): StatusSnapshot {
   const family = {
     family: 'IPv4',
     isInForce,
+    hasRefusals,
     isHealthy,
     lastSync: '2026-01-01T00:00:00.000Z',
     servicePorts: 1,
@@ -35,6 +41,10 @@ describe('viaduct status', () => {
   const cases: readonly (readonly [value: StatusSnapshot, sync: string])[] = [
     [snapshot(true, true, 0), 'up to date'],
     [snapshot(true, true, 1), 'up to date'],
+    [
+      snapshot(true, true, 0, true),
+      'incomplete: the kernel refuses objects of IPv4, which the problems below name',
+    ],
     [snapshot(true, false, 0), 'late: events of IPv4 wait for more than two sync periods'],
     [snapshot(false, true, 0), 'starting: not everything is in the kernel yet'],
     [

@@ -300,6 +300,24 @@ describe('the rights of a process without CAP_NET_ADMIN', () => {
     })
 })
 
+describe('the rights of a process with CAP_NET_ADMIN alone', () => {
+  const cases = [
+    { mode: 'iptables', status: 'ok' },
+    // It was ok, while every port below 1024 was refused.
+    { mode: 'userspace', status: 'broken' },
+  ] as const
+  for (const { mode, status } of cases)
+    it(`are ${status} in ${mode} mode`, async () => {
+      const files = { '/proc/self/status': 'Uid:\t0\t0\t0\t0\nCapEff:\t0000000000001000\n' }
+      const node = examinedNode(files)
+      const findings = await diagnose({ ...node, config: { ...node.config, mode } })
+      assert.deepEqual(
+        findings.filter(({ check }) => check === 'rights').map((found) => found.status),
+        [status],
+      )
+    })
+})
+
 /** The text of /proc/net/tcp with these sockets. */
 function listeners(...sockets: readonly string[]): string {
   const lines = sockets.map(

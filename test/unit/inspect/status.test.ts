@@ -17,6 +17,7 @@ function inspectedWith({ isInForce = false, complete = [], levels = [] }: Settin
     health: { family: 'ipv4', lastUpdatedMs: 1000, isHealthy: true },
     services: { servicePortCount: 0, endpointCount: 0 },
     isInForce,
+    hasRefusals: false,
     passes: complete.map((isComplete) => ({ isComplete })),
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion

@@ -90,6 +90,7 @@ const variants = [
   { name: 'overlays/split-init', mode: 'ipvs', modeFallback: true, privileged: false },
   { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: false },
   { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: false },
+  { name: 'overlays/userspace', mode: 'userspace', modeFallback: true, privileged: false },
 ] as const
 
 describe('deploy/kubernetes', () => {
@@ -157,7 +158,9 @@ describe('deploy/kubernetes', () => {
       })
 
       it(
-        privileged ? 'is privileged' : 'has CAP_NET_ADMIN alone, once a privileged container has ended',
+        privileged
+          ? 'is privileged'
+          : 'has the capabilities of its mode alone, once a privileged container has ended',
         () => {
           assert.ok(pod.hostNetwork)
           const rights = { privileged: true, readOnlyRootFilesystem: true }
@@ -168,7 +171,10 @@ describe('deploy/kubernetes', () => {
             readOnlyRootFilesystem: true,
             allowPrivilegeEscalation: false,
             runAsUser: 0,
-            capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
+            capabilities: {
+              drop: ['ALL'],
+              add: mode === 'userspace' ? ['NET_ADMIN', 'NET_BIND_SERVICE'] : ['NET_ADMIN'],
+            },
             seccompProfile: { type: 'RuntimeDefault' },
           }
           assert.deepEqual(agent.securityContext, privileged ? rights : fewer)

@@ -12,9 +12,11 @@ import { ManualClock } from '../../../support/manual-clock.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
-/** A relay with descriptors for two listeners. */
+/** A relay with descriptors for two listeners, or another limit. */
 class SmallRelay {
   readonly open = new Set<string>()
+  errno: number = constants.errno.EMFILE
+  limit = 2
 
   async apply(ops: readonly RelayOp[]): Promise<BatchOutcome> {
     const failures = [...ops.entries()]
@@ -22,7 +24,7 @@ class SmallRelay {
       .map(([index]) => ({
         index,
         unknown: false,
-        error: new KernelError({ errno: constants.errno.EMFILE, subsystem: 'relay', operation: 'open' }),
+        error: new KernelError({ errno: this.errno, subsystem: 'relay', operation: 'open' }),
       }))
     return { applied: ops.length - failures.length, failures }
   }
@@ -31,7 +33,7 @@ class SmallRelay {
     const name = describeRelayOp(op)
     if (op.op === 'remove-listener') this.open.delete(name)
     if (op.op !== 'set-listener') return true
-    if (this.open.size < 2) this.open.add(name)
+    if (this.open.size < this.limit) this.open.add(name)
     return this.open.has(name)
   }
 }
@@ -43,11 +45,12 @@ class Lab {
   readonly #numbers = new Map<string, number>()
   readonly #table: RelayTable
 
-  constructor() {
+  constructor(firstFreePort?: number) {
     let id = 0
     this.#table = new RelayTable({
       family: 'ipv4',
       relay: this.relay,
+      firstFreePort,
       nextId: () => ++id,
       clock: this.clock,
       metrics: openMetrics(new Registry()).ipv4,
@@ -84,6 +87,10 @@ class Lab {
 
   async write(): Promise<void> {
     await this.#table.write({ count: () => {}, fail: () => {} }, async () => {})
+  }
+
+  get lacksRight(): boolean {
+    return this.#table.lacksRight
   }
 
   /** The Services with an open listener, by name. */
@@ -155,4 +162,24 @@ describe('listeners at the limit of file descriptors (issue 22)', () => {
     await lab.write()
     assert.deepEqual(lab.served, [])
   })
+})
+
+describe('listeners that are refused with EACCES', () => {
+  const cases = [
+    { name: 'lack the right that the process does not have', firstFreePort: 1024, lacksRight: true },
+    { name: 'on a port that needs no right lack none', firstFreePort: 80, lacksRight: false },
+    { name: 'of a process with the right lack none', firstFreePort: undefined, lacksRight: false },
+  ]
+  for (const { name, firstFreePort, lacksRight } of cases)
+    it(name, async () => {
+      const lab = new Lab(firstFreePort)
+      lab.relay.errno = constants.errno.EACCES
+      lab.relay.limit = 0
+      lab.claim('a/a')
+      await lab.write()
+      assert.equal(lab.lacksRight, lacksRight)
+      lab.remove('a/a')
+      await lab.write()
+      assert.equal(lab.lacksRight, false)
+    })
 })
