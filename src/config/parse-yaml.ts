@@ -1,27 +1,41 @@
-import { CORE_SCHEMA, loadAll, YAMLException, type EventType, type State } from 'js-yaml'
+import { loadAll, YAMLException, type EventType, type State } from 'js-yaml'
 import { ConfigError } from '../errors.js'
+import { AliasCount } from './yaml-aliases.js'
+import { kubernetesSchema } from './yaml-scalars.js'
 
 /**
- * Returns the documents of YAML or JSON. Calls `onRepeated` with the path and the line of each repeated field; the last one counts.
- * Throws what `onRepeated` throws, and ConfigError with the line of a syntax error.
+ * Returns the documents of YAML or JSON, read as Kubernetes reads them. Calls `onRepeated` with the path and the line of each repeated
+ * field; the last one counts. Without `onRepeated` a repeated field is an error. Throws what `onRepeated` throws, and ConfigError with the
+ * line and the column of a syntax error. Its message has no text of the file, which may be a secret that is no YAML at all.
  */
-export function parseYaml(text: string, onRepeated: (problem: ConfigError) => void): readonly unknown[] {
+export function parseYaml(text: string, onRepeated?: (problem: ConfigError) => void): readonly unknown[] {
   if (text.trim() === '') throw new ConfigError('', 'is empty')
-  const trail = new Trail(onRepeated)
+  const trail = onRepeated === undefined ? undefined : new Trail(onRepeated)
+  const aliases = text.includes('&') && text.includes('*') ? new AliasCount() : undefined
+  const listener = (event: EventType, state: State): void => {
+    trail?.follow(event, state)
+    if (event === 'open') return aliases?.begin()
+    const problem = aliases?.end(state)
+    if (problem !== undefined) throw new ConfigError(`line ${state.line + 1}`, problem)
+  }
   try {
     return loadAll(text, null, {
-      schema: CORE_SCHEMA,
-      json: true,
-      listener(event, state) {
-        trail.follow(event, state)
-      },
+      schema: kubernetesSchema,
+      json: onRepeated !== undefined,
+      ...(trail === undefined && aliases === undefined ? {} : { listener }),
     })
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
     // NB: an error of the whole stream has no mark.
     const { mark, reason } = error
-    throw new ConfigError(mark === undefined ? '' : `line ${mark.line + 1}`, reason)
+    const where = mark === undefined ? '' : `line ${mark.line + 1}, column ${mark.column + 1}`
+    throw new ConfigError(where, withoutContent(reason))
   }
+}
+
+/** The parser quotes tags, aliases and names of the file at the end of a sentence, behind one of these characters. */
+function withoutContent(reason: string): string {
+  return reason.replace(/ ?(?:"|!<|: ).*$/su, '')
 }
 
 /** A node whose end the parser has not reached. */

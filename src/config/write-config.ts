@@ -5,6 +5,7 @@ import { valueAt, withValueAt } from './places.js'
 import type { AnySetting, Document } from './setting.js'
 import type { ProxyMode } from './settings-traffic.js'
 import { settings, type Config } from './settings.js'
+import { kubernetesSchema } from './yaml-scalars.js'
 
 /**
  * Both documents, with every field except those that the kernel decides. readConfig reads the same configuration from them. A text has
@@ -12,7 +13,9 @@ import { settings, type Config } from './settings.js'
  */
 export function formatConfig(config: Config): string {
   return documents
-    .map((kind) => dump(documentOf(kind, config), { lineWidth: -1, quotingType: '"' }))
+    .map((kind) =>
+      dump(documentOf(kind, config), { lineWidth: -1, quotingType: '"', schema: kubernetesSchema }),
+    )
     .join('---\n')
 }
 

@@ -1,5 +1,5 @@
 import { isAscii, isUtf8 } from 'node:buffer'
-import { CORE_SCHEMA, Type, YAMLException, loadAll } from 'js-yaml'
+import { parseYaml } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
 import { type KeyedObjects, ManifestContents } from './document.js'
 
@@ -7,13 +7,6 @@ import { type KeyedObjects, ManifestContents } from './document.js'
 export type ManifestReading =
   | { readonly objects: KeyedObjects; readonly ignored: readonly string[] }
   | { readonly problems: readonly ConfigError[] }
-
-// Core schema: dates stay text, as the Kubernetes API has them. Merge keys (`<<`) are what kubectl adds to it.
-const merge = new Type('tag:yaml.org,2002:merge', {
-  kind: 'scalar',
-  resolve: (data: unknown) => data === '<<' || data === null,
-})
-const schema = CORE_SCHEMA.extend({ implicit: [merge] })
 
 /** Parses YAML or JSON, one or several documents. `file` is the name for messages. Pure; never throws. */
 export function parseManifest(file: string, bytes: Uint8Array): ManifestReading {
@@ -28,7 +21,7 @@ export function parseManifest(file: string, bytes: Uint8Array): ManifestReading 
     for (const [index, document] of documentsOf(file, text).entries())
       contents.addDocument(document, { document: index + 1 })
   } catch (error) {
-    if (error instanceof YAMLException) return failed(syntaxError(file, error))
+    if (error instanceof ConfigError) return failed(syntaxError(file, error))
     throw error
   }
   const { objects, ignored, problems } = contents
@@ -48,7 +41,7 @@ function failed(problem: ConfigError): ManifestReading {
   return { problems: [problem] }
 }
 
-function documentsOf(file: string, text: string): unknown[] {
+function documentsOf(file: string, text: string): readonly unknown[] {
   if (file.endsWith('.json')) {
     try {
       return [JSON.parse(text)]
@@ -57,10 +50,11 @@ function documentsOf(file: string, text: string): unknown[] {
       if (!(error instanceof SyntaxError)) throw error
     }
   }
-  return loadAll(text, null, { schema })
+  return parseYaml(text)
 }
 
-function syntaxError(file: string, { mark, reason }: YAMLException): ConfigError {
-  const where = mark === undefined ? file : `${file}, line ${mark.line + 1}, column ${mark.column + 1}`
-  return new ConfigError(where, reason)
+function syntaxError(file: string, { path, message }: ConfigError): ConfigError {
+  return path === ''
+    ? new ConfigError(file, message)
+    : new ConfigError(`${file}, ${path}`, message.slice(path.length + 2))
 }

@@ -406,7 +406,7 @@ describe('a kubeconfig is refused', () => {
 
   const texts = [
     { name: 'that is empty', text: '', problem: /config: is empty$/u },
-    { name: 'that is not YAML', text: 'a: [', problem: /config: line \d+: /u },
+    { name: 'that is not YAML', text: 'a: [', problem: /config: line \d+, column \d+: /u },
     { name: 'that is not a mapping', text: 'nonsense', problem: /config: must be a mapping of fields$/u },
     {
       name: 'with a repeated field',

@@ -303,11 +303,11 @@ describe('readConfig', () => {
     ['apiVersion: v1\nkind: Service', `got unexpected config type: v1, Service; must be ${kinds}`],
     ['mode: ipvs', `got unexpected config type: no apiVersion, no kind; must be ${kinds}`],
     ['- a', 'must be a mapping with apiVersion and kind, not a list'],
-    [`${head}mode: [`, 'line 4: unexpected end of the stream within a flow collection'],
+    [`${head}mode: [`, 'line 4, column 1: unexpected end of the stream within a flow collection'],
     [`${head}iptables: all`, 'iptables: must be a mapping, not the text "all"'],
     [`${head}mode: true`, 'mode: must be text (quote it), not true'],
     [`${head}mode: {a: 1}`, 'mode: must be text (quote it), not a mapping'],
-    [`${head}enableProfiling: yes`, 'enableProfiling: must be true or false, not the text "yes"'],
+    [`${head}enableProfiling: "yes"`, 'enableProfiling: must be true or false, not the text "yes"'],
     [
       `${head}iptables: {masqueradeBit: "14"}`,
       'iptables.masqueradeBit: must be a whole number, not the text "14"',
@@ -360,13 +360,13 @@ describe('readConfig', () => {
 
   it('refuses deep nesting', () => {
     assert.throws(() => read('['.repeat(1_000_000)), {
-      message: 'f.yaml: line 1: nesting exceeded maxDepth (100)',
+      message: 'f.yaml: line 1, column 100: nesting exceeded maxDepth (100)',
     })
   })
 
   it('refuses a YAML alias that contains itself', () => {
     assert.throws(() => read(`${head}clusterCIDR: &a [*a]`), {
-      message: 'f.yaml: clusterCIDR: must be text (quote it), not a list',
+      message: 'f.yaml: line 3: an alias contains itself',
     })
   })
 

@@ -125,7 +125,7 @@ status:
     ['headless', 'clusterIP: None\nports: [{port: 80}]'],
     ['headless without ports', 'clusterIP: None'],
     ['an external name', 'type: ExternalName\nexternalName: a.example'],
-    ['nulls beside what holds itself', 'clusterIP: null\nmine: &a {b: *a}'],
+    ['booleans and numbers as kubectl reads them', 'publishNotReadyAddresses: yes\nports: [{port: 0120}]'],
     ['nulls, which the API takes for absent', 'clusterIP: null\nports: null\ntype: null'],
     ['one number for two protocols', 'ports: [{name: a, port: 53}, {name: b, port: 53, protocol: UDP}]'],
     ['an external IP that is none (kube-proxy skips it)', 'externalIPs: [x]'],
@@ -136,10 +136,6 @@ status:
 
   const at = 'a.yaml: document 1 (Service default/web)'
   const wrong = [
-    [
-      'clusterIP: null\nmine: &a {b: *a}\nports: [{port: 0}]',
-      'spec.ports[0].port: must be a whole number from 1 to 65535, not 0',
-    ],
     ['ports: [null]', 'spec.ports[0]: must be a mapping, not null'],
     ['ports: [{port: []}]', 'spec.ports[0].port: must be a whole number from 1 to 65535, not a list'],
     ['ports: [{port: 0}]', 'spec.ports[0].port: must be a whole number from 1 to 65535, not 0'],
@@ -421,7 +417,7 @@ describe('parseManifest: files', () => {
       name: 'a label that is null',
       text: web.replace('name: web', 'name: web, labels: {on: null}'),
       problem:
-        'a.yaml: document 1 (Service default/web): metadata.labels.on: must be text (quote it), not null',
+        'a.yaml: document 1 (Service default/web): metadata.labels.true: must be text (quote it), not null',
     },
     {
       name: 'a label that is not text',
@@ -457,6 +453,34 @@ describe('parseManifest: files', () => {
   ]
   for (const { name, text, problem } of wrong) {
     it(`refuses ${name}`, () => assert.deepEqual(problemsOf(text), [problem]))
+  }
+
+  const excess =
+    /^a\.yaml, line \d+: the aliases up to here stand for \d+ of \d+ values, more than Kubernetes accepts$/u
+  const endpoints = '{addresses: [10.0.0.1]}, '.repeat(15_000)
+  const aliases = [
+    {
+      name: 'an alias that contains itself',
+      text: `${web}mine: &a {b: *a}\n`,
+      problem: /^a\.yaml, line \d+: an alias contains itself$/u,
+    },
+    {
+      name: 'a list of endpoints that aliases multiply',
+      text: `- &list [${endpoints}]\n${'- *list\n'.repeat(6000)}`,
+      problem: excess,
+    },
+    {
+      name: 'a Service that aliases multiply',
+      text: `kind: List\napiVersion: v1\nitems: [&web ${webJson}, ${'*web, '.repeat(200_000)}]`,
+      problem: excess,
+    },
+  ]
+  for (const { name, text, problem } of aliases) {
+    it(`refuses ${name}`, () => {
+      const problems = problemsOf(text)
+      assert.equal(problems.length, 1)
+      assert.match(problems[0] ?? '', problem)
+    })
   }
 
   it('names the line of a JSON error', () => {
