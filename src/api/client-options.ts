@@ -62,7 +62,8 @@ export function parseServer(field: string, text: string): URL {
   const written = text.includes('://') ? text : `http://${text}`
   const server = URL.canParse(written) ? new URL(written) : undefined
   if (server !== undefined && ['http:', 'https:'].includes(server.protocol)) return server
-  throw new ConfigError(field, `must be the URL of an API server, not ${JSON.stringify(text)}`)
+  // NB: not the text, which may have a login.
+  throw new ConfigError(field, 'must be the URL of an API server, such as https://192.0.2.1:6443')
 }
 
 export interface InClusterDependencies {
@@ -89,7 +90,10 @@ export function inClusterOptions({ environment, readFile, clock }: InClusterDepe
   }
   const server = `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
   if (!URL.canParse(server))
-    throw new ConfigError('KUBERNETES_SERVICE_HOST', `is not valid in a URL: ${server}`)
+    throw new ConfigError(
+      'KUBERNETES_SERVICE_HOST',
+      'must be a host, and KUBERNETES_SERVICE_PORT its port: they make no URL',
+    )
   const token = new TokenFile(`${serviceAccount}/token`, { readFile, clock })
   const caFile = `${serviceAccount}/ca.crt`
   const login = (): Login => ({

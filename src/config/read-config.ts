@@ -6,7 +6,7 @@ import { apiVersions, documents } from './documents.js'
 import { parseYaml } from './parse-yaml.js'
 import type { AnySetting, Document } from './setting.js'
 import { settings, type ConfigInput } from './settings.js'
-import { fileRefusal, isMapping } from './value-types.js'
+import { fileRefusal, isMapping, kindOf } from './value-types.js'
 
 /**
  * Reads YAML or JSON: one KubeProxyConfiguration, and at most one ViaductConfiguration. As in kube-proxy, an unknown field has no
@@ -21,7 +21,10 @@ export function readConfig(file: string, bytes: Uint8Array, { isStrict = false }
     if (!isUtf8(bytes)) throw new ConfigError('', 'must be UTF-8 text')
     const found = new Map<Document, Readonly<Record<string, unknown>>>()
     const texts = parseYaml(Buffer.from(bytes).toString('utf8'), report)
-    for (const document of texts) addDocument(found, document)
+    for (const [index, document] of texts.entries()) {
+      const place = { number: index + 1, isFirst: found.size === 0 }
+      addDocument(found, document, place, report)
+    }
     if (!found.has('KubeProxyConfiguration')) {
       throw new ConfigError('', 'must hold a KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1')
     }
@@ -36,22 +39,51 @@ export function readConfig(file: string, bytes: Uint8Array, { isStrict = false }
   }
 }
 
-function addDocument(found: Map<Document, Readonly<Record<string, unknown>>>, document: unknown): void {
-  if (document === null || document === undefined) return
-  if (!isMapping(document)) throw fileRefusal('', 'a mapping with apiVersion and kind', document)
-  const { apiVersion, kind } = document
-  const type = documents.find((known) => known === kind && apiVersions[known] === apiVersion)
-  if (type === undefined) {
-    const known = documents.map((one) => `${apiVersions[one]} ${one}`).join(' or ')
-    const got = `${wordOr('no apiVersion', apiVersion)}, ${wordOr('no kind', kind)}`
-    throw new ConfigError('', `got unexpected config type: ${got}; must be ${known}`)
-  }
-  if (found.has(type)) throw new ConfigError('', `holds more than one ${type}`)
-  found.set(type, document)
+/** The place of a document in its file. */
+interface Place {
+  /** From 1. */
+  readonly number: number
+  /** Whether no document with content comes before it. */
+  readonly isFirst: boolean
 }
 
-function wordOr(none: string, written: unknown): string {
-  return typeof written === 'string' && written !== '' ? written : none
+/** Adds a document to those of known kinds. As in kube-proxy, only the first one must be of a known kind: others are reported. */
+function addDocument(
+  found: Map<Document, Readonly<Record<string, unknown>>>,
+  document: unknown,
+  { number, isFirst }: Place,
+  report: (problem: ConfigError) => void,
+): void {
+  if (document === null || document === undefined) return
+  const { apiVersion, kind } = isMapping(document) ? document : {}
+  const type = documents.find((known) => known === kind && apiVersions[known] === apiVersion)
+  if (type !== undefined && isMapping(document)) {
+    if (found.has(type)) throw new ConfigError('', `holds more than one ${type}`)
+    found.set(type, document)
+    return
+  }
+  const isOurs = typeof apiVersion === 'string' && apiVersion.startsWith('viaduct.dev/')
+  if (!isFirst && !isOurs) {
+    const what = isMapping(document) ? typeText(apiVersion, kind) : kindOf(document)
+    return report(new ConfigError(`document ${number}`, `is not read: ${what}`))
+  }
+  if (!isMapping(document)) {
+    throw new ConfigError('', `must be a mapping with apiVersion and kind, not ${kindOf(document)}`)
+  }
+  const known = documents.map((one) => `${apiVersions[one]} ${one}`).join(' or ')
+  throw new ConfigError('', `got unexpected config type: ${typeText(apiVersion, kind)}; must be ${known}`)
+}
+
+/** The type of a document, without text that can be no type: the file may be any file. */
+function typeText(apiVersion: unknown, kind: unknown): string {
+  return `${typeWord('apiVersion', apiVersion)}, ${typeWord('kind', kind)}`
+}
+
+function typeWord(name: string, written: unknown): string {
+  if (written === undefined || written === null || written === '') return `no ${name}`
+  return typeof written === 'string' && /^[\w./-]{1,100}$/u.test(written)
+    ? written
+    : `${name} that is no name`
 }
 
 class DocumentReader {

@@ -298,8 +298,22 @@ export function fileRefusal(path: string, expected: string, written: unknown): C
   return new ConfigError(path, `must be ${expected}, not ${describe(written)}`)
 }
 
+/** A value that was written, for messages: text is cut. */
 function describe(value: unknown): string {
-  if (typeof value === 'string') return `the text ${JSON.stringify(value)}`
+  if (typeof value === 'string') return `the text ${JSON.stringify(cut(value))}`
+  return typeof value === 'object' && value !== null ? kindOf(value) : String(value)
+}
+
+const longestQuote = 100
+
+function cut(written: string): string {
+  return written.length <= longestQuote ? written : `${written.slice(0, longestQuote)}…`
+}
+
+/** The kind of a value, without the value. */
+export function kindOf(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
-  return isMapping(value) ? 'a mapping' : String(value)
+  if (isMapping(value)) return 'a mapping'
+  if (typeof value === 'string') return 'text'
+  return typeof value === 'number' ? 'a number' : typeof value === 'boolean' ? 'true or false' : 'nothing'
 }

@@ -52,7 +52,7 @@ export function readKubeconfig(file: string, readFile: (path: string) => string)
     ['apiVersion', 'v1'],
   ] as const) {
     const written = document.text(name)
-    if (![expected, ''].includes(written)) throw document.error(name, `must be ${expected}, not ${written}`)
+    if (![expected, ''].includes(written)) throw document.error(name, `must be ${expected}`)
   }
   const current = document.requiredText('current-context', 'the name of one of its contexts')
   const context = entry(document, 'current-context', { list: 'contexts', name: current, inner: 'context' })

@@ -110,7 +110,8 @@ describe('inClusterOptions', () => {
       name: 'with an invalid host',
       files: {},
       host: 'a b',
-      problem: /^KUBERNETES_SERVICE_HOST: is not valid in a URL/u,
+      problem:
+        /^KUBERNETES_SERVICE_HOST: must be a host, and KUBERNETES_SERVICE_PORT its port: they make no URL$/u,
     },
   ]
   for (const { name, files, host, problem } of impossible) {
