@@ -40,6 +40,7 @@ import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import { flowsOf } from './read-flows.js'
 import { packetRules } from './packet-rules.js'
+import { SharedAddresses } from './shared-addresses.js'
 import { UnservedPorts } from './unserved-ports.js'
 
 export interface UserspacePipelineOptions {
@@ -76,6 +77,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #table: RelayTable
   readonly #vips: VipBindings
   readonly #unserved: UnservedPorts
+  readonly #shared: SharedAddresses
   readonly #afterSync: AfterSync
   readonly #history = new PassHistory()
   readonly #stages: StageTimes
@@ -106,6 +108,7 @@ export class UserspacePipeline implements Pipeline {
       nextId: options.relay.nextId,
     })
     this.#vips = new VipBindings({ ...options, stages })
+    this.#shared = new SharedAddresses(options.family, options.warnings)
     this.#unserved = new UnservedPorts(options.family, options.warnings)
     this.#afterSync = new AfterSync({ ...options, tracker: this.#intake.tracker, translation: undefined })
   }
@@ -211,6 +214,7 @@ export class UserspacePipeline implements Pipeline {
     const routes = await this.#claimDirty(pass)
     this.#options.metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
+    this.#shared.report(this.#machine)
     if (routes > 0 || isNewlyComplete || this.#table.isWriteDue || this.#vips.isWriteDue)
       await this.#write(pass, { routes, isComplete })
     if (pass.isFailed) {
@@ -307,6 +311,7 @@ export class UserspacePipeline implements Pipeline {
         this.#vips.claim(key, decided?.service ?? '', decided === undefined ? [] : vipsOf(decided))
         this.#afterSync.note(key, decided)
         this.#unserved.note(key, decided)
+        this.#shared.note(key, decided)
       },
       isStopping: () => this.#isStopping,
     })
