@@ -2,7 +2,11 @@
 
 const left = '(left out)'
 
-const words = String.raw`token|passw(?:or)?d|passphrase|secret|(?:private|access|client|api)[-_]?key|credentials?`
+const words = String.raw`token|passw(?:or)?d|passphrase|secret|(?:private|access|client|api)[-_]?key|credentials?|dockerc(?:onfigjson|fg)`
+/** Names with a value that follows after a space. */
+const pairs = String.raw`(?:refresh|access|id|auth|session|bearer|client|api)[-_ ](?:token|secret|key|password)`
+/** Protocols that follow `-p` in rules of iptables and ebtables. They are no secrets. */
+const protocols = String.raw`(?:tcp|udp|udplite|sctp|dccp|icmp|icmpv6|ipv6-icmp|ipv6|ipv4|ip|arp|vlan|igmp|esp|ah|gre|vrrp|ospf|ipip|pim|mh|all|l2tp|ipcomp|\d{1,3})(?![^\s"'\\])`
 
 /** The ends of names of fields whose values are secrets, in JSON, YAML, URLs and lines of `key=value`. */
 const name = String.raw`(?:${words})(?:[-_]?(?:data|id|value))?`
@@ -17,7 +21,11 @@ const patterns: readonly RegExp[] = [
   /LS0tLS1CRUdJTi[\w+/=]*/gu,
   // A login in a URL. A password may have a slash, which a URL does not allow. The digest of an image is no host.
   /(?<keep>:\/\/)(?:[^\s/"@]+|[^\s/"@:]{0,256}:[^\s"@]{0,256})(?:@[^\s/"@]+)*(?=@)(?!@sha256:)/gu,
-  // A header Authorization. V8 takes eight times as long for \b with these flags.
+  // The rest of a header. The scheme of Authorization stays.
+  named(
+    String.raw`(?<keep>(?<![\w.])(?:set-)?cookie\\*["']?\s*[:=]\s*\\*["']?|(?<![\w.])(?:proxy-)?authorization\\*["']?\s*[:=]\s*\\*["']?(?:[\w-]+ +(?=[^\s"'\\]))?)[^\n"'\\]+`,
+  ),
+  // The same without the name of the header. V8 takes eight times as long for \b with these flags.
   /(?<keep>(?<!\w)(?:Bearer|Basic|Digest) +)[^\s"'\\]{6,}/giu,
   // A JSON web token.
   /(?<![\w-])eyJ[\w-]{5,}\.[\w-]+\.[\w-]*/gu,
@@ -35,7 +43,17 @@ const patterns: readonly RegExp[] = [
   named(
     String.raw`(?<keep>${flag}(?:\\*["'])?,?\s+(?:- +)?\\*["']?|${flag}\\*["'],\\*["'])[^\s"'\\-][^\s"'\\]*`,
   ),
-  // A variable as a name and a value.
+  // refresh_token X, password X1
+  named(String.raw`(?<keep>(?<!\w)${pairs} +)[^\s"',:=\\}&(]{6,}`),
+  named(String.raw`(?<keep>(?<!\w)(?:${words}) +)(?=[^\s"'\\]{0,64}\d)[^\s"',:=\\}&(]{8,}`),
+  // -p X in a command line or a list, except a protocol and a path.
+  named(String.raw`(?<keep>(?<![\w-])-p(?: +|\\*["'],\s*\\*["']))(?!${protocols})[^\s"'\\/~.-][^\s"'\\]*`),
+  // The login in the configuration of docker.
+  named(String.raw`(?<keep>(?<![\w-])auth\\*["']?\s*[:=]\s*\\*["']?)[\w+/=-]{8,}`),
+  // A variable as a value and a name, or as a name and a value.
+  named(
+    String.raw`(?<keep>(?<!\w)value\\*["']?\s*:\s*\\*["']?)[^\s"'\\][^\n"'\\]{0,4096}(?=\\*["']?[,\s]+\\*["']?name\\*["']?\s*:\s*\\*["']?[\w.-]{0,64}${name})`,
+  ),
   named(String.raw`(?<keep>${name}\\*["']?[,\s]+\\*["']?value\\*["']?\s*:\s*\\*["']?)[^\s"'\\,}]+`),
 ]
 

@@ -23,7 +23,6 @@ export interface ExecPluginOptions {
 /** Plugins depend on other machines. Without a deadline, a plugin that hangs would block the agent without a message. */
 const deadlineMs = 60_000
 const largestOutput = 1024 * 1024
-const longestComplaint = 500
 
 /** One plugin. It runs when a request needs a credential and the last one has expired or was refused. */
 export class ExecPlugin {
@@ -57,7 +56,7 @@ export class ExecPlugin {
     const { credential, expires } = this.#parse(output)
     const expiresMs = expires === undefined ? Number.POSITIVE_INFINITY : Date.parse(expires)
     if (Number.isNaN(expiresMs)) {
-      throw this.#error(`status.expirationTimestamp must be a time, not ${JSON.stringify(expires)}`)
+      throw this.#error('status.expirationTimestamp must be a time')
     }
     this.#last = { credential, expiresMs }
     return credential
@@ -86,18 +85,18 @@ export class ExecPlugin {
     })
   }
 
+  /** NB: without the words of the plugin, which may hold a secret. Errors go to the log, the status page and bundles. */
   #explain(error: Error & { code?: unknown; killed?: boolean; signal?: unknown }, stderr: string): string {
     const { installHint } = this.#options.settings
     if (error.code === 'ENOENT') {
       return `is absent: install it, or correct the path${installHint === '' ? '' : ` (${installHint})`}`
     }
     if (typeof error.code === 'string') return `failed: ${error.message}`
-    const complaint = stderr.trim().slice(-longestComplaint)
-    const output = complaint === '' ? 'without an error message' : `with the message: ${complaint}`
-    if (typeof error.code === 'number') return `ended with code ${error.code}, ${output}`
+    const output = describeComplaint(stderr)
+    if (typeof error.code === 'number') return `ended with code ${error.code}${output}`
     return error.killed === true
-      ? `did not end within ${deadlineMs / 1000} s, ${output}`
-      : `was ended by ${String(error.signal)}, ${output}`
+      ? `did not end within ${deadlineMs / 1000} s${output}`
+      : `was ended by ${String(error.signal)}${output}`
   }
 
   #parse(output: string): { readonly credential: ExecCredential; readonly expires: string | undefined } {
@@ -107,7 +106,7 @@ export class ExecPlugin {
       ['apiVersion', this.#options.settings.apiVersion],
     ] as const) {
       if (answer[name] !== expected) {
-        throw this.#error(`its ${name} must be ${expected}, not ${JSON.stringify(answer[name])}`)
+        throw this.#error(`its ${name} must be ${expected}`)
       }
     }
     const status = Object(answer['status'])
@@ -154,4 +153,10 @@ export class ExecPlugin {
     const { field, command } = this.#options.settings
     return new ConfigError(`${field}: ${command}`, problem)
   }
+}
+
+function describeComplaint(stderr: string): string {
+  const [line = ''] = stderr.trim().split('\n', 1)
+  if (line === '') return ', without an error message'
+  return `; the first line of its error message has ${line.length} characters: run the plugin to read it`
 }

@@ -159,9 +159,10 @@ describe('an exec plugin that fails', () => {
     readonly problem: RegExp
   }[] = [
     {
-      name: 'with its reason',
-      script: 'echo "no network" >&2; exit 3',
-      problem: /exec: \/.*plugin: ended with code 3, with the message: no network$/u,
+      name: 'with a message, which may hold a secret',
+      script: 'echo "refresh_token abc" >&2; echo more >&2; exit 3',
+      problem:
+        /exec: \/.*plugin: ended with code 3; the first line of its error message has 17 characters: run the plugin to read it$/u,
     },
     {
       name: 'without an error message',
@@ -191,12 +192,12 @@ describe('an exec plugin that fails', () => {
     {
       name: 'with a list',
       output: '[]',
-      problem: /plugin: its kind must be ExecCredential, not undefined$/u,
+      problem: /plugin: its kind must be ExecCredential$/u,
     },
     {
       name: 'with another version than requested',
       output: credential({ token: 'a' }, 'client.authentication.k8s.io/v1beta1'),
-      problem: /plugin: its apiVersion must be .*\/v1, not ".*v1beta1"$/u,
+      problem: /plugin: its apiVersion must be client\.authentication\.k8s\.io\/v1$/u,
     },
     {
       name: 'with an empty status',
@@ -221,7 +222,7 @@ describe('an exec plugin that fails', () => {
     {
       name: 'with an invalid time',
       output: credential({ token: 'a', expirationTimestamp: 'soon' }),
-      problem: /status\.expirationTimestamp must be a time, not "soon"$/u,
+      problem: /status\.expirationTimestamp must be a time$/u,
     },
   ]
   for (const { name, output = '', exec, script, problem } of cases) {
