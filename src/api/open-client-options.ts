@@ -39,6 +39,16 @@ export function openCertificateWarnings(log: Log): StateReporter {
   })
 }
 
+/** Reports a kubeconfig that has changed and cannot be used. */
+export function openKubeconfigWarnings(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'Kubeconfig has changed and is not used; its earlier credentials stay in use',
+    recovery: 'Kubeconfig is used as it is now',
+  })
+}
+
 async function credentials(
   { master, clientConnection: { kubeconfig: path } }: Config['client'],
   { environment, clock, log }: ClientDependencies,
@@ -47,8 +57,8 @@ async function credentials(
   if (path !== '') {
     // Imported here because its libraries take tens of milliseconds to load.
     const { kubeconfigOptions } = await import('./login/kubeconfig.js')
-    const warnings = openCertificateWarnings(log)
-    return await kubeconfigOptions({ path, master }, { ...dependencies, warnings })
+    const reports = { warnings: openCertificateWarnings(log), changes: openKubeconfigWarnings(log) }
+    return await kubeconfigOptions({ path, master }, { ...dependencies, ...reports })
   }
   if (master !== '') return await throughEnvironmentProxy(masterOptions(master), dependencies)
   if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {

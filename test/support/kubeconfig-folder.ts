@@ -6,7 +6,7 @@ import { systemClock } from '../../src/clock.js'
 import { openLog } from '../../src/log.js'
 import type { ClientOptions } from '../../src/api/client-options.js'
 import { kubeconfigOptions } from '../../src/api/login/kubeconfig.js'
-import { openCertificateWarnings } from '../../src/api/open-client-options.js'
+import { openCertificateWarnings, openKubeconfigWarnings } from '../../src/api/open-client-options.js'
 
 export class KubeconfigFolder {
   readonly root = mkdtempSync(join(tmpdir(), 'viaduct-kubeconfig-'))
@@ -58,15 +58,15 @@ export class KubeconfigFolder {
 
   async open(master = ''): Promise<ClientOptions> {
     const destination = { write: (line: string) => this.log.push(JSON.parse(line).msg) }
+    const log = openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } })
     return await kubeconfigOptions(
       { path: this.path, master },
       {
         environment: { PATH: process.env['PATH'], FROM_AGENT: 'yes' },
         readFile: (path) => readFileSync(path, 'utf8'),
         clock: { ...systemClock, now: () => this.nowMs, unixMs: () => this.unixMs },
-        warnings: openCertificateWarnings(
-          openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
-        ),
+        warnings: openCertificateWarnings(log),
+        changes: openKubeconfigWarnings(log),
       },
     )
   }

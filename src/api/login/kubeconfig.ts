@@ -3,7 +3,7 @@
 import type { RequestOptions } from 'node:https'
 // Not the package's main module, which loads all of the package.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js'
-import { codeOf, ConfigError } from '../../errors.js'
+import { BugError, codeOf, ConfigError, isConfigError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import { examineAuthority, examineClientCertificate } from './certificates.js'
 import {
@@ -23,10 +23,12 @@ import { throughProxy } from '../proxy/through-proxy.js'
 export interface KubeconfigDependencies extends InClusterDependencies {
   /** From `openCertificateWarnings`. */
   readonly warnings: StateReporter
+  /** From `openKubeconfigWarnings`. */
+  readonly changes: StateReporter
 }
 
 export interface KubeconfigChoice {
-  /** The file, which is read once. */
+  /** The file, which is read again for each request. */
   readonly path: string
   /** URL of the server; blank: the URL in the file. */
   readonly master: string
@@ -34,24 +36,93 @@ export interface KubeconfigChoice {
 
 /** Reads a kubeconfig. Throws ConfigError when the file, or a file that it names, cannot work without a change. */
 export async function kubeconfigOptions(
-  { path, master }: KubeconfigChoice,
+  choice: KubeconfigChoice,
   dependencies: KubeconfigDependencies,
 ): Promise<ClientOptions> {
-  const kubeconfig = readKubeconfig(path, dependencies.readFile)
-  const { server, serverField, proxy } = kubeconfig.cluster
-  if (master === '' && server === '') {
-    throw new ConfigError(serverField, 'is missing: name the URL of the API server')
+  const followed = new FollowedKubeconfig(choice, dependencies)
+  const { server, proxy } = await followed.open()
+  const options = { server, login: async (signal: AbortSignal) => await followed.login(signal) }
+  return await throughProxy(options, proxy, dependencies.clock)
+}
+
+/** The way to the server, which stays as it was at the start. */
+interface Way {
+  readonly server: URL
+  readonly proxy: URL | undefined
+}
+
+/** Credentials of a kubeconfig as it is now. While a changed file cannot be used, its last usable state counts. */
+class FollowedKubeconfig {
+  readonly #choice: KubeconfigChoice
+  readonly #dependencies: KubeconfigDependencies
+  #text = ''
+  #way: Way | undefined
+  #access: KubeconfigAccess | undefined
+
+  constructor(choice: KubeconfigChoice, dependencies: KubeconfigDependencies) {
+    this.#choice = choice
+    this.#dependencies = dependencies
   }
-  const url = master === '' ? parseServer(serverField, server) : parseServer('--master', master)
-  const access = new KubeconfigAccess(kubeconfig, url, dependencies)
-  await access.check()
-  const options = { server: url, login: async (signal: AbortSignal) => await access.login(signal) }
-  // As in client-go, the proxy in the file has precedence over the environment.
-  return await throughProxy(
-    options,
-    proxy ?? environmentProxy(url, dependencies.environment),
-    dependencies.clock,
-  )
+
+  /** Reads the file for the first time. Throws ConfigError. */
+  async open(): Promise<Way> {
+    this.#text = readOrExplain(this.#dependencies.readFile, this.#choice.path)
+    const { way, access } = await this.#read(this.#text)
+    this.#way = way
+    this.#access = access
+    return way
+  }
+
+  async login(signal: AbortSignal): Promise<Login> {
+    await this.#follow()
+    if (this.#access === undefined) throw new BugError('a login before the kubeconfig was read')
+    return await this.#access.login(signal)
+  }
+
+  async #follow(): Promise<void> {
+    const { changes, readFile } = this.#dependencies
+    const { path } = this.#choice
+    let problem: string | undefined
+    try {
+      const text = readOrExplain(readFile, path)
+      if (text !== this.#text) await this.#take(text)
+    } catch (error) {
+      if (!isConfigError(error)) throw error
+      problem = error.message
+    }
+    changes.report(path, problem === undefined ? undefined : { text: problem })
+  }
+
+  /** Uses a changed file. Throws ConfigError. */
+  async #take(text: string): Promise<void> {
+    const { way, access } = await this.#read(text)
+    // The credentials of another server must not go to this one.
+    const fields = ['server', 'proxy'] as const
+    const other = fields.find((field) => way[field]?.href !== this.#way?.[field]?.href)
+    if (other !== undefined) {
+      throw new ConfigError(
+        this.#choice.path,
+        `names another ${other} than at the start: restart the agent to use it`,
+      )
+    }
+    this.#text = text
+    this.#access = access
+  }
+
+  async #read(text: string): Promise<{ readonly way: Way; readonly access: KubeconfigAccess }> {
+    const { path, master } = this.#choice
+    const { environment } = this.#dependencies
+    const kubeconfig = readKubeconfig(path, () => text)
+    const { server, serverField, proxy } = kubeconfig.cluster
+    if (master === '' && server === '') {
+      throw new ConfigError(serverField, 'is missing: name the URL of the API server')
+    }
+    const url = master === '' ? parseServer(serverField, server) : parseServer('--master', master)
+    const access = new KubeconfigAccess(kubeconfig, url, this.#dependencies)
+    await access.check()
+    // As in client-go, the proxy in the file has precedence over the environment.
+    return { way: { server: url, proxy: proxy ?? environmentProxy(url, environment) }, access }
+  }
 }
 
 /** Certificates and key as PEM. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
-import type { Login } from '../../../src/api/client-options.js'
+import type { ClientOptions, Login } from '../../../src/api/client-options.js'
 import { makeCertificate } from '../../support/certificates.js'
 import { KubeconfigFolder } from '../../support/kubeconfig-folder.js'
 
@@ -29,6 +29,10 @@ function base64(text: string): string {
 
 async function login(master = ''): Promise<Login> {
   return await (await folder.open(master)).login(signal)
+}
+
+async function authorizationOf(options: ClientOptions): Promise<string | undefined> {
+  return (await options.login(signal)).headers['authorization']
 }
 
 describe('a kubeconfig', () => {
@@ -159,11 +163,66 @@ describe('a token file', () => {
   })
 })
 
+describe('a kubeconfig that changes', () => {
+  const problem = 'Kubeconfig has changed and is not used; its earlier credentials stay in use'
+
+  it('has a renewed token, certificate or name of a token file, which the next request has', async () => {
+    folder.describe({ server }, { token: 'old' })
+    const options = await folder.open()
+    assert.equal(await authorizationOf(options), 'Bearer old')
+    folder.describe({ server }, { token: 'new' })
+    assert.equal(await authorizationOf(options), 'Bearer new')
+    folder.write('token', 'of the file')
+    folder.describe({ server }, { tokenFile: 'token' })
+    assert.equal(await authorizationOf(options), 'Bearer of the file')
+    const user = { 'client-certificate-data': base64(person.cert), 'client-key-data': base64(person.key) }
+    folder.describe({ server, 'certificate-authority-data': base64(authority.cert) }, user)
+    const { tls } = await options.login(signal)
+    assert.deepEqual([tls.ca, tls.cert], [authority.cert, person.cert])
+    assert.deepEqual(folder.log, [])
+  })
+
+  const unusable = [
+    { name: 'is absent', change: () => rmSync(folder.path), why: /config: cannot be read: ENOENT/u },
+    { name: 'is damaged', change: () => folder.write('config', 'nonsense'), why: /config/u },
+    {
+      name: 'names another server',
+      change: () => folder.describe({ server: 'https://192.0.2.9:6443' }, { token: 'other' }),
+      why: /config: names another server than at the start: restart the agent to use it$/u,
+    },
+    {
+      name: 'names another proxy',
+      change: () => folder.describe({ server, 'proxy-url': 'http://192.0.2.8:3128' }, { token: 'other' }),
+      why: /config: names another proxy than at the start/u,
+    },
+    {
+      name: 'names a file that is absent',
+      change: () => folder.describe({ server }, { tokenFile: 'no-such-file' }),
+      why: /no-such-file: cannot be read/u,
+    },
+  ]
+  for (const { name, change, why } of unusable) {
+    it(`keeps its earlier credentials in use while it ${name}, and one log line says so`, async () => {
+      folder.describe({ server }, { token: 'old' })
+      const options = await folder.open()
+      change()
+      for (const _ of [1, 2]) assert.equal(await authorizationOf(options), 'Bearer old')
+      assert.equal(folder.log.length, 1)
+      const [line = ''] = folder.log
+      assert.ok(line.startsWith(`${problem}: `), line)
+      assert.match(line, why)
+      folder.describe({ server }, { token: 'new' })
+      assert.equal(await authorizationOf(options), 'Bearer new')
+      assert.deepEqual(folder.log.slice(1), ['Kubeconfig is used as it is now'])
+    })
+  }
+})
+
 describe('files that a kubeconfig names', () => {
   const cluster = { server, 'certificate-authority': 'ca.crt' }
   const user = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
 
-  it('are read again for each request, unlike the kubeconfig', async () => {
+  it('are read again for each request, also while the kubeconfig is damaged', async () => {
     folder.describe(cluster, user)
     const options = await folder.open()
     const [otherAuthority, otherPerson] = [makeCertificate(), makeCertificate()]
