@@ -1,7 +1,8 @@
 // An API server that uses almost no CPU time during a measurement, because all answers are encoded in advance.
 //   node server.js SERVICES REALS FOLDER
 // Writes its certificate to FOLDER/cert.pem and prints `port N`. Input lines: `churn COUNT PERSECOND` sends changes of EndpointSlices and
-// then prints `done`; `change` sends one change and then prints `VIP ENDPOINT`.
+// then prints `done`; `change` sends one change and then prints `VIP ENDPOINT`; `wide PORTS ENDPOINTS` adds the Service of wide.ts and
+// prints `done`; `storm PORTS ENDPOINTS COUNT PERSECOND` prints `done`, and then sends changes of its slice beside other commands.
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -12,6 +13,7 @@ import type { Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
 import { makeCertificate } from '../../test/support/certificates.js'
 import { type Change, changedService, changedSlice, streamedList } from './cluster.js'
+import { addedWide, changedWide } from './wide.js'
 
 const [services = '0', reals = '1', folder = ''] = process.argv.slice(2)
 const size = { services: Number(services), reals: Number(reals) }
@@ -46,7 +48,7 @@ async function send(response: ServerResponse, pieces: readonly Buffer[]): Promis
 }
 
 /** Sends each event to the watches of its kind. */
-function sendChange({ events }: Change): void {
+function sendChange({ events }: Pick<Change, 'events'>): void {
   for (const [kind, event] of events)
     for (const [watch, followed] of watches) if (followed === kind) watch.write(event)
 }
@@ -57,11 +59,10 @@ function sendBookmarks(): void {
 }
 
 /** Sends changes at an even rate, even if timers are late. */
-async function churn(count: number, perSecond: number): Promise<void> {
-  const prepared = Array.from({ length: count }, () => changedSlice(size, changes++))
+async function sendEvenly(prepared: readonly Pick<Change, 'events'>[], perSecond: number): Promise<void> {
   const start = performance.now()
-  for (let sent = 0; sent < count;) {
-    const due = Math.min(count, Math.floor(((performance.now() - start) / 1000) * perSecond))
+  for (let sent = 0; sent < prepared.length;) {
+    const due = Math.min(prepared.length, Math.floor(((performance.now() - start) / 1000) * perSecond))
     for (const change of prepared.slice(sent, due)) sendChange(change)
     sent = due
     await sleep(1)
@@ -69,15 +70,36 @@ async function churn(count: number, perSecond: number): Promise<void> {
 }
 
 async function obey(line: string): Promise<string> {
-  const [command, ...numbers] = line.split(' ')
+  const [command, ...words] = line.split(' ')
+  const [first = 0, second = 0, count = 0, perSecond = 0] = words.map(Number)
+  const wide = { ports: first, endpoints: second }
   if (command === 'churn') {
-    await churn(Number(numbers[0]), Number(numbers[1]))
+    await sendEvenly(
+      Array.from({ length: first }, () => changedSlice(size, changes++)),
+      second,
+    )
+    return 'done'
+  }
+  if (command === 'wide') {
+    sendChange({ events: addedWide(wide, nextVersion()) })
+    return 'done'
+  }
+  if (command === 'storm') {
+    const prepared = Array.from({ length: count }, (_, i) => ({
+      events: [changedWide(wide, i + 1, nextVersion())],
+    }))
+    void sendEvenly(prepared, perSecond)
     return 'done'
   }
   const change = nextChange(command)
   const sentNs = process.hrtime.bigint()
   sendChange(change)
   return `${change.vip} ${change.endpoint} ${sentNs}`
+}
+
+/** As the versions in cluster.ts. */
+function nextVersion(): number {
+  return size.services + 2 + changes++
 }
 
 function nextChange(command: string | undefined): Change {

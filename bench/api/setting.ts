@@ -8,6 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { Program } from '../../test/support/processes.js'
 import type { Size } from '../stage/manifests.js'
+import type { WideSize } from './wide.js'
 
 const serverProgram = fileURLToPath(new URL('server.js', import.meta.url))
 const bareProgram = fileURLToPath(new URL('bare.js', import.meta.url))
@@ -49,6 +50,16 @@ export class ApiProcess {
   /** Sends changes. Resolves after the last one. */
   async churn(count: number, perSecond: number): Promise<void> {
     await this.#ask(`churn ${count} ${perSecond}`)
+  }
+
+  /** Adds the Service of wide.ts. */
+  async addWide({ ports, endpoints }: WideSize): Promise<void> {
+    await this.#ask(`wide ${ports} ${endpoints}`)
+  }
+
+  /** Begins to send changes of the wide Service's slice. Resolves before the first one. */
+  async storm({ ports, endpoints }: WideSize, count: number, perSecond: number): Promise<void> {
+    await this.#ask(`storm ${ports} ${endpoints} ${count} ${perSecond}`)
   }
 
   /** `change` replaces the first endpoint of one slice. `add` adds a Service with its slice. `remove` removes the Service that was added last. */

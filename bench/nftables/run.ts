@@ -5,6 +5,8 @@ import { changeFigures, hugeFigures, restartFigures, startFigures } from './agen
 import { connectionFigures } from './connections.js'
 import { pageFigures, quietFigures } from './page-figures.js'
 import { peerFigures } from './peer-figures.js'
+import { startAgent } from '../api/stage.js'
+import { stormFigures } from '../api/storm.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
 import type { AgentMode } from '../stage/agent-run.js'
 import { commandFigures } from '../stage/command-figures.js'
@@ -21,6 +23,7 @@ const huge = { services: 50_000, reals: 20 }
 /** 10,000 take kube-proxy a minute. */
 const peerSize = { services: 1000, reals: 1 }
 const curveChanges = 3000
+const wide = { ports: 1000, endpoints: 100 }
 
 /** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -39,6 +42,12 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
     tables: await hugeSyncFigures(floor, huge),
     agent: await hugeFigures({ agent, connect, size: huge }),
   }),
+  storm: async () =>
+    await stormFigures((place, api) => startAgent(place, api, { ...agent, verbosity: 0 }), {
+      connect,
+      size: few,
+      wide,
+    }),
   'kube-proxy': async () => await peerFigures(connect, peerSize),
 }
 

@@ -3,7 +3,7 @@
 import { commandRows } from './command-rows.mjs'
 import { formats } from './rows.mjs'
 
-const { ms, us, mebibytes, percent, times, cores, count } = formats
+const { ms, us, mebibytes, percent, times, cores, count, seconds } = formats
 
 /** @typedef {import('./rows.mjs').Row} Row */
 /** @typedef {import('./rows.mjs').Part} Part */
@@ -25,6 +25,7 @@ export const parts = {
   sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
   curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
   huge: { title: '50,000 x 20', rows: hugeRows },
+  storm: { title: '19 changes per second of a slice of 1,000 ports x 100, beside 100 x 1', rows: stormRows },
   'kube-proxy': { title: 'in turns with a kube-proxy in nftables mode, 1,000 x 1', rows: peerRows },
 }
 
@@ -284,6 +285,16 @@ function hugeRows({ tables: { first, change }, agent }) {
       format: mebibytes,
       note: `at most ${mebibytes(agent.peakMiB)}`,
     },
+  ]
+}
+
+/** @param {any} figures @returns {readonly Row[]} */
+function stormRows({ quietMs, medianMs, maxMs, afterMs, cpuSeconds }) {
+  return [
+    { what: "another Service's change before, event sent to first answer", value: quietMs, format: ms },
+    { what: 'during 30 s of them', value: medianMs, format: ms, note: `median; at most ${ms(maxMs)}` },
+    { what: 'at their end', value: afterMs, format: ms, target: ['<=', 2300] },
+    { what: "the agent's CPU until then", value: cpuSeconds, format: seconds },
   ]
 }
 

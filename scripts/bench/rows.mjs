@@ -14,6 +14,8 @@ export const formats = {
   /** @param {number} value */
   ms: (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`,
   /** @param {number} value */
+  seconds: (value) => `${value.toFixed(1)} s`,
+  /** @param {number} value */
   us: (value) => `${value.toFixed(0)} us`,
   /** @param {number} value */
   mebibytes: (value) => `${value.toFixed(0)} MiB`,

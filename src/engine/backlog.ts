@@ -56,11 +56,16 @@ export class Backlog {
     const { clock, metrics } = this.#options
     this.#waitingSinceMs ??= clock.now()
     metrics.lastQueuedTimestampSeconds.set(clock.unixMs() / 1000)
+    this.noteApplied(changes)
+  }
+
+  /** Changes of events whose time `note` has. `note` does this. */
+  noteApplied(changes: readonly Change[]): void {
     for (const change of changes) this.#triggerTimes.note(change)
     this.noteObjects(changes)
   }
 
-  /** The next run will be for these changes too. `note` does this. */
+  /** The next run will be for these changes too. `noteApplied` does this. */
   noteObjects(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.type !== 'set' && change.type !== 'delete') continue

@@ -1,16 +1,29 @@
+import type { Clock } from '../clock.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
-import type { ObjectEvent } from '../source/index.js'
+import type { ObjectChange, ObjectEvent } from '../source/index.js'
 import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
-import { applyEvents } from './changes.js'
+import { applyChange, type Change, replacedChange } from './changes.js'
+import { EventQueue } from './event-queue.js'
 import { openTracker, type OpenTrackerOptions } from './open-tracker.js'
 
 /** `listed`: all objects except some that cannot be read. `synced`: all objects. */
 export type KnownObjects = 'nothing' | 'listed' | 'synced'
 
-/** Takes in the events of one family: which objects are known, which service ports changed, and since when events wait. */
+/** Longest time for which changes that waited are applied before other work gets its turn. */
+const sliceMs = 8
+
+/**
+ * Takes in the events of one family: which objects are known, which service ports changed, and since when events wait. While changed
+ * service ports wait for a run, the changes of objects wait too, the newest one of each object, and the run applies them: however often
+ * an object changes, a run pays for it twice at most.
+ */
 export class Intake {
+  /** NB: without the changes that wait. Readers use `currentTracker`. */
   readonly tracker: Tracker
   readonly backlog: Backlog
+  readonly #clock: Pick<Clock, 'now' | 'pause'>
+  /** Empty unless service ports are dirty. */
+  readonly #queue = new EventQueue()
   #known: KnownObjects = 'nothing'
   /** `known` at the start of the run in progress. */
   #knownInRun: KnownObjects = 'nothing'
@@ -18,10 +31,17 @@ export class Intake {
   constructor(options: OpenTrackerOptions & BacklogOptions) {
     this.tracker = openTracker(options)
     this.backlog = new Backlog(options)
+    this.#clock = options.clock
   }
 
   get known(): KnownObjects {
     return this.#known
+  }
+
+  /** The tracker with all changes. */
+  get currentTracker(): Tracker {
+    this.#applyQueued(this.#queue.size)
+    return this.tracker
   }
 
   /**
@@ -29,9 +49,10 @@ export class Intake {
    * for the objects that are known now.
    */
   apply(events: readonly ObjectEvent[], isUnsettled: (known: KnownObjects) => boolean): boolean {
-    const changes = applyEvents(this.tracker, events)
+    const changes: Change[] = []
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
+      else if (event.type === 'set' || event.type === 'delete') changes.push(...this.#takeIn(event))
     }
     const isWork = this.#known !== 'nothing' && (isUnsettled(this.#known) || this.tracker.hasDirty)
     if (isWork) this.backlog.note(changes)
@@ -50,8 +71,32 @@ export class Intake {
    * The run takes the changed service ports, those of events that came since it began included. Such events join the run. If a
    * milestone was among them, they wait for the next run, which does what the milestone allows.
    */
-  takeDirty(): { readonly dirty: ReadonlySet<ServicePortKey>; readonly events: RunEvents | undefined } {
+  async takeDirty(): Promise<{
+    readonly dirty: ReadonlySet<ServicePortKey>
+    readonly events: RunEvents | undefined
+  }> {
+    const clock = this.#clock
+    let sliceStartMs = clock.now()
+    for (let waiting = this.#queue.size; waiting > 0; waiting--) {
+      this.#applyQueued(1)
+      if (clock.now() - sliceStartMs < sliceMs) continue
+      await clock.pause()
+      sliceStartMs = clock.now()
+    }
+    // Those that came during the pauses.
+    this.#applyQueued(this.#queue.size)
     const events = this.#known === this.#knownInRun ? this.backlog.join() : undefined
     return { dirty: this.tracker.take(), events }
+  }
+
+  /** Applies the change, or lets it wait. Before the first listing is over, no run is due, and nothing waits. */
+  #takeIn(change: ObjectChange): readonly Change[] {
+    if (this.#known === 'nothing' || !this.tracker.hasDirty) return applyChange(this.tracker, change)
+    const replaced = this.#queue.put(change)
+    return replaced === undefined ? [] : replacedChange(replaced, change)
+  }
+
+  #applyQueued(count: number): void {
+    for (const change of this.#queue.take(count)) this.backlog.noteApplied(applyChange(this.tracker, change))
   }
 }

@@ -111,8 +111,8 @@ export class Pass {
    * Takes the changed service ports, and records them with their events. Called before the first of them is claimed: from then on what
    * the agent knows of them is not what the kernel has.
    */
-  takeDirty(intake: Pick<Intake, 'takeDirty'>): ReadonlySet<ServicePortKey> {
-    const { dirty, events } = intake.takeDirty()
+  async takeDirty(intake: Pick<Intake, 'takeDirty'>): Promise<ReadonlySet<ServicePortKey>> {
+    const { dirty, events } = await intake.takeDirty()
     if (events !== undefined) this.#events = events
     if (dirty.size > 0) {
       this.#options.inForce?.change(dirty)

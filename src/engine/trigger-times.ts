@@ -24,7 +24,8 @@ export class TriggerTimes {
 
   note(change: Change): void {
     if (change.type === 'slice-gone') this.#forget(change.service)
-    if (change.type !== 'set' || change.object.kind !== 'EndpointSlice') return
+    if (change.type !== 'set' && change.type !== 'replaced') return
+    if (change.object.kind !== 'EndpointSlice') return
     const { namespace, serviceName, lastChangeMs, addressType } = change.object
     if (serviceName === undefined || lastChangeMs === undefined || lastChangeMs <= this.#startMs) return
     if (addressType === this.#addressType && this.#waiting.length < longestList)

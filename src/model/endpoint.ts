@@ -16,6 +16,11 @@ export class Endpoint {
     this.#written = written
   }
 
+  /** The same endpoint at another port. */
+  at(port: number): Endpoint {
+    return new Endpoint(this.address, port, this.#written)
+  }
+
   /** undefined: the slice names no node. */
   get nodeName(): string | undefined {
     return this.#written.nodeName
@@ -42,20 +47,25 @@ export class Endpoint {
   }
 }
 
-/** The endpoints of one port (`port-name/protocol`), sorted and without duplicates (`mergeEndpoints`). */
-export interface PortEndpoints {
+/** A port of an EndpointSlice that Services can use. */
+export interface NumberedPort {
+  /** `port-name/protocol`. */
   readonly portId: string
-  readonly endpoints: readonly Endpoint[]
+  /** The number at the endpoints. */
+  readonly port: number
 }
 
-/** The endpoints of one slice. Each port appears once. */
-export interface SliceEndpoints {
-  readonly ports: readonly PortEndpoints[]
+/** The endpoints of one slice. All its ports have the same ones. */
+export interface ReadSlice {
+  /** Sorted by `compareSlicePorts`, without duplicates. The API server refuses two numbers for one name; manifests may have them. */
+  readonly ports: readonly NumberedPort[]
+  /** At the first port, sorted and without duplicates (`mergeEndpoints`). Empty if there is no port. */
+  readonly endpoints: readonly Endpoint[]
   readonly problems: readonly string[]
 }
 
-/** Reads the slice's endpoints. `problems` names the unusable ones. */
-export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoints {
+/** Reads the slice's ports and endpoints. `problems` names the unusable ones. */
+export function readSlice(slice: EndpointSlice, family: IpFamily): ReadSlice {
   const problems: string[] = []
   const addresses = slice.endpoints.map(({ address: written }) => {
     const address = parseIpAddress(written)
@@ -64,21 +74,35 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
     else problems.push(`endpoint address ${address} is not ${slice.addressType}`)
     return undefined
   })
-  const ports: PortEndpoints[] = []
+  const ports = readPorts(slice, problems)
+  const [first] = ports
+  if (first === undefined) return { ports, endpoints: [], problems }
+  const endpoints: Endpoint[] = []
+  slice.endpoints.forEach((endpoint, i) => {
+    const address = addresses[i]
+    if (address !== undefined) endpoints.push(new Endpoint(address, first.port, endpoint))
+  })
+  return { ports, endpoints: mergeEndpoints([endpoints]), problems }
+}
+
+function readPorts(slice: EndpointSlice, problems: string[]): readonly NumberedPort[] {
+  const ports: NumberedPort[] = []
   for (const { name, protocol, port } of slice.ports) {
     if (name === undefined) problems.push('a port without a name is ignored')
-    if (name === undefined || port === undefined || port === 0) continue
-    const portId = portIdOf(name, protocol)
-    const endpoints: Endpoint[] = []
-    slice.endpoints.forEach((endpoint, i) => {
-      const address = addresses[i]
-      if (address !== undefined) endpoints.push(new Endpoint(address, port, endpoint))
-    })
-    const same = ports.findIndex((known) => known.portId === portId)
-    if (same === -1) ports.push({ portId, endpoints: mergeEndpoints([endpoints]) })
-    else ports[same] = { portId, endpoints: mergeEndpoints([ports[same]?.endpoints ?? [], endpoints]) }
+    else if (port !== undefined && port !== 0) ports.push({ portId: portIdOf(name, protocol), port })
   }
-  return { ports, problems }
+  const sorted = ports.toSorted(compareSlicePorts)
+  const isRepeated = (port: NumberedPort, i: number): boolean => {
+    const before = sorted[i - 1]
+    return before !== undefined && compareSlicePorts(before, port) === 0
+  }
+  return sorted.some(isRepeated) ? sorted.filter((port, i) => !isRepeated(port, i)) : sorted
+}
+
+/** By `portId`, then by number. */
+export function compareSlicePorts(a: NumberedPort, b: NumberedPort): number {
+  if (a.portId === b.portId) return a.port - b.port
+  return a.portId < b.portId ? -1 : 1
 }
 
 /** `address:port`, IPv6 in brackets: identity and sort key. */
@@ -146,16 +170,39 @@ export function shareEndpoints(next: readonly Endpoint[], former: readonly Endpo
   })
 }
 
-export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
-  return a.length === b.length && a.every((endpoint, i) => equalEndpoint(endpoint, b[i]))
+/** Whether the endpoints are the same at any port. Both lists are sorted and without duplicates, each at one port. */
+export function equalBesidesPort(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return a.length === b.length && a.every((endpoint, i) => isSameBesidesPort(endpoint, b[i]))
 }
 
-function equalEndpoint(a: Endpoint, b: Endpoint | undefined): boolean {
+/**
+ * The endpoints of `list` at another port. Those that are objects of `former.source` too have the objects of `former.list`, its
+ * endpoints at that port in the same order. The order of endpoints at one port does not depend on the port.
+ */
+export function movedTo(
+  port: number,
+  list: readonly Endpoint[],
+  former: { readonly source: readonly Endpoint[]; readonly list: readonly Endpoint[] } | undefined,
+): readonly Endpoint[] {
+  if (former === undefined) return list.map((endpoint) => endpoint.at(port))
+  let at = 0
+  return list.map((endpoint) => {
+    let source = former.source[at]
+    while (source !== undefined && source !== endpoint && compareEndpoints(source, endpoint) < 0)
+      source = former.source[++at]
+    return (source === endpoint ? former.list[at] : undefined) ?? endpoint.at(port)
+  })
+}
+
+function equalEndpoint(a: Endpoint, b: Endpoint): boolean {
+  return a.port === b.port && isSameBesidesPort(a, b)
+}
+
+function isSameBesidesPort(a: Endpoint, b: Endpoint | undefined): boolean {
   if (a === b) return true
   return (
     b !== undefined &&
     a.address === b.address &&
-    a.port === b.port &&
     a.nodeName === b.nodeName &&
     a.isReady === b.isReady &&
     a.isServing === b.isServing &&

@@ -1,11 +1,6 @@
 // The endpoints that each EndpointSlice adds to its Service (F-025). Work is proportional to the slice that changed.
-import {
-  type Endpoint,
-  type PortEndpoints,
-  equalEndpoints,
-  mergeEndpoints,
-  shareEndpoints,
-} from './endpoint.js'
+import { type Endpoint, mergeEndpoints } from './endpoint.js'
+import { type SliceContent, SliceEndpoints } from './slice-endpoints.js'
 
 /** The ports (`port-name/protocol`) of a Service whose endpoints changed. */
 export interface ChangedPorts {
@@ -13,29 +8,23 @@ export interface ChangedPorts {
   readonly portIds: readonly string[]
 }
 
-interface Slice {
-  /** Key of the slice. */
-  readonly name: string
-  readonly ports: readonly PortEndpoints[]
-}
-
-const nothing: readonly PortEndpoints[] = []
+const nothing: SliceContent = { ports: [], endpoints: [] }
 
 export class SliceCache {
   /**
    * Slices sorted by name, so that the result does not depend on the order of events. Lists and not maps: nearly every Service has
    * one slice with one port.
    */
-  readonly #byService = new Map<string, readonly Slice[]>()
+  readonly #byService = new Map<string, readonly SliceEndpoints[]>()
   /** The Service of each slice, by slice key. A slice moves when its label changes. */
   readonly #ownerOf = new Map<string, string>()
   #endpointCount = 0
 
   /** Stores the slice (by key) under `service`. Returns the ports that changed, including those of its former Service. */
-  set(slice: string, service: string, ports: readonly PortEndpoints[]): readonly ChangedPorts[] {
+  set(slice: string, service: string, content: SliceContent): readonly ChangedPorts[] {
     const former = this.#ownerOf.get(slice)
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
-    const portIds = this.#replace(service, slice, ports)
+    const portIds = this.#replace(service, slice, content)
     if (former !== service) this.#ownerOf.set(slice, service)
     return portIds.length === 0 ? moved : moved.concat({ service, portIds })
   }
@@ -47,7 +36,10 @@ export class SliceCache {
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
     this.#ownerOf.delete(slice)
-    const portIds = this.#replace(service, slice, undefined)
+    const portIds = this.#replace(service, slice, nothing)
+    const others = this.#byService.get(service)?.filter(({ name }) => name !== slice) ?? []
+    if (others.length === 0) this.#byService.delete(service)
+    else this.#byService.set(service, others)
     return portIds.length === 0 ? [] : [{ service, portIds }]
   }
 
@@ -61,8 +53,8 @@ export class SliceCache {
   endpoints(service: string, portId: string): readonly Endpoint[] {
     const slices = this.#byService.get(service) ?? []
     const [first] = slices
-    if (first !== undefined && slices.length === 1) return endpointsOf(first.ports, portId)
-    return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
+    if (first !== undefined && slices.length === 1) return first.of(portId)
+    return mergeEndpoints(slices.map((slice) => slice.of(portId)))
   }
 
   /** Number of endpoints of all ports. An endpoint in several slices counts once per slice. */
@@ -70,69 +62,34 @@ export class SliceCache {
     return this.#endpointCount
   }
 
-  /** The merged endpoints of every port in the Service's slices, including ports that the Service does not have. */
+  /**
+   * The merged endpoints of every port in the Service's slices, including ports that the Service does not have. All ports of a Service
+   * with one slice have the same endpoints: they come once, at one port.
+   */
   *allEndpoints(service: string): Iterable<Endpoint> {
     const slices = this.#byService.get(service) ?? []
-    for (const portId of new Set(slices.flatMap(({ ports }) => ports.map((port) => port.portId)))) {
+    const [first] = slices
+    if (first !== undefined && slices.length === 1) return yield* first.endpoints
+    for (const portId of new Set(slices.flatMap(({ portIds }) => portIds)))
       yield* this.endpoints(service, portId)
-    }
   }
 
   /** Returns the ports that changed. */
-  #replace(service: string, name: string, ports: readonly PortEndpoints[] | undefined): readonly string[] {
-    const slices = this.#byService.get(service)
-    if (slices === undefined) return this.#open(service, name, ports ?? nothing)
-    const former = slices.find((slice) => slice.name === name)
-    const before = former?.ports ?? nothing
-    const after = (ports ?? nothing).map((port) => sharing(port, before))
-    const changed = differingPorts(before, after)
-    if (changed.length === 0 && former !== undefined && ports !== undefined) return changed
-    this.#endpointCount += countOf(after) - countOf(before)
-    const others = slices.filter((slice) => slice !== former)
-    const all = ports === undefined ? others : others.concat({ name: former?.name ?? name, ports: after })
-    if (all.length === 0) this.#byService.delete(service)
-    else this.#byService.set(service, all.length === 1 ? all : all.toSorted(compareNames))
+  #replace(service: string, name: string, content: SliceContent): readonly string[] {
+    const slices = this.#byService.get(service) ?? []
+    let slice = slices.find((known) => known.name === name)
+    if (slice === undefined) {
+      slice = new SliceEndpoints(name, nothing)
+      this.#byService.set(service, slices.concat(slice).toSorted(compareNames))
+    }
+    this.#endpointCount -= slice.count
+    const changed = slice.replace(content)
+    this.#endpointCount += slice.count
     return changed
   }
-
-  /** Adds the first slice of a Service. Returns the ports that changed. */
-  #open(service: string, name: string, ports: readonly PortEndpoints[]): readonly string[] {
-    this.#byService.set(service, [{ name, ports }])
-    this.#endpointCount += countOf(ports)
-    return ports.filter(({ endpoints }) => endpoints.length > 0).map(({ portId }) => portId)
-  }
 }
 
-function compareNames(a: Slice, b: Slice): number {
+function compareNames(a: SliceEndpoints, b: SliceEndpoints): number {
   if (a.name === b.name) return 0
   return a.name < b.name ? -1 : 1
-}
-
-function countOf(ports: readonly PortEndpoints[]): number {
-  return ports.reduce((sum, { endpoints }) => sum + endpoints.length, 0)
-}
-
-function endpointsOf(ports: readonly PortEndpoints[], portId: string): readonly Endpoint[] {
-  return ports.find((port) => port.portId === portId)?.endpoints ?? []
-}
-
-/** The port, with its former endpoint objects where they are equal. */
-function sharing(port: PortEndpoints, before: readonly PortEndpoints[]): PortEndpoints {
-  const former = before.find(({ portId }) => portId === port.portId)
-  if (former === undefined) return port
-  const endpoints = shareEndpoints(port.endpoints, former.endpoints)
-  return { portId: former.portId, endpoints }
-}
-
-/** Ports whose endpoints differ. A port without endpoints equals an absent port. */
-function differingPorts(
-  before: readonly PortEndpoints[],
-  after: readonly PortEndpoints[],
-): readonly string[] {
-  const portIds: string[] = []
-  for (const { portId, endpoints } of after)
-    if (!equalEndpoints(endpointsOf(before, portId), endpoints)) portIds.push(portId)
-  for (const { portId, endpoints } of before)
-    if (endpoints.length > 0 && !after.some((port) => port.portId === portId)) portIds.push(portId)
-  return portIds
 }

@@ -185,8 +185,9 @@ export class Tracker implements ServiceView {
       }
       this.#ports.set(port.key, port)
     }
+    const keys = before && new Set(ports.map(({ key }) => key))
     for (const { key } of before ?? []) {
-      if (ports.some((port) => port.key === key)) continue
+      if (keys?.has(key) === true) continue
       this.#ports.delete(key)
       this.#dirty.add(key)
       isChanged = true
@@ -204,12 +205,12 @@ export class Tracker implements ServiceView {
       this.#reportProblems('EndpointSlice', name, undefined)
       return this.#markChanged(this.#slices.remove(name))
     }
-    const { ports, problems } = readSlice(slice, this.#family)
+    const content = readSlice(slice, this.#family)
     // The Service and its slices share one text.
     const written = objectName({ namespace: slice.namespace, name: slice.serviceName })
     const service = this.#portsOf.get(written)?.[0]?.service ?? written
-    this.#reportProblems('EndpointSlice', name, problems)
-    return this.#markChanged(this.#slices.set(name, service, ports))
+    this.#reportProblems('EndpointSlice', name, content.problems)
+    return this.#markChanged(this.#slices.set(name, service, content))
   }
 
   #isOurs(slice: EndpointSlice): boolean {

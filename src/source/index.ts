@@ -5,6 +5,6 @@
 // Owner of: inotify watches, the last good objects of each file; watches of the API and how far each has come.
 // Read next: objects.ts (what comes out); manifests/manifest-source.ts, kubernetes/reflector.ts (the stories); model/.
 export type * from './objects.js'
-export { readLabels, schedulingAnnotations } from './objects.js'
+export { objectOf, readLabels, schedulingAnnotations } from './objects.js'
 export { openSource, type OpenedSource, type SourceDependencies } from './open.js'
 export { nodeFileSystem, type FileSystem, type WatchListener } from './manifests/file-system.js'

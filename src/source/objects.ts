@@ -126,10 +126,14 @@ export interface ServiceCidr extends ObjectKey {
 
 export type KubernetesObject = Service | EndpointSlice | NodeObject | ServiceCidr
 
-/** One change of an object, or a milestone of the first listing. */
-export type ObjectEvent =
+/** One change of an object: its new state, or its end. */
+export type ObjectChange =
   | { readonly type: 'set'; readonly object: KubernetesObject }
   | { readonly type: 'delete'; readonly kind: KubernetesObject['kind']; readonly key: ObjectKey }
+
+/** One change of an object, or a milestone of the first listing. */
+export type ObjectEvent =
+  | ObjectChange
   /** All readable objects have been delivered, but some objects cannot be read. `synced` follows when they can. */
   | { readonly type: 'listed' }
   /** All objects have been delivered; ServiceCIDRs only as the event says. Comes once. */
@@ -138,6 +142,12 @@ export type ObjectEvent =
   | { readonly type: 'connected'; readonly address: string; readonly port: number }
   /** All ServiceCIDRs that can be read have been delivered. Comes once, from a source that follows them apart. */
   | { readonly type: 'service-cidrs-listed' }
+
+/** `EndpointSlice default/web-x7k2`: equal for all events of one object. The type of a milestone. */
+export function objectOf(event: ObjectEvent): string {
+  if (event.type === 'set') return `${event.object.kind} ${event.object.namespace}/${event.object.name}`
+  return event.type === 'delete' ? `${event.kind} ${event.key.namespace}/${event.key.name}` : event.type
+}
 
 /** Delivers Kubernetes objects and their changes as events, in order, in batches that were seen together. */
 export interface Source {

@@ -98,7 +98,7 @@ export class RecordingPipeline implements Pipeline {
     const { clock, log, metrics, node } = this.#surroundings
     const events = this.#intake.beginRun()
     const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, events })
-    for (const key of pass.takeDirty(this.#intake)) {
+    for (const key of await pass.takeDirty(this.#intake)) {
       const port = this.#intake.tracker.servicePort(key)
       const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
       const decided = port && route(port, this.#intake.tracker.endpoints(port), node.facts)

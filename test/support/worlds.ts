@@ -73,13 +73,16 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
     endpoints: fc.array(anyEndpoint, { maxLength: 4 }),
     isIpv6: fc.boolean(),
     portNames: fc.subarray(['', 'dns'] as const),
+    // Mostly the same: slices of one Service rarely differ in them.
+    webPort: fc.constantFrom(8080, 8080, 8080, 53, 9090),
+    dnsPort: fc.constantFrom(53, 53, 53, 8080, 5353),
   })
-  .map(({ name, serviceName, endpoints, isIpv6, portNames }) => {
+  .map(({ name, serviceName, endpoints, isIpv6, portNames, webPort, dnsPort }) => {
     const moved = endpoints.map((one) => ({ ...one, address: `fd01::${one.address.at(-1) ?? ''}` }))
     const slicePorts = portNames.map((portName) =>
       portName === ''
-        ? { name: '', protocol: 'TCP' as const, port: 8080 }
-        : { name: 'dns', protocol: 'UDP' as const, port: 53 },
+        ? { name: '', protocol: 'TCP' as const, port: webPort }
+        : { name: 'dns', protocol: 'UDP' as const, port: dnsPort },
     )
     const addressType = isIpv6 ? ('IPv6' as const) : ('IPv4' as const)
     return slice(name, serviceName, isIpv6 ? moved : endpoints, { addressType, ports: slicePorts })

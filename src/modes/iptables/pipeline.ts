@@ -167,7 +167,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   get services(): ServiceView {
-    return this.#intake.tracker
+    return this.#intake.currentTracker
   }
 
   inForceSince(key: ServicePortKey): number | undefined {

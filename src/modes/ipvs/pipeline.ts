@@ -296,7 +296,7 @@ export class IpvsPipeline {
   }
 
   get services(): ServiceView {
-    return this.#tracker
+    return this.#intake.currentTracker
   }
 
   inForceSince(key: ServicePortKey): number | undefined {
@@ -425,7 +425,7 @@ export class IpvsPipeline {
     const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
     pass.stages.beginCompile()
-    const dirty = pass.takeDirty(this.#intake)
+    const dirty = await pass.takeDirty(this.#intake)
     this.#options.metrics.dirtyRoutes.inc(dirty.size)
     for (const key of dirty) {
       const port = this.#tracker.servicePort(key)

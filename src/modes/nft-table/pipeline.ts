@@ -190,7 +190,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   get services(): ServiceView {
-    return this.#intake.tracker
+    return this.#intake.currentTracker
   }
 
   inForceSince(key: ServicePortKey): number | undefined {

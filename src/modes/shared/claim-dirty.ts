@@ -31,7 +31,7 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
   const { tracker } = intake
   let sliceStartMs = clock.now()
   pass.stages.beginCompile()
-  const dirty = pass.takeDirty(intake)
+  const dirty = await pass.takeDirty(intake)
   for (const key of dirty) {
     if (isStopping()) break
     const port = tracker.servicePort(key)

@@ -149,7 +149,7 @@ export class UserspacePipeline implements Pipeline {
   }
 
   get services(): ServiceView {
-    return this.#intake.tracker
+    return this.#intake.currentTracker
   }
 
   inForceSince(key: ServicePortKey): number | undefined {

@@ -2,7 +2,14 @@ import { isIPv6 } from 'node:net'
 import { parseIpAddress } from '../../address.js'
 import type { Peer } from '../../api/index.js'
 import type { Log } from '../../log.js'
-import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } from '../objects.js'
+import {
+  type EndpointSlice,
+  type ObjectEvent,
+  type ObjectKey,
+  objectOf,
+  type Service,
+  type ServicePortSpec,
+} from '../objects.js'
 import type { ListedPart } from './listing-progress.js'
 
 /**
@@ -184,9 +191,4 @@ function backs({ ports, endpoints }: EndpointSlice, wanted: ServicePortSpec): bo
 
 function nameOf({ namespace, name }: ObjectKey): string {
   return `${namespace}/${name}`
-}
-
-function objectOf(event: ObjectEvent): string {
-  if (event.type === 'set') return `${event.object.kind} ${nameOf(event.object)}`
-  return event.type === 'delete' ? `${event.kind} ${nameOf(event.key)}` : event.type
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { ObjectEvent } from '../../../src/source/index.js'
+import type { ObjectChange } from '../../../src/source/index.js'
 import { Backlog, type Change } from '../../../src/engine/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { slice } from '../../support/objects.js'
@@ -78,7 +78,7 @@ describe('the health of a family', () => {
   })
 })
 
-function changed(name: string, secondsAfterStart: number | undefined, address = '10.1.0.1'): ObjectEvent {
+function changed(name: string, secondsAfterStart: number | undefined, address = '10.1.0.1'): ObjectChange {
   const lastChangeMs = secondsAfterStart === undefined ? undefined : startMs + secondsAfterStart * 1000
   return { type: 'set', object: slice(name, 'web', [address], { lastChangeMs }) }
 }

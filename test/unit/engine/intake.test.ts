@@ -1,33 +1,41 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
 import { Registry } from 'prom-client'
 import { Intake, openProblems } from '../../../src/engine/index.js'
-import { openMetrics } from '../../../src/metrics/index.js'
+import { openMetrics, type Observation } from '../../../src/metrics/index.js'
+import type { ServicePortKey, Tracker } from '../../../src/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { node, port, remove, service, set, slice, synced } from '../../support/objects.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
+import { anyEvent, finalObjects } from '../../support/worlds.js'
 
-function openIntake(clock = new ManualClock()): Intake {
+function openIntake(clock = new ManualClock(), latency?: Observation): Intake {
   const log = new MemoryLog()
+  const { lastQueuedTimestampSeconds, networkProgrammingSeconds } = openMetrics(new Registry()).ipv4
   return new Intake({
     family: 'ipv4',
     clock,
     syncPeriodMs: 1000,
-    metrics: openMetrics(new Registry()).ipv4,
+    metrics: {
+      lastQueuedTimestampSeconds,
+      networkProgrammingSeconds: latency ?? networkProgrammingSeconds,
+    },
     problems: openProblems({ log, events: { record: () => {} }, count: () => {} }),
     config: { featureGates: { AllowServiceExternalIPs: true } },
   })
 }
 
 /** The objects that a pass names as its causes after these events. */
-function causesOf(...events: readonly ObjectEvent[]): readonly string[] {
+async function causesOf(...events: readonly ObjectEvent[]): Promise<readonly string[] | undefined> {
   const intake = openIntake()
   intake.apply([set(web), set(slice('web-1', 'web', ['10.1.0.1'])), synced], () => false)
   intake.beginRun()
+  await intake.takeDirty()
   intake.backlog.settle()
   intake.apply([set(service('new', '10.96.0.9')), ...events], () => false)
-  return intake.beginRun().objects.first
+  return (await intake.takeDirty()).events?.objects.first
 }
 
 const web = service('web', '10.96.0.1')
@@ -55,7 +63,7 @@ describe('the causes of a pass', () => {
     ['do not include an unknown EndpointSlice that is deleted', [remove('EndpointSlice', 'six-1')], []],
   ]
   for (const [name, events, expected] of cases)
-    it(name, () => assert.deepEqual(causesOf(...events), ['Service default/new', ...expected]))
+    it(name, async () => assert.deepEqual(await causesOf(...events), ['Service default/new', ...expected]))
 })
 
 describe('events during a run, before it takes the changed service ports,', () => {
@@ -64,27 +72,147 @@ describe('events during a run, before it takes the changed service ports,', () =
     const intake = openIntake(clock)
     intake.apply([set(web), synced], () => false)
     intake.beginRun()
-    intake.takeDirty()
+    await intake.takeDirty()
     intake.backlog.settle()
     await clock.advance(5)
     assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
     await clock.advance(5)
     intake.apply([set({ ...web, ports: [port(81)] })], () => false)
-    const { dirty, events } = intake.takeDirty()
+    const { dirty, events } = await intake.takeDirty()
     assert.equal(dirty.size, 1)
     assert.deepEqual(events, { oldestEventMs: 10, objects: { count: 1, first: ['Service default/web'] } })
     intake.backlog.settle()
     assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
   })
 
-  it('wait for the next run if all objects became known among them', () => {
+  it('wait for the next run if all objects became known among them', async () => {
     const intake = openIntake()
     intake.apply([set(web), { type: 'listed' }], () => false)
     intake.beginRun()
     intake.apply([remove('Service', 'web'), synced], () => true)
-    const { dirty, events } = intake.takeDirty()
+    const { dirty, events } = await intake.takeDirty()
     assert.deepEqual({ size: dirty.size, events }, { size: 1, events: undefined })
     intake.backlog.settle()
     assert.deepEqual(intake.beginRun().objects, { count: 1, first: ['Service default/web'] })
   })
 })
+
+/** A slice that counts how often a tracker reads it. */
+function countedSlice(address: string, count: () => void): ObjectEvent {
+  const { endpoints, ...rest } = slice('web-1', 'web', [address])
+  return set({
+    ...rest,
+    get endpoints() {
+      count()
+      return endpoints
+    },
+  })
+}
+
+describe('changes of an object that come faster than runs', () => {
+  it('replace each other: a run pays for the first and the newest one', async () => {
+    const intake = openIntake()
+    intake.apply([set(web), synced], () => false)
+    intake.beginRun()
+    await intake.takeDirty()
+    const read = new Set<number>()
+    for (let i = 1; i <= 100; i++) intake.apply([countedSlice(`10.1.0.${i}`, () => read.add(i))], () => false)
+    const { dirty } = await intake.takeDirty()
+    const endpoints = intake.tracker
+      .servicePortsOf('default/web')
+      .flatMap((one) => intake.tracker.endpoints(one))
+    assert.deepEqual([...read], [1, 100])
+    assert.deepEqual([dirty.size, endpoints.map(({ address }) => address)], [1, ['10.1.0.100']])
+  })
+
+  it('are shown to readers before the next run', async () => {
+    const intake = openIntake()
+    intake.apply([set(web), synced, set(service('new', '10.96.0.9'))], () => false)
+    assert.equal(intake.currentTracker.servicePortCount, 2)
+    assert.equal((await intake.takeDirty()).dirty.size, 2)
+  })
+
+  it('are applied in slices of time', async () => {
+    const clock = new ManualClock()
+    const intake = openIntake(clock)
+    intake.apply([set(web), synced], () => false)
+    for (const name of ['a', 'b', 'c']) intake.apply([slowService(name, () => clock.skip(1000))], () => false)
+    assert.equal((await intake.takeDirty()).dirty.size, 4)
+    assert.equal(clock.pauses, 3)
+  })
+
+  it('leave the same state as all changes one by one, whenever runs take them', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.array(anyEvent, { maxLength: 5 }), fc.boolean())),
+        async (steps) => {
+          const intake = openIntake()
+          const found = new Map<ServicePortKey, unknown>()
+          const take = async (): Promise<void> => {
+            for (const key of (await intake.takeDirty()).dirty) found.set(key, stateOf(intake.tracker, key))
+          }
+          intake.apply([synced], () => false)
+          for (const [events, isTaken] of steps) {
+            intake.apply(events, () => false)
+            if (isTaken) await take()
+          }
+          await take()
+          const full = openIntake()
+          full.apply([...finalObjects(steps.map(([events]) => events)), synced], () => false)
+          const { dirty } = await full.takeDirty()
+          for (const key of dirty) assert.deepEqual(found.get(key), stateOf(full.tracker, key))
+          for (const [key, state] of found) if (!dirty.has(key)) assert.equal(state, undefined)
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  const latencies: readonly (readonly [string, readonly ObjectEvent[], readonly number[]])[] = [
+    [
+      'count each',
+      [changedAt(1000, '10.1.0.1'), changedAt(2000, '10.1.0.2'), changedAt(3000, '10.1.0.3')],
+      [9, 8, 7],
+    ],
+    ['do not count when the slice goes', [changedAt(1000, '10.1.0.1'), remove('EndpointSlice', 'web-1')], []],
+    ['do not count without a change', [changedAt(1000, '10.1.0.0')], []],
+  ]
+  for (const [name, events, expected] of latencies) {
+    it(`${name} for the latency of changes`, async () => {
+      const clock = new ManualClock()
+      const observed: number[] = []
+      const intake = openIntake(clock, { observe: (seconds) => observed.push(seconds) })
+      intake.apply([set(web), set(slice('web-1', 'web', ['10.1.0.0'])), synced], () => false)
+      await clock.advance(10_000)
+      intake.apply(events, () => false)
+      intake.beginRun()
+      await intake.takeDirty()
+      intake.backlog.settle()
+      assert.deepEqual(observed, expected)
+    })
+  }
+})
+
+/** A slice with its time of change in the cluster, in milliseconds from the start of a manual clock. */
+function changedAt(ms: number, address: string): ObjectEvent {
+  return set(slice('web-1', 'web', [address], { lastChangeMs: new ManualClock().unixMs() + ms }))
+}
+
+/** A Service that takes long to read. */
+function slowService(name: string, read: () => void): ObjectEvent {
+  const { ports, ...rest } = service(name, '10.96.0.7')
+  return set({
+    ...rest,
+    get ports() {
+      read()
+      return ports
+    },
+  })
+}
+
+function stateOf(tracker: Tracker, key: ServicePortKey): unknown {
+  const found = tracker.servicePort(key)
+  return (
+    found && { found, endpoints: tracker.endpoints(found).map((one) => [one, one.isReady, one.nodeName]) }
+  )
+}

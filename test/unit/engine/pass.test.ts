@@ -34,7 +34,7 @@ function refusal(name: string): KernelError {
 
 /** An intake with these changed service ports, and with events that joined the pass. */
 function taking(keys: readonly ServicePortKey[], events?: RunEvents): Pick<Intake, 'takeDirty'> {
-  return { takeDirty: () => ({ dirty: new Set(keys), events }) }
+  return { takeDirty: async () => await Promise.resolve({ dirty: new Set(keys), events }) }
 }
 
 function opened() {
@@ -84,11 +84,11 @@ describe('a pass', () => {
     })
   })
 
-  it('names the first service ports that changed', () => {
+  it('names the first service ports that changed', async () => {
     const { pass } = opened()
     const keys = Array.from({ length: 20 }, (_, index) => servicePortKey(`default/s${index}`, 'http/TCP'))
-    pass.takeDirty(taking([]))
-    pass.takeDirty(taking(keys))
+    await pass.takeDirty(taking([]))
+    await pass.takeDirty(taking(keys))
     const { changed } = pass.end({ hasRefusals: false, fields: {} })
     assert.deepEqual(changed, { count: 20, first: keys.slice(0, 8) })
   })
@@ -97,7 +97,7 @@ describe('a pass', () => {
     const { clock, pass } = opened()
     await clock.advance(3)
     const objects = { count: 1, first: ['Service default/web'] }
-    pass.takeDirty(taking([], { oldestEventMs: clock.now(), objects }))
+    await pass.takeDirty(taking([], { oldestEventMs: clock.now(), objects }))
     const record = pass.end({ hasRefusals: false, fields: {} })
     assert.deepEqual(record.objects, objects)
     assert.equal(record.stages.waitingMs, 0)
@@ -143,7 +143,7 @@ describe('a pass', () => {
       inForce.settle(1)
       const pass = new Pass({ family: 'ipv4', clock, log, metrics, inForce })
       state.hasFailures = hasFailures
-      pass.takeDirty(taking([key]))
+      await pass.takeDirty(taking([key]))
       assert.equal(inForce.since(key), undefined)
       await clock.advance(5)
       if (isFailed) pass.fail()

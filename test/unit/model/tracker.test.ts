@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { formatEndpoint, type IpFamily } from '../../../src/address.js'
 import { Tracker } from '../../../src/model/index.js'
-import type { ObjectEvent } from '../../../src/source/index.js'
+import type { ObjectEvent, ServicePortSpec, SliceEndpoint } from '../../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
 
 class Tracked {
@@ -288,4 +288,58 @@ it('keeps the endpoint objects that a change leaves equal', () => {
   const before = found(set(service('web', '10.0.0.1')), set(slice('web-a', 'web', addresses)))
   const after = found(set(slice('web-a', 'web', ['10.1.0.1', '10.1.0.22', '10.1.0.3', '10.1.0.4'])))
   assert.deepEqual(after.filter((one) => before.includes(one)).length, 3)
+})
+
+function numbered(count: number): readonly ServicePortSpec[] {
+  return Array.from({ length: count }, (_, i) => port(8000 + i, { name: `p${i}` }))
+}
+
+describe('a slice with many ports', () => {
+  const addresses = Array.from({ length: 20 }, (_, i) => `10.1.0.${i + 1}`)
+
+  /** How often a change of one endpoint reads the endpoints, when the slice has so many ports. */
+  const readsOfChange = (portCount: number): number => {
+    let reads = 0
+    const counted = (address: string): SliceEndpoint => ({
+      ...endpoint(address),
+      get nodeName() {
+        reads++
+        return undefined
+      },
+    })
+    const ports = numbered(portCount)
+    const { tracker } = new Tracked()
+    tracker.apply(set(service('web', '10.0.0.1', { ports })))
+    tracker.apply(set(slice('s', 'web', addresses.map(counted), { ports })))
+    tracker.take()
+    reads = 0
+    tracker.apply(set(slice('s', 'web', ['10.1.0.200', ...addresses.slice(1)].map(counted), { ports })))
+    assert.equal(tracker.take().size, portCount)
+    return reads
+  }
+
+  it('compares its endpoints once, not once per port', () => {
+    assert.equal(readsOfChange(100), readsOfChange(1))
+  })
+
+  it('has one list of endpoints for all ports with the same number', () => {
+    const ports = ['a', 'b'].map((name) => port(8080, { name }))
+    const { tracker } = new Tracked()
+    tracker.apply(set(service('web', '10.0.0.1', { ports })))
+    tracker.apply(set(slice('s', 'web', addresses, { ports })))
+    const [a, b] = tracker.servicePortsOf('default/web').map((one) => tracker.endpoints(one))
+    assert.equal(a, b)
+  })
+
+  it('keeps the endpoint objects of every port that a change leaves equal', () => {
+    const ports = numbered(3)
+    const { tracker } = new Tracked()
+    tracker.apply(set(service('web', '10.0.0.1', { ports })))
+    tracker.apply(set(slice('s', 'web', addresses, { ports })))
+    const lists = () => tracker.servicePortsOf('default/web').map((one) => tracker.endpoints(one))
+    const before = lists()
+    tracker.apply(set(slice('s', 'web', ['10.1.0.200', ...addresses.slice(1)], { ports })))
+    const kept = lists().map((list, i) => list.filter((one) => before[i]?.includes(one)).length)
+    assert.deepEqual(kept, [19, 19, 19])
+  })
 })

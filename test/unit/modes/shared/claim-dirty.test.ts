@@ -30,7 +30,10 @@ it('a changed service port is in force at no moment between its claim and the en
     const pass = new Pass({ family: 'ipv4', clock, log, metrics, inForce })
     await claimDirty({
       family: 'ipv4',
-      intake: { tracker, takeDirty: () => ({ dirty: tracker.take(), events: undefined }) },
+      intake: {
+        tracker,
+        takeDirty: async () => await Promise.resolve({ dirty: tracker.take(), events: undefined }),
+      },
       node: new NodeTracker('here'),
       clock,
       log,
