@@ -15,7 +15,7 @@ import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
-import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
+import { countCpus, isSysfsReadOnly, outgoingAddresses, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { tendingNode } from './tend-node.js'
 
@@ -72,6 +72,8 @@ export async function build(options: BuildOptions): Promise<Agent> {
     node,
     families,
     config,
+    machineAddresses:
+      config.manifests === undefined ? undefined : async () => await outgoingAddresses(kernel),
     deliver: (batch, change) => synchronizer.deliver(batch, change),
     clock,
     log,

@@ -27,6 +27,6 @@ export {
   type SettingOutcome,
   ensureSetting,
 } from './kernel-settings.js'
-export { dummyDeviceName, machineAddresses } from './machine-addresses.js'
+export { dummyDeviceName, machineAddresses, outgoingAddresses } from './machine-addresses.js'
 export { routeLocalnet, takeBackLocalnet } from './route-localnet.js'
 export { isSysfsReadOnly } from './mounts.js'

@@ -63,7 +63,9 @@ export class NodeTracker {
   readonly #apiServer = new ApiServerPlaces()
   #facts: NodeFacts
   #primaryFamily: IpFamily
-  #isEligible = false
+  /** Not known yet: true. A start while the API server is away must not take the node from the load balancers that it serves. */
+  #isEligible = true
+  #isSeen = false
 
   /** `bindAddress` replaces the Node's IP of its family (F-082). `agent`: the places that the agent serves. */
   constructor(name: string, bindAddress?: IpAddress, agent: readonly ServedPlace[] = []) {
@@ -83,8 +85,8 @@ export class NodeTracker {
   }
 
   /**
-   * Whether load balancers may send traffic to this node (F-091): the Node is known, is not being deleted, and has no taint of the
-   * cluster's autoscaler.
+   * Whether load balancers may send traffic to this node (F-091): the Node exists, is not being deleted, and has no taint of the
+   * cluster's autoscaler. Before all objects have been delivered: true while the Node is not known.
    */
   get isEligible(): boolean {
     return this.#isEligible
@@ -98,9 +100,11 @@ export class NodeTracker {
       this.#facts = { ...this.#facts, places }
       return { ...noNodeChange, places: true }
     }
+    if (event.type === 'synced' && !this.#isSeen) this.#isEligible = false
     if (event.type !== 'set' || event.object.kind !== 'Node') return noNodeChange
     const before = this.#facts
     if (event.object.name !== before.name) return noNodeChange
+    this.#isSeen = true
     this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
     const [first] = nodeIPs(event.object)

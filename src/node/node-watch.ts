@@ -1,8 +1,8 @@
 // The start waits for facts of this node's Node, and some changes of the Node end the agent (F-080, F-084 to F-086).
-import { formatCidr, type IpFamily } from '../address.js'
+import { formatCidr, type IpAddress, type IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config/index.js'
-import { ConfigError } from '../errors.js'
+import { ConfigError, KernelError, orRefusal } from '../errors.js'
 import type { Log } from '../log.js'
 import type { ObjectEvent } from '../source/index.js'
 import { familyProblem } from './family-problem.js'
@@ -20,6 +20,11 @@ export interface NodeWatchOptions {
   /** Families that this kernel can program. */
   readonly families: readonly IpFamily[]
   readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR' | 'nodePortAddresses'>
+  /**
+   * The addresses of this machine, which is the Node where no API server has one. Rejects with KernelError. Absent: there is an API
+   * server.
+   */
+  readonly machineAddresses?: (() => Promise<readonly IpAddress[]>) | undefined
   /** Takes the events, and what they changed in the facts of the Node. */
   readonly deliver: (events: readonly ObjectEvent[], change: NodeChange) => void
   readonly clock: Clock
@@ -28,6 +33,8 @@ export interface NodeWatchOptions {
 
 /** As in kube-proxy. */
 const [longestWaitForPodCIDRsMs, longestWaitForIPsMs] = [300_000, 30_000]
+
+type NodeSetEvent = Extract<ObjectEvent, { readonly type: 'set' }>
 
 type Milestone = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
 
@@ -47,6 +54,8 @@ export class NodeWatch {
   /** Whether the Node exists now. */
   #isThere = false
   #hasWaitedForIPs = false
+  /** The Node with the machine's addresses is being made. */
+  #isMakingNode = false
   /** Milestones are handed on. */
   #isOpen = false
   #hasEnded = false
@@ -65,12 +74,14 @@ export class NodeWatch {
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') {
         this.#milestones.push(event)
+        change = mergeNodeChanges(change, this.#options.node.apply(event))
       } else {
         others.push(event)
         change = mergeNodeChanges(change, this.#note(event))
       }
     }
     if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others, change)
+    if (!this.#isThere && (this.#milestones.length > 0 || this.#isOpen)) this.#makeNode(waitedMs)
     this.#proceed(waitedMs)
   }
 
@@ -78,6 +89,37 @@ export class NodeWatch {
   close(): void {
     this.#hasEnded = true
     this.#cancelWait()
+  }
+
+  /** Without an API server and without a Node among the manifests, the machine itself is the Node. */
+  #makeNode(waitedMs: number): void {
+    const { machineAddresses } = this.#options
+    if (machineAddresses === undefined || this.#isMakingNode) return
+    this.#isMakingNode = true
+    void this.#madeNode(machineAddresses).then((event) => {
+      this.#isMakingNode = false
+      if (this.#hasEnded) return
+      if (event !== undefined && !this.#isThere) this.#options.deliver([event], this.#note(event))
+      this.#proceed(waitedMs)
+    })
+  }
+
+  /** undefined: the kernel refuses to list the addresses. */
+  async #madeNode(addresses: () => Promise<readonly IpAddress[]>): Promise<NodeSetEvent | undefined> {
+    const { node, log } = this.#options
+    const { name } = node.facts
+    const found = await orRefusal(addresses)
+    if (found instanceof KernelError) {
+      log.warn('The addresses of this machine cannot be read, and no manifest has its Node', {
+        node: name,
+        err: found,
+      })
+      return undefined
+    }
+    log.info('No manifest has the Node: this machine is the node', { node: name, nodeIPs: found })
+    const internal = found.map((address) => ({ type: 'InternalIP', address }))
+    const object = { kind: 'Node', namespace: '', name, labels: {}, addresses: internal } as const
+    return { type: 'set', object: { ...object, podCIDRs: [], taintKeys: [], deleted: false } }
   }
 
   #cancelWait(): void {
@@ -121,7 +163,7 @@ export class NodeWatch {
 
   #proceed(waitedMs: number): void {
     if (this.#hasEnded || this.#milestones.length === 0) return
-    if (!this.#isOpen && !this.#mayOpen(waitedMs)) return
+    if (this.#isMakingNode || (!this.#isOpen && !this.#mayOpen(waitedMs))) return
     this.#options.deliver(this.#milestones.splice(0), noNodeChange)
   }
 

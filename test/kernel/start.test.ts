@@ -285,6 +285,23 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
     })
   }
 
+  it('without an API server and a Node, the machine is the node: nftables mode serves at once, and /healthz is 200', async () => {
+    // Before the fix, nothing was programmed for 31 s, and /healthz stayed 503.
+    const world = await manifestWorld()
+    await world.put('Service', web)
+    await world.put('EndpointSlice', webSlice)
+    await node.ip('link add eth0 type veth peer name eth1', 'address add 192.0.2.7/24 dev eth0')
+    const mode = ['--proxy-mode=nftables', '--conntrack-max-per-core=0', '--hostname-override=node-a', '-v=2']
+    const agent = node.start(process.execPath, agentFile, ...mode, ...world.arguments)
+    await agent.line((line) => line.includes('"nodeIPs":["192.0.2.7"]'))
+    await isInForce(agent)
+    const ask =
+      "fetch('http://127.0.0.1:10256/healthz').then(async (r) => console.log(r.status, await r.text()))"
+    assert.match(await node.must(process.execPath, '-e', ask), /^200 .*"nodeEligible":true/u)
+    agent.signal('SIGTERM')
+    assert.equal((await agent.ended).code, 0)
+  })
+
   it('without --init-only it logs the settings that it cannot write, and serves', async () => {
     const world = await manifestWorld()
     await world.put('Service', web)

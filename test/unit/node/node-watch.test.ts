@@ -1,9 +1,9 @@
 // Facts about the Node that the first sync waits for, and changes of the Node that end the agent (F-080, F-084 to F-086).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { IpFamily } from '../../../src/address.js'
+import { type IpAddress, type IpFamily, parseIpAddress } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
-import { ConfigError } from '../../../src/errors.js'
+import { ConfigError, KernelError } from '../../../src/errors.js'
 import { noNodeChange, NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
@@ -30,14 +30,22 @@ class Lab {
   /** The change of the Node's facts that was delivered with each batch. */
   readonly changes: NodeChange[] = []
   end: string | undefined
+  readonly node: NodeTracker
 
-  constructor(input: ConfigInput, families: readonly IpFamily[] = ['ipv4', 'ipv6']) {
+  /** `machine`: the addresses of the machine, which is the Node if no manifest has one; undefined: there is an API server. */
+  constructor(
+    input: ConfigInput,
+    families: readonly IpFamily[] = ['ipv4', 'ipv6'],
+    machine?: () => Promise<readonly IpAddress[]>,
+  ) {
     const config = resolveConfig({ manifests: 'm', mode: 'iptables', ...input })
     const { clock, log } = this
+    this.node = new NodeTracker(name, config.bindAddress)
     this.watch = new NodeWatch({
-      node: new NodeTracker(name, config.bindAddress),
+      node: this.node,
       families,
       config,
+      machineAddresses: machine,
       deliver: (events, change) => {
         this.delivered.push(...events)
         this.changes.push(change)
@@ -344,4 +352,45 @@ describe('the families that a node programs', () => {
       assert.equal(lab.outcome, outcome)
     })
   }
+})
+
+describe('without an API server', () => {
+  const address = parseIpAddress('192.0.2.1')
+  assert.ok(address)
+  const machine = async (): Promise<readonly IpAddress[]> => [address]
+
+  it('the machine is the node if no manifest has its Node, and the first sync waits for nothing', async () => {
+    // Before the fix: 30 s, and a node that load balancers may not use.
+    const lab = new Lab(primary, undefined, machine)
+    await lab.see(synced)
+    assert.equal(lab.outcome, 'ready')
+    assert.deepEqual(lab.node.facts.addresses, { ipv4: address })
+    assert.equal(lab.node.isEligible, true)
+    assert.equal(lab.log.find('info', 'No manifest has the Node: this machine is the node').length, 1)
+  })
+
+  it('the Node of a manifest comes first', async () => {
+    const lab = new Lab(primary, undefined, machine)
+    await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }] }), synced)
+    assert.deepEqual(Object.values(lab.node.facts.addresses), ['198.51.100.7'])
+    assert.deepEqual(lab.log.find('info', 'No manifest has the Node'), [])
+  })
+
+  it('the machine is the node again when the manifest of the Node is deleted', async () => {
+    const lab = new Lab(primary, undefined, machine)
+    await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }] }), synced)
+    await lab.see(deleted)
+    assert.deepEqual(lab.node.facts.addresses, { ipv4: address })
+    assert.equal(lab.node.isEligible, true)
+  })
+
+  it('an address that the kernel does not tell delays the first sync by 30 s', async () => {
+    const refused = new KernelError({ errno: 1, subsystem: 'route', operation: 'list' })
+    const lab = new Lab(primary, undefined, async () => await Promise.reject(refused))
+    await lab.see(synced)
+    assert.equal(lab.outcome, 'waits')
+    assert.equal(lab.log.find('warn', 'The addresses of this machine cannot be read').length, 1)
+    await lab.clock.advance(30_000)
+    assert.equal(lab.outcome, 'ready')
+  })
 })

@@ -128,7 +128,14 @@ describe('NodeTracker', () => {
 describe('a node that load balancers may send traffic to', () => {
   const gone: ObjectEvent = { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-a' } }
   const cases: readonly { name: string; events: readonly ObjectEvent[]; isEligible: boolean }[] = [
-    { name: 'is not an unknown Node', events: [], isEligible: false },
+    // Before the fix, an agent that started while the API server was away reported false.
+    { name: 'is one whose Node is not known yet', events: [], isEligible: true },
+    { name: 'is not one whose Node does not exist', events: [{ type: 'synced' }], isEligible: false },
+    {
+      name: 'is one whose Node comes after all other objects',
+      events: [{ type: 'synced' }, set({})],
+      isEligible: true,
+    },
     { name: 'is a known Node', events: [set({})], isEligible: true },
     {
       name: 'may have unrelated taints',
@@ -147,7 +154,11 @@ describe('a node that load balancers may send traffic to', () => {
       events: [set({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), set({})],
       isEligible: true,
     },
-    { name: 'is not replaced by another Node', events: [set({ name: 'node-b' })], isEligible: false },
+    {
+      name: 'is not replaced by another Node',
+      events: [set({ name: 'node-b' }), { type: 'synced' }],
+      isEligible: false,
+    },
     {
       name: 'stays when another Node is deleted',
       events: [set({}), { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-b' } }],
