@@ -1,4 +1,4 @@
-// Feature gates of kube-proxy. Their defaults: those of kube-proxy 1.36 (kubernetes, pkg/features/kube_features.go).
+// Feature gates of kube-proxy. Their defaults: those of kube-proxy 1.37 (kubernetes, pkg/features/kube_features.go).
 import { knownFeatureGates } from './known-feature-gates.js'
 
 /** The gates with an effect here, and the other gates as written. */
@@ -8,11 +8,11 @@ export interface FeatureGates {
   /** True: nftables mode serves node ports on loopback addresses that nodePortAddresses names (KEP-6032; alpha in 1.37). */
   readonly KubeProxyNFTablesLocalhostNodePorts: boolean
   readonly withoutEffect: Readonly<Record<string, boolean>>
-  /** Names in `withoutEffect` that no kube-proxy of the last six releases knows. */
+  /** Names in `withoutEffect` that no kube-proxy of the last seven releases knows. */
   readonly unknown: readonly string[]
 }
 
-/** Accepts any value for a gate of the last six releases, even if a later release has locked the gate. */
+/** Accepts any value for a gate of the last seven releases, even if a later release has locked the gate. */
 export function resolveFeatureGates({
   AllowServiceExternalIPs = true,
   KubeProxyNFTablesLocalhostNodePorts = false,

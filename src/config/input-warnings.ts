@@ -1,6 +1,9 @@
-// Warnings about valid settings that have no effect on any node.
+// Warnings about valid settings that have no effect on any node, or not the effect that kube-proxy gives them.
 import { settings, type Config } from './settings.js'
 import { shownIn } from './write-config.js'
+
+const withoutIpvs =
+  'feature gate KubeProxyIPVS is false and mode is ipvs, which kube-proxy 1.37 refuses: ipvs mode runs all the same'
 
 /** One sentence per kind of setting without effect; empty: every setting has its effect. */
 export function inputWarnings(config: Config): readonly string[] {
@@ -11,6 +14,9 @@ export function inputWarnings(config: Config): readonly string[] {
   return [
     ...naming('parts of the configuration file have no effect', config.ignoredFields, '; '),
     ...naming('unknown feature gates have no effect', config.featureGates.unknown),
+    ...(config.mode === 'ipvs' && config.featureGates.withoutEffect['KubeProxyIPVS'] === false
+      ? [withoutIpvs]
+      : []),
     ...naming(
       'settings have no effect in this build',
       inert.filter(({ document }) => document !== undefined).map(({ field }) => field),

@@ -11,19 +11,23 @@ describe('warnings about settings without effect', () => {
       expected: ['parts of the configuration file have no effect: a: is not a field; b: is written twice'],
     },
     {
-      name: 'no warning about feature gates of the last six releases',
+      name: 'no warning about feature gates of the last seven releases',
       config: {
         featureGates: {
           AllAlpha: true,
           AllBeta: false,
           AllowServiceExternalIPs: false,
-          // A gate of 1.31; of all six releases, locked in the last; of the last ones, locked; of 1.36; of client-go; of the API server.
+          // A gate of 1.31; of all seven releases, locked in the last; of the last ones, locked; of 1.36; of client-go; of the API server.
           AppArmor: true,
           MultiCIDRServiceAllocator: false,
           PreferSameTrafficDistribution: false,
           AtomicFIFO: true,
           WatchListClient: true,
           APIServerTracing: true,
+          // Gates of 1.37: of the kubelet, of client-go and of the API server.
+          HugepageAwareEviction: true,
+          WatchListCompression: false,
+          EtcdRangeStream: true,
         },
       },
       expected: [],
@@ -32,6 +36,18 @@ describe('warnings about settings without effect', () => {
       name: 'unknown feature gates',
       config: { featureGates: { Nope: true, AllAlpha: true, NeitherThis: false } },
       expected: ['unknown feature gates have no effect: Nope, NeitherThis'],
+    },
+    {
+      name: 'ipvs mode beside a gate that refuses it',
+      config: { mode: 'ipvs', featureGates: { KubeProxyIPVS: false } },
+      expected: [
+        'feature gate KubeProxyIPVS is false and mode is ipvs, which kube-proxy 1.37 refuses: ipvs mode runs all the same',
+      ],
+    },
+    {
+      name: 'no warning about that gate in its default or in another mode',
+      config: { mode: 'nftables', featureGates: { KubeProxyIPVS: false } },
+      expected: [],
     },
     {
       name: 'settings without effect that are not at their default',
