@@ -60,7 +60,9 @@ export async function build(options: BuildOptions): Promise<Agent> {
     tendNode: tendingNode(mode, { kernel, log, config }),
     onInForce: () => {
       milestones.emit('inForce')
-      for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
+      const { primaryFamily, facts } = node
+      for (const warning of configWarnings({ ...config, mode: name, families, primaryFamily }, facts))
+        log.warn(warning)
       endStart({ clock, log })
     },
     links: { watch: () => linkWatch },

@@ -20,8 +20,11 @@ export interface WarnedConfig extends Pick<
   readonly mode: ProxyMode
   /** The programmed families. */
   readonly families: readonly IpFamily[]
+  /** The family of the node's first IP. */
+  readonly primaryFamily: IpFamily
 }
 
+const unspecified: readonly string[] = ['0.0.0.0', '::']
 const unheld = 'nodePortHolding has no effect in userspace mode, which listens on node ports itself'
 
 /** One sentence per warning. A node without a known IP counts as IPv4 only (F-083). */
@@ -31,17 +34,34 @@ export function configWarnings(
 ): readonly string[] {
   const known = (['ipv4', 'ipv6'] as const).filter((family) => node.addresses[family] !== undefined)
   const families: readonly IpFamily[] = known.length === 0 ? ['ipv4'] : known
+  const used = usedFamilies(config, node, families)
   const unknown =
     "this node's IP is not known: no load balancer source range will admit the node itself; name it by --bind-address"
   return [
     ...(known.length === 0 ? [unknown] : []),
-    ...nodePortWarnings(config, families),
-    ...(config.mode === 'nftables' ? loopbackWarnings(config) : []),
-    ...detectionWarnings(config, node, families),
+    ...nodePortWarnings(config, used),
+    ...(config.mode === 'nftables' ? loopbackWarnings(config, used) : []),
+    ...detectionWarnings(config, node, used),
     ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
     ...(config.mode === 'userspace' && config.nodePortHolding ? [unheld] : []),
   ]
+}
+
+/**
+ * The node's families that the cluster seems to use: the one of its first IP, and the other one if a setting or the pods' networks of the
+ * Node name networks of both, as in kube-proxy (checkBadConfig). A node of an IPv4-only cluster may have an IPv6 address.
+ */
+function usedFamilies(
+  { clusterCIDR, nodePortAddresses, ipvs, primaryFamily }: WarnedConfig,
+  { podCIDRs }: Pick<NodeFacts, 'podCIDRs'>,
+  families: readonly IpFamily[],
+): readonly IpFamily[] {
+  const named = nodePortAddresses.filter((entry) => typeof entry !== 'string')
+  const isDual = [clusterCIDR, named, ipvs.excludeCIDRs, podCIDRs].some(
+    (networks) => withoutNetwork(networks, ['ipv4', 'ipv6']).length === 0,
+  )
+  return isDual || !families.includes(primaryFamily) ? families : [primaryFamily]
 }
 
 function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {
@@ -62,9 +82,9 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
 }
 
 /** F-064: nftables mode serves node ports on loopback addresses on request only. */
-function loopbackWarnings(config: WarnedConfig): string[] {
+function loopbackWarnings(config: WarnedConfig, families: readonly IpFamily[]): string[] {
   const named = config.nodePortAddresses.filter((entry) =>
-    config.families.some((family) => namesUnservedLoopback(entry, family, config)),
+    families.some((family) => namesUnservedLoopback(entry, family, config)),
   )
   return named.map((entry) => {
     const text = typeof entry === 'string' ? entry : formatCidr(entry)
@@ -103,13 +123,16 @@ function detectionWarnings(
   )
 }
 
-/** If only one family is programmed, a server that listens on an address of the other family gets no requests. */
+/**
+ * If only one family is programmed, a server that listens on an address of the other family gets no requests. As in kube-proxy, `0.0.0.0` and
+ * `::` are of no family.
+ */
 function serverWarnings({ servers, families }: WarnedConfig): string[] {
   const [family, second] = families
   if (family === undefined || second !== undefined) return []
   return (['healthzBindAddress', 'metricsBindAddress'] as const).flatMap((field) => {
     const host = servers[field]?.host
-    if (host === undefined || familyOf(host) === family) return []
+    if (host === undefined || unspecified.includes(host) || familyOf(host) === family) return []
     return [`cluster is ${familyNames[family]}-only but ${field} is ${familyNames[familyOf(host)]}`]
   })
 }

@@ -244,6 +244,10 @@ describe('warnings about valid settings', () => {
     node: Parameters<typeof configWarnings>[1]['addresses']
     /** Programmed families. Default: both. */
     families?: readonly IpFamily[]
+    /** Default: IPv4. */
+    primaryFamily?: IpFamily
+    /** Networks of the Node's pods. Default: one of IPv4. */
+    podCIDRs?: readonly string[]
     expected: readonly RegExp[]
   }[] = [
     { name: 'are none for settings that fit', config: quiet, node: { ipv4, ipv6 }, expected: [] },
@@ -308,7 +312,7 @@ describe('warnings about valid settings', () => {
     {
       name: 'F-064 loopback networks for node ports in nftables mode',
       config: { ...quiet, mode: 'nftables', nodePortAddresses: ['127.0.0.0/8', '::1/128', '192.0.2.0/24'] },
-      node: { ipv4 },
+      node: { ipv4, ipv6 },
       expected: [
         /^nodePortAddresses has 127\.0\.0\.0\/8, but nftables mode does not serve node ports on loopback/u,
         /^nodePortAddresses has ::1\/128, but/u,
@@ -367,11 +371,54 @@ describe('warnings about valid settings', () => {
       name: 'F-086 servers of a family that is not programmed',
       config: {
         ...quiet,
-        servers: { healthzBindAddress: '[::]:1', metricsBindAddress: '127.0.0.1:2' },
+        servers: { healthzBindAddress: '[fd00::9]:1', metricsBindAddress: '127.0.0.1:2' },
       },
       node: { ipv4 },
       families: ['ipv4'],
       expected: [/^cluster is IPv4-only but healthzBindAddress is IPv6$/u],
+    },
+    {
+      name: 'are none about servers on all addresses',
+      config: { ...quiet, servers: { healthzBindAddress: '[::]:1' } },
+      node: { ipv4 },
+      families: ['ipv4'],
+      expected: [],
+    },
+    {
+      name: 'are none about IPv6 in a cluster of IPv4 alone, whose node has an IPv6 address',
+      config: { nodePortAddresses: ['192.0.2.0/24'], clusterCIDR: ['10.0.0.0/8'] },
+      node: { ipv4, ipv6 },
+      expected: [],
+    },
+    {
+      name: 'are none about IPv4 in a cluster of IPv6 alone, whose node has an IPv4 address',
+      config: { nodePortAddresses: ['fd00::/8'], clusterCIDR: ['fd00::/8'] },
+      node: { ipv4, ipv6 },
+      primaryFamily: 'ipv6',
+      expected: [],
+    },
+    {
+      name: 'are none about IPv6 with the pods of a Node of IPv4 alone, and networks of loopback addresses in nftables mode',
+      config: {
+        mode: 'nftables',
+        detectLocalMode: 'NodeCIDR',
+        nodePortAddresses: ['192.0.2.0/24', '::1/128'],
+      },
+      node: { ipv4 },
+      expected: [],
+    },
+    {
+      name: 'F-086 no cluster CIDR, for the family of the node alone',
+      config: { nodePortAddresses: ['primary'] },
+      node: { ipv4, ipv6 },
+      expected: [/^clusterCIDR has no IPv4 network/u],
+    },
+    {
+      name: "F-086 a cluster CIDR of one family, while the Node's pods have networks of both",
+      config: { nodePortAddresses: ['primary'], clusterCIDR: ['10.0.0.0/8'] },
+      node: { ipv4, ipv6 },
+      podCIDRs: ['10.244.1.0/24', 'fd00:1::/64'],
+      expected: [/^clusterCIDR has no IPv6 network/u],
     },
     {
       name: 'are none about servers when both families are programmed',
@@ -380,11 +427,11 @@ describe('warnings about valid settings', () => {
       expected: [],
     },
   ]
-  for (const { name, config, node, families = both, expected } of cases) {
+  for (const { name, config, node, families = both, expected, ...more } of cases) {
     it(name, () => {
-      const podCIDRs = [cidr('10.244.1.0/24')]
-      const warned = { ...configOf(config), families }
-      const sentences = configWarnings(warned, { addresses: node, podCIDRs })
+      const { primaryFamily = 'ipv4', podCIDRs = ['10.244.1.0/24'] } = more
+      const warned = { ...configOf(config), families, primaryFamily }
+      const sentences = configWarnings(warned, { addresses: node, podCIDRs: podCIDRs.map(cidr) })
       assert.equal(sentences.length, expected.length, sentences.join('\n'))
       for (const [i, pattern] of expected.entries()) assert.match(sentences[i] ?? '', pattern)
     })
