@@ -22,6 +22,7 @@ import {
 } from '../process/index.js'
 import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
+import { reportDefaultMode } from './default-mode.js'
 import { openConfiguredSource } from './open-source.js'
 import type { Clock } from '../clock.js'
 
@@ -97,6 +98,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       built.synchronizer.start()
       if (built.mode === 'nftables') source.followServiceCidrs?.()
       sender.record(startOf(name))
+      reportDefaultMode(config, { node: name, log, events: sender })
       end.onFailureOf(reading)
       end.onFailureOf(built.nodeWatch.end)
       end.onFailureOf(inbox.open((events, waitedMs) => built.nodeWatch.see(events, waitedMs)))

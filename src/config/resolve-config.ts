@@ -1,6 +1,7 @@
 import { inputOf } from './config-input.js'
 import { withValueAt } from './places.js'
 import type { Others } from './setting.js'
+import { isModeUnset } from './settings-traffic.js'
 import { settings, type Config, type ConfigInput } from './settings.js'
 import { version } from './version.js'
 
@@ -15,6 +16,7 @@ export function resolveConfig(input: ConfigInput): Config {
     ignoredFields,
     discardedFlags,
     withoutEffect: {},
+    isModeUnset: isModeUnset(others),
     version,
   }
   for (const setting of settings) {

@@ -13,7 +13,7 @@ import {
   writtenNodePortAddresses,
 } from './local-traffic.js'
 import { requireScheduler, requireSchedulerFlags } from './schedulers.js'
-import { inert, setting, viaductSetting } from './setting.js'
+import { inert, type Others, setting, viaductSetting } from './setting.js'
 import * as t from './value-types.js'
 
 /** A mode that this build can run. */
@@ -21,12 +21,23 @@ export type ProxyMode = 'iptables' | 'ipvs' | 'nftables' | 'userspace'
 
 const knownMode = oneOf<ProxyMode>('iptables', 'ipvs', 'nftables', 'userspace')
 
+// The mode of a blank `mode`, in each release of Viaduct; undefined: kube-proxy's default.
+const defaultMode = viaductSetting('defaultMode', t.text, '', {
+  resolve: (text, field): ProxyMode | undefined => (text === '' ? undefined : knownMode(text, field)),
+  show: (value) => value ?? '',
+})
 const mode = setting('mode', t.text, '', {
   flag: 'proxy-mode',
   metavar: 'MODE',
   help: 'how Services are programmed: iptables, ipvs, nftables or userspace (blank: iptables)',
-  resolve: (text, field) => knownMode(text === '' ? 'iptables' : text, field),
+  resolve: (text, field, others) =>
+    text === '' ? (others.valueOf(defaultMode) ?? 'iptables') : knownMode(text, field),
 })
+
+/** Whether a later release may run another mode with this configuration. A written file names the mode. */
+export function isModeUnset(others: Others): boolean {
+  return others.inputOf(mode) === '' && others.valueOf(defaultMode) === undefined
+}
 
 // The flags for iptables mode set the masqueradeAll and the periods of this mode too, as in kube-proxy. The bit has no flag.
 const nftablesMasqueradeAll = setting('nftables.masqueradeAll', t.boolean, false)
@@ -277,6 +288,7 @@ const conntrack = [
 
 export const trafficSettings = [
   mode,
+  defaultMode,
   ...iptables,
   ...ipvs,
   ...nftables,

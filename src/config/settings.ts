@@ -14,6 +14,8 @@ export type Config = Nested<{ [S in Exclude<Row, Without> as S['key']]: ReturnTy
   Required<FileReport> & {
     /** Settings without effect that are not at their default, by field. */
     readonly withoutEffect: InertSettings
+    /** Whether neither `mode` nor `defaultMode` is set: a later release may run another mode. */
+    readonly isModeUnset: boolean
     readonly version: string
   }
 

@@ -73,6 +73,17 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     return Array.isArray(parsed) ? documentOf(parsed[1]) : {}
   }
 
+  async function defaultModeReports(...flags: readonly string[]): Promise<readonly number[]> {
+    const from = server.lines.length
+    const agent = startAgent('--proxy-mode', '', ...flags)
+    await eventOf('Starting', from)
+    await agent.line((line) => line.includes('"Sync done"'), 0)
+    agent.signal('SIGTERM')
+    const { stdout } = await agent.ended
+    const events = server.lines.slice(from).filter((line) => line.includes('"KubeProxyDefaultMode"'))
+    return [stdout.match(/"msg":"mode is unset and means iptables; /gu)?.length ?? 0, events.length]
+  }
+
   const service = { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'web' }
   let agent: Program
 
@@ -130,6 +141,10 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     assert.equal(code, 0)
     assert.equal(stdout.match(/"reason":"FrontendConflict"/gu)?.length, 1)
     assert.ok(!stdout.includes('Events are not sent'), stdout)
+  })
+
+  it('once when nothing sets its mode', async () => {
+    assert.deepEqual(await defaultModeReports(), [1, 1])
   })
 
   it('when it runs in another mode than the configured one, which its pages also show', async () => {

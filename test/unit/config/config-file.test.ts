@@ -188,6 +188,8 @@ describe('readConfig', () => {
       { modeFallback: false, vipBinding: 'addresses' },
     ],
     [`---\n${viaductHead}iptablesFlavour: legacy`, { iptablesFlavour: 'legacy' }],
+    [`---\n${viaductHead}defaultMode: nftables`, { mode: 'nftables', defaultMode: 'nftables' }],
+    [`mode: ipvs\n---\n${viaductHead}defaultMode: nftables`, { mode: 'ipvs', defaultMode: 'nftables' }],
     [`---\n${viaductHead}nodePortHolding: true`, { nodePortHolding: true }],
     [`---\n${viaductHead}controlSocket: /s`, { controlSocket: '/s' }],
     [`---\n${viaductHead}statusPage: never`, { servers: { statusPage: 'never' } }],

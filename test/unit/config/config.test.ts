@@ -69,6 +69,8 @@ describe('resolveConfig', () => {
       detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
       clusterCIDR: [],
       nodePortAddresses: [],
+      defaultMode: undefined,
+      isModeUnset: true,
       ipvs: {
         scheduler: 'rr',
         schedulerFlags: [],

@@ -104,6 +104,7 @@ controlSocket: /run/viaduct/viaduct.sock
 healthzServer: true
 metricsServer: true
 statusPage: auto
+defaultMode: ""
 localhostNodePorts: false
 ipvs:
   schedulerFlags:
@@ -154,6 +155,7 @@ ipvs:
       fc.constantFrom('AllowServiceExternalIPs', 'AllAlpha', 'AllBeta'),
       fc.boolean(),
     ),
+    defaultMode: fc.constantFrom('', 'iptables', 'nftables'),
     iptablesFlavour: fc.constantFrom('auto', 'nft', 'legacy'),
     vipBinding: fc.constantFrom('routes', 'addresses'),
     nodePortHolding: fc.boolean(),
@@ -236,7 +238,8 @@ ipvs:
     fc.assert(
       fc.property(inputs, (input) => {
         const config = resolveConfig(input)
-        assert.deepEqual(resolveConfig(read(formatConfig(config))), config)
+        // A written file names the mode.
+        assert.deepEqual(resolveConfig(read(formatConfig(config))), { ...config, isModeUnset: false })
       }),
     )
   })
