@@ -194,6 +194,19 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       assert.equal(String(await lab.askUdp(client, 'y')), 'alive y')
     })
 
+    it('discards datagrams with hop limit 1, and keeps the flow of their client', async () => {
+      await lab.listen({ clusterEndpoints: [(await lab.serveUdp('a ')).endpoint] }, udp)
+      const client = lab.openUdp()
+      assert.equal(String(await lab.askUdp(client, 'x')), 'a x')
+      client.setTTL(1)
+      client.send('lost', 8080, address)
+      assert.equal((await lab.kernel.relay.nextStrain())?.hasSpentHops, true)
+      client.setTTL(2)
+      assert.equal(String(await lab.askUdp(client, 'y')), 'a y')
+      const { flows, startedFlows, spentHops } = await lab.counters()
+      assert.deepEqual({ flows, startedFlows, spentHops }, { flows: 1, startedFlows: 1, spentHops: 1 })
+    })
+
     it('discards datagrams without an endpoint or a permission', async () => {
       const { endpoint } = await lab.serveUdp('a ')
       const client = lab.openUdp()
