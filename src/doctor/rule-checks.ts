@@ -1,11 +1,11 @@
 // Rules of other programs that meet Viaduct's.
 import { KernelError, orRefusal } from '../errors.js'
-import { type ChainPlace, describePolicyRule } from '../kernel/index.js'
+import { type ChainPlace, describeChainPlace, describePolicyRule } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
+import { natOrderCheck } from './nat-order.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
-const destinationNat = -100
 /** The mask of a rule that compares the whole mark. */
 const everyBit = 0xffffffff
 /** A node may have thousands of rules that are alike. */
@@ -28,32 +28,7 @@ export const ruleChecks: readonly Check[] = [
       )
     },
   },
-  {
-    name: 'nat-order',
-    looksAt: 'base chains of type nat of other programs, with their priorities',
-    run: async (node) => {
-      const earlier = (await node.kernel.activeChains()).filter(
-        ({ table, hook }) =>
-          table !== 'kube-proxy' &&
-          hook?.type === 'nat' &&
-          (hook.hook === 'prerouting' || hook.hook === 'output') &&
-          hook.priority < destinationNat,
-      )
-      return partProblemsOr(
-        node,
-        ['nf_tables'],
-        earlier.map((chain) => ({
-          status: 'warning',
-          seen: `${describe({ ...chain, flavour: 'nft' })} has priority ${chain.hook?.priority}, before ${destinationNat}`,
-          cause:
-            'The kernel translates a connection once: what this chain translates never reaches a Service.',
-          remedy:
-            'Let the other program use a priority above -100, or exclude the addresses of Services there.',
-        })),
-        "no nat chain comes before Viaduct's",
-      )
-    },
-  },
+  natOrderCheck,
 ]
 
 /** Rules of the legacy tables and of nf_tables that match or set our bits. */
@@ -61,7 +36,7 @@ async function packetRules({ kernel }: Examined, own: number): Promise<readonly 
   const uses = (await kernel.findMarkUses(isForeign)).filter(({ bits }) => (bits & own) !== 0)
   const found = uses.slice(0, mostRules).map((use): Verdict => ({
     status: 'warning',
-    seen: `rule ${use.rule + 1} of ${describe(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits ${hex(use.bits & own)}`,
+    seen: `rule ${use.rule + 1} of ${describeChainPlace(use)} ${use.isSet ? 'sets' : 'matches'} the mark bits ${hex(use.bits & own)}`,
     cause: use.isSet
       ? 'Viaduct masquerades or routes these packets, or kubelet drops them, although no Service asks for it.'
       : "The rule takes Viaduct's marked packets for packets of the other program.",
@@ -130,10 +105,4 @@ function ownBits({ config, modes: { chosen = '' } }: Examined): number {
 function isForeign({ table, chain }: ChainPlace): boolean {
   const isOfFlannel = chain === 'FLANNEL-POSTRTG' || table === 'flannel-ipv4' || table === 'flannel-ipv6'
   return table !== 'kube-proxy' && !chain.startsWith('KUBE-') && !isOfFlannel
-}
-
-const names = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
-
-function describe({ flavour, family, table, chain }: ChainPlace): string {
-  return `chain ${chain} of table ${names[family]} ${table} in ${flavour === 'nft' ? 'nf_tables' : 'the legacy tables'}`
 }

@@ -3,10 +3,12 @@ import type { IpFamily } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import {
   baseChain,
+  describeChainPlace,
   type Kernel,
   type NfChainState,
   type NfHookBarrier,
   type NfHook,
+  nftFamilyNames,
   type XtFlavour,
   xtHooks,
   type XtTableName,
@@ -28,8 +30,6 @@ export interface NftConflictsOptions {
 }
 
 type Place = Pick<NfHookBarrier, 'family' | 'table' | 'chain'>
-
-const nftNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
 
 /** Looks for conflicts with objects of nf_tables. Reports each once, and its end. */
 export class NftConflicts {
@@ -89,7 +89,7 @@ function dormancy(family: IpFamily, table: XtTableName): Problem {
   return {
     text:
       `${familyName(family)} table ${table} of nf_tables is dormant, so that no packet enters Viaduct's chains in it; ` +
-      `"nft add table ${nftNames[family]} ${table}" wakes it`,
+      `"nft add table ${nftFamilyNames[family]} ${table}" wakes it`,
   }
 }
 
@@ -99,7 +99,7 @@ function isSameHook(found: NfHook | undefined, wanted: NfHook): boolean {
 
 function wrongHook({ family, table, chain, hook }: NfChainState, wanted: NfHook): Problem {
   const found = hook === undefined ? 'is no base chain' : `has ${describeHook(hook)}`
-  const place = `${nftNames[family]} ${table} ${chain}`
+  const place = `${nftFamilyNames[family]} ${table} ${chain}`
   return {
     text:
       `${familyName(family)} ${table} ${chain} in nf_tables ${found} instead of ${describeHook(wanted)}, so that iptables may refuse ` +
@@ -113,13 +113,13 @@ function describeHook({ type, hook, priority }: NfHook): string {
 
 /** `inet mine forward`: family, table and chain, as nft takes them. */
 function barrierPlace({ family, table, chain }: Place): string {
-  return `${nftNames[family]} ${table} ${chain}`
+  return `${nftFamilyNames[family]} ${table} ${chain}`
 }
 
 function forwardBarrier(barrier: NfHookBarrier): Problem {
   return {
     text:
-      `chain ${barrier.chain} of table ${nftNames[barrier.family]} ${barrier.table} in nf_tables, at hook forward, ` +
+      `${describeChainPlace({ ...barrier, flavour: 'nft' })}, at hook forward, ` +
       `${describeBarrier(barrier)}, also what Viaduct accepts; accept the traffic of Services there ` +
       `("${acceptingCommand(barrier)}")`,
   }

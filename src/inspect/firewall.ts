@@ -1,7 +1,7 @@
 // The first packet of a connection at the rules of other programs, as far as they can be evaluated. Pure, apart from reads of chains.
 import { cidrContains, type IpAddress } from '../address.js'
 import type { FirewallChain, FirewallEntrance, FirewallHook, FirewallRule } from '../kernel/index.js'
-import { natPriority, XtState } from '../kernel/index.js'
+import { describeChainPlace, natPriority, XtState } from '../kernel/index.js'
 
 /** A packet at a hook. */
 export interface Passage {
@@ -174,7 +174,7 @@ export class Walk {
   async through(base: FirewallChain): Promise<FirewallFate> {
     const policy: End = base.accepts
       ? { state: 'passes', by: '' }
-      : { state: 'drops', by: `the policy of ${chainName(base)}` }
+      : { state: 'drops', by: `the policy of ${describeChainPlace(base)}` }
     const end = (await this.#follow(base, false)) ?? policy
     if (end.state !== 'passes') return this.#mayAccept ? { state: 'may-drop', by: end.by } : end
     return this.#mayDrop === undefined ? end : { state: 'may-drop', by: this.#mayDrop }
@@ -187,7 +187,7 @@ export class Walk {
       const isMatched = matches(rule, this.#passage)
       if (isMatched === false || isWithoutEffect(rule)) continue
       // The text of a rule takes longer than its match.
-      const by = (): string => `rule ${index + 1} of ${chainName(chain)} (${rule.text})`
+      const by = (): string => `rule ${index + 1} of ${describeChainPlace(chain)} (${rule.text})`
       this.#follower?.rule({ rule, chain, isSure: isMatched === true && !doubt && !this.#mayAccept, by })
       if (rule.verdict === 'continue') continue
       const isSure = isMatched === true && rule.verdict !== 'unknown'
@@ -230,13 +230,6 @@ function isWithoutEffect({ verdict, mark, tracking }: FirewallRule): boolean {
 function endOf(verdict: 'accept' | 'drop' | 'reject' | 'unknown', by: () => string): End {
   if (verdict === 'drop') return { state: 'drops', by: by() }
   return verdict === 'reject' ? { state: 'rejects', by: by() } : { state: 'passes', by: '' }
-}
-
-const familyNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
-
-function chainName({ flavour, family, table, chain }: FirewallChain): string {
-  const place = flavour === 'nft' ? 'nf_tables' : 'the legacy tables'
-  return `chain ${chain} of table ${familyNames[family]} ${table} in ${place}`
 }
 
 type Matches = FirewallRule['matches']

@@ -50,7 +50,7 @@ export { KernelModules, type ModuleState } from './system/modules.js'
 export { isLasting, type KernelOperation, type OperationTool } from './recorded/operation.js'
 export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
 export { recordKernel, type Recorder } from './recorded/recorder.js'
-export type { ChainPlace, MarkUse } from './marks/mark-uses.js'
+export { type ChainPlace, describeChainPlace, type MarkUse, nftFamilyNames } from './marks/mark-uses.js'
 export {
   conntrackPriority,
   type FirewallChain,

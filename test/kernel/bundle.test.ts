@@ -168,7 +168,7 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
       [
         /^add table ip kube-proxy$/m,
         /^add element ip kube-proxy service-endpoints \{ 10\.96\.0\.10 \. tcp \. 80 \. 0 : 192\.0\.2\.1 \. 8080 \}$/m,
-        /^add chain ip kube-proxy \S+ \{ type nat hook prerouting priority -100 ; policy accept ; \}$/m,
+        /^add chain ip kube-proxy \S+ \{ type nat hook prerouting priority -101 ; policy accept ; \}$/m,
         /^add rule ip kube-proxy /m,
       ],
     ],

@@ -270,35 +270,35 @@ const smallExample = `table ip kube-proxy {
 	}
 
 	chain filter-input {
-		type filter hook input priority filter; policy accept;
+		type filter hook input priority filter - 1; policy accept;
 		ct state new jump nodeport-endpoints-check
 		ct state new jump service-endpoints-check
 	}
 
 	chain filter-forward {
-		type filter hook forward priority filter; policy accept;
+		type filter hook forward priority filter - 1; policy accept;
 		ct state new jump service-endpoints-check
 		ct state new jump cluster-ips-check
 	}
 
 	chain filter-output {
-		type filter hook output priority filter; policy accept;
+		type filter hook output priority filter - 1; policy accept;
 		ct state new jump service-endpoints-check
 		ct state new jump cluster-ips-check
 	}
 
 	chain nat-prerouting {
-		type nat hook prerouting priority dstnat; policy accept;
+		type nat hook prerouting priority dstnat - 1; policy accept;
 		jump services
 	}
 
 	chain nat-output {
-		type nat hook output priority -100; policy accept;
+		type nat hook output priority -101; policy accept;
 		jump services
 	}
 
 	chain nat-postrouting {
-		type nat hook postrouting priority srcnat; policy accept;
+		type nat hook postrouting priority srcnat - 1; policy accept;
 		jump masquerading
 	}
 }`

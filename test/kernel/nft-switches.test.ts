@@ -24,6 +24,14 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
     return [...text.matchAll(/^\t(?:chain|set|map) (\S+) \{/gmu)].map(([, name]) => name ?? '')
   }
 
+  /** The hooks of both tables, except those before translation. */
+  async function baseChains(): Promise<readonly string[]> {
+    const text = await lab.node.must('nft', 'list', 'ruleset')
+    return [...text.matchAll(/type (?:nat|filter) hook .*;/gu)]
+      .map(([hook]) => hook)
+      .filter((hook) => !/-110|dstnat - 10;/u.test(hook))
+  }
+
   /** Resolves when the mode is in force, and what `leftovers` names is gone. */
   async function start(
     mode: 'iptables' | 'nftables',
@@ -65,6 +73,17 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
     assertServed(await lab.during(stop))
   })
 
+  it('from the table of an older version, whose chains have the priorities of kube-proxy', async () => {
+    assertServed(await lab.during(async () => void (await lab.node.must('sh', '-ec', ageTables))))
+    assert.equal((await baseChains()).filter((chain) => priorities.test(chain)).length, 0)
+    assertServed(await lab.during(async () => await start('nftables')))
+    assert.deepEqual(
+      (await baseChains()).filter((chain) => !priorities.test(chain)),
+      [],
+    )
+    assertServed(await lab.during(stop))
+  })
+
   it('from nftables mode to iptables mode, and back', async () => {
     assertServed(await lab.during(async () => await start('iptables', { leftovers: 'nftables mode' })))
     assert.deepEqual(await objectNames(), [])
@@ -84,6 +103,18 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
     await stop()
   })
 })
+
+/** The priorities of the base chains. */
+const priorities = /priority (?:dstnat - 1|-101|filter - 1|srcnat - 1);/u
+
+/** Replaces each base chain of both tables by one with the priority of kube-proxy's, in one transaction. */
+const ageTables = `for ip in ip ip6; do
+  for chain in filter-input filter-forward filter-output nat-prerouting nat-output nat-postrouting; do
+    echo "delete chain $ip kube-proxy $chain"
+    nft list chain $ip kube-proxy $chain |
+      sed 's/priority dstnat - 1;/priority dstnat;/; s/priority -101;/priority -100;/; s/\\(filter\\|srcnat\\) - 1;/\\1;/'
+  done
+done | nft -f -`
 
 function ofKubeProxy(objects: readonly string[]): readonly string[] {
   return objects.filter((name) => name.includes('/') || kubeProxyOnly.includes(name))

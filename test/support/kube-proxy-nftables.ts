@@ -63,7 +63,7 @@ export const kubeProxyOnly: readonly string[] = [
 ]
 
 /**
- * The transaction of kube-proxy's first sync. It deletes and adds the base chains, empties the other chains of its own, and adds its
+ * The transaction of kube-proxy's first sync. It deletes and adds the base chains, regardless of their hooks, empties the other chains of its own, and adds its
  * sets, maps, chains and rules. Chains and sets that it does not know stay.
  */
 export function kubeProxyTransaction(node: KubeProxyNftNode): string {
@@ -102,7 +102,7 @@ class KubeProxyTable {
     return [
       `add table ${table} { comment "rules for kube-proxy"; }`,
       ...Object.entries(baseChains).flatMap(([name, hook]) => [
-        `add chain ${table} ${name} { ${hook}; }`,
+        `add chain ${table} ${name}`,
         `delete chain ${table} ${name}`,
         `add chain ${table} ${name} { ${hook}; }`,
       ]),

@@ -15,6 +15,15 @@ export interface ChainPlace {
   readonly chain: string
 }
 
+/** The families as nft(8) names them. */
+export const nftFamilyNames = { ipv4: 'ip', ipv6: 'ip6', inet: 'inet' } as const
+
+/** `chain PREROUTING of table ip nat in nf_tables`. */
+export function describeChainPlace({ flavour, family, table, chain }: ChainPlace): string {
+  const place = flavour === 'nft' ? 'nf_tables' : 'the legacy tables'
+  return `chain ${chain} of table ${nftFamilyNames[family]} ${table} in ${place}`
+}
+
 /** A rule that expects bits of the packet mark to be 1, or sets them to 1. */
 export interface MarkUse extends ChainPlace {
   /** Index of the rule in its chain. */

@@ -29,7 +29,7 @@ export function packetRules(
     relayedLoopback,
     loopbackNodePorts: relayedLoopback === undefined ? network : [hostCidr(relayedLoopback)],
     nodeIP,
-    nat: { order: isNftables ? -100 : -101 },
+    nat: { order: -101 },
     ...(isNftables
       ? {
           droppedNetworks: serviceCidrs,

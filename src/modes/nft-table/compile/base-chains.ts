@@ -7,42 +7,56 @@ import { translations } from './nat-chains.js'
 import { schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
+/**
+ * Priorities of the chains that other programs' chains may contradict: each is 1 before dstnat, filter and srcnat of nft(8), which
+ * other programs and iptables use. The kernel passes chains of one hook in the order of their priorities, and of two with the same
+ * one, first the one that was registered last (nf_hook_entries_grow in net/netfilter/core.c; ADR 19).
+ */
+const priorities = { dnat: -101, filter: -1, snat: 99 } as const
+
+/** Source ranges are for the address before translation, which the kernel does at -100 for all chains of type nat. kube-proxy's priority. */
+const beforeDnat = -110
+
 export function baseChains(settings: NftModeSettings, use: StructureUse): readonly ChainPlan[] {
   const hasAffinity = use.services.affinitySeconds.size + use.nodePorts.affinitySeconds.size > 0
   const record = hasAffinity ? [[...isNew, ...isTranslated, ...jump(checks.affinity)]] : []
   const firewall = [...isNew, ...jump(checks.firewall)]
   return [
-    base('filter-prerouting-pre-dnat', { type: 'filter', hook: 'prerouting', priority: -110 }, [firewall]),
-    base('filter-output-pre-dnat', { type: 'filter', hook: 'output', priority: -110 }, [firewall]),
+    base('filter-prerouting-pre-dnat', { type: 'filter', hook: 'prerouting', priority: beforeDnat }, [
+      firewall,
+    ]),
+    base('filter-output-pre-dnat', { type: 'filter', hook: 'output', priority: beforeDnat }, [firewall]),
     ...(settings.semantics === 'iptables' ? iptablesChains(settings, record) : nftablesChains(record)),
   ]
 }
 
-/** kube-proxy's base chains of nftables mode, with its priorities and jumps, and a jump that records session affinity. */
+/** kube-proxy's base chains of nftables mode, with its jumps, and a jump that records session affinity. */
 function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
   const serviceEndpoints = [...isNew, ...jump(checks.serviceEndpoints)]
   const clusterIPs = [...isNew, ...jump(checks.clusterIPs)]
   return [
-    base('filter-input', { type: 'filter', hook: 'input', priority: 0 }, [
+    base('filter-input', { type: 'filter', hook: 'input', priority: priorities.filter }, [
       [...isNew, ...jump(checks.nodePortEndpoints)],
       serviceEndpoints,
       ...record,
     ]),
-    base('filter-forward', { type: 'filter', hook: 'forward', priority: 0 }, [
+    base('filter-forward', { type: 'filter', hook: 'forward', priority: priorities.filter }, [
       serviceEndpoints,
       clusterIPs,
       ...record,
     ]),
-    base('filter-output', { type: 'filter', hook: 'output', priority: 0 }, [
+    base('filter-output', { type: 'filter', hook: 'output', priority: priorities.filter }, [
       serviceEndpoints,
       clusterIPs,
       ...record,
     ]),
-    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -100 }, [
+    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: priorities.dnat }, [
       jump(translations.services),
     ]),
-    base('nat-output', { type: 'nat', hook: 'output', priority: -100 }, [jump(translations.services)]),
-    base('nat-postrouting', { type: 'nat', hook: 'postrouting', priority: 100 }, [
+    base('nat-output', { type: 'nat', hook: 'output', priority: priorities.dnat }, [
+      jump(translations.services),
+    ]),
+    base('nat-postrouting', { type: 'nat', hook: 'postrouting', priority: priorities.snat }, [
       jump(translations.masquerading),
     ]),
   ]
@@ -50,28 +64,30 @@ function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
 
 /**
  * Each hook comes directly before that of the table of iptables-nft, in which the jumps of kube-proxy's iptables mode are at the
- * head. Which frontends refuse at which hook is as there (F-053): at INPUT those for outside traffic, at OUTPUT cluster IPs.
+ * head. A frontend refuses at the hooks at which it does there (F-053): at INPUT those for outside traffic, at OUTPUT cluster IPs.
  */
 function iptablesChains({ family }: NftModeSettings, record: readonly Expressions[]): readonly ChainPlan[] {
   const toClusterIP = isIn(schemaOf(family).clusterIPs, [packetFields[family].destination])
   return [
-    base('filter-input', { type: 'filter', hook: 'input', priority: -1 }, [
+    base('filter-input', { type: 'filter', hook: 'input', priority: priorities.filter }, [
       [...isNew, ...jump(checks.nodePortEndpoints)],
       [...isNew, ...jump(checks.externalEndpoints)],
       ...record,
     ]),
-    base('filter-forward', { type: 'filter', hook: 'forward', priority: -1 }, [
+    base('filter-forward', { type: 'filter', hook: 'forward', priority: priorities.filter }, [
       [...isNew, ...jump(checks.serviceEndpoints)],
       ...record,
     ]),
-    base('filter-output', { type: 'filter', hook: 'output', priority: -1 }, [
+    base('filter-output', { type: 'filter', hook: 'output', priority: priorities.filter }, [
       [...isNew, ...toClusterIP, ...jump(checks.serviceEndpoints)],
       ...record,
     ]),
-    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: -101 }, [
+    base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: priorities.dnat }, [
       jump(translations.services),
     ]),
-    base('nat-output', { type: 'nat', hook: 'output', priority: -101 }, [jump(translations.services)]),
+    base('nat-output', { type: 'nat', hook: 'output', priority: priorities.dnat }, [
+      jump(translations.services),
+    ]),
   ]
 }
 
