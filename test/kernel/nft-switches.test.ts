@@ -18,10 +18,10 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
 
   after(async () => await lab.close())
 
-  /** Names of the chains, sets and maps that nft lists in both tables. */
+  /** Names of the chains, sets, maps and counters that nft lists in both tables. */
   async function objectNames(): Promise<readonly string[]> {
     const text = await lab.node.must('nft', 'list', 'ruleset')
-    return [...text.matchAll(/^\t(?:chain|set|map) (\S+) \{/gmu)].map(([, name]) => name ?? '')
+    return [...text.matchAll(/^\t(?:chain|set|map|counter) (\S+) \{/gmu)].map(([, name]) => name ?? '')
   }
 
   /** The hooks of both tables, except those before translation. */
@@ -55,6 +55,22 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
 
   it('back to kube-proxy, and again to nftables mode', async () => {
     assertServed(await lab.during(async () => await writeKubeProxyTables(lab.node, lab.kubeProxyNodes)))
+    assertServed(await lab.during(async () => await start('nftables')))
+    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+  })
+
+  // kube-proxy's transaction deletes the set of these addresses. The kernel refused it (EBUSY): a chain that kube-proxy does not know used
+  // the set. The counters stayed in the table. Issue 35, D7 and B4.
+  it('back to kube-proxy with node ports on all addresses, which counts refused packets, and again', async () => {
+    const nodes = lab.kubeProxyNodes.map(
+      (node) => ({ ...node, addresses: 'all', countsRefused: true }) as const,
+    )
+    assertServed(await lab.during(stop))
+    assertServed(await lab.during(async () => await writeKubeProxyTables(lab.node, nodes)))
+    assert.equal(
+      (await objectNames()).filter((name) => name.startsWith('localhost-nodeport-rejected')).length,
+      4,
+    )
     assertServed(await lab.during(async () => await start('nftables')))
     assert.deepEqual(ofKubeProxy(await objectNames()), [])
   })
@@ -117,5 +133,7 @@ const ageTables = `for ip in ip ip6; do
 done | nft -f -`
 
 function ofKubeProxy(objects: readonly string[]): readonly string[] {
-  return objects.filter((name) => name.includes('/') || kubeProxyOnly.includes(name))
+  return objects.filter(
+    (name) => name.includes('/') || kubeProxyOnly.includes(name) || name.startsWith('localhost-nodeport'),
+  )
 }

@@ -17,8 +17,10 @@ export interface KubeProxyNftPort {
 
 export interface KubeProxyNftNode {
   readonly family: 'IPv4' | 'IPv6'
-  /** Addresses that serve node ports. */
-  readonly addresses: readonly string[]
+  /** Addresses that serve node ports; `all`: every local address. */
+  readonly addresses: readonly string[] | 'all'
+  /** kube-proxy 1.37 with its gate KubeProxyNFTablesLocalhostNodePorts: named counters of refused packets to loopback addresses. */
+  readonly countsRefused?: boolean
   readonly clusterCidr: string
   readonly ports: readonly KubeProxyNftPort[]
 }
@@ -108,6 +110,8 @@ class KubeProxyTable {
       ]),
       ...[...this.#chains].flatMap((name) => [`add chain ${table} ${name}`, `flush chain ${table} ${name}`]),
       ...this.#sets,
+      ...this.#nodePortAddresses(),
+      ...this.#refusedCounters(),
       ...jumps.map(([from, rule]) => `add rule ${table} ${from} ${rule}`),
       ...this.#rules,
       ...this.#elements,
@@ -135,21 +139,56 @@ class KubeProxyTable {
     )
     this.#set('map', 'no-endpoint-nodeports', 'inet_proto . inet_service : verdict', 'no endpoints')
     this.#set('map', 'service-nodeports', 'inet_proto . inet_service : verdict', 'NodePort traffic')
-    for (const own of this.#node.addresses) this.#element('nodeport-ips', own)
+  }
+
+  /** The set is made, and then deleted where all addresses serve: a deletion alone would fail without the set. */
+  #nodePortAddresses(): readonly string[] {
+    const { addresses } = this.#node
+    const name = `${this.#table} nodeport-ips`
+    if (addresses === 'all') return [`delete set ${name}`]
+    return [`flush set ${name}`, ...addresses.map((own) => `add element ${name} { ${own} }`)]
+  }
+
+  /** With the gate, chains of UDP and SCTP; TCP is served. */
+  #refusedCounters(): readonly string[] {
+    const table = this.#table
+    const map = `${table} localhost-nodeport-reject-ports`
+    const counted = this.#node.countsRefused === true ? ['udp', 'sctp'] : []
+    return [
+      `add map ${map} { type inet_proto . inet_service : verdict; }`,
+      ...(counted.length === 0 ? [`delete map ${map}`] : []),
+      ...['tcp', 'udp', 'sctp'].flatMap((protocol) => {
+        const chain = `${table} localhost-nodeport-reject-${protocol}`
+        const counter = `localhost-nodeport-rejected-${protocol}`
+        const make = [`add chain ${chain}`, `add counter ${table} ${counter}`]
+        return counted.includes(protocol)
+          ? [...make, `flush chain ${chain}`, `add rule ${chain} counter name "${counter}" reject`]
+          : [...make, `delete chain ${chain}`, `delete counter ${table} ${counter}`]
+      }),
+    ]
+  }
+
+  /** Matches packets to an address that serves node ports. */
+  get #toNodePort(): string {
+    const { addresses, family } = this.#node
+    if (addresses !== 'all') return `${this.#ip} daddr @nodeport-ips`
+    return family === 'IPv4'
+      ? 'fib daddr type local ip daddr != 127.0.0.0/8'
+      : 'fib daddr type local ip6 daddr != ::1'
   }
 
   #addChecks(): void {
     const ip = this.#ip
     const key = `${ip} daddr . meta l4proto . th dport`
     this.#rule('nodeport-endpoints-check', [
-      `${ip} daddr @nodeport-ips meta l4proto . th dport vmap @no-endpoint-nodeports`,
+      `${this.#toNodePort} meta l4proto . th dport vmap @no-endpoint-nodeports`,
     ])
     this.#rule('service-endpoints-check', [`${key} vmap @no-endpoint-services`])
     this.#rule('firewall-check', [`${key} vmap @firewall-ips`])
     this.#rule('services', [
       `${ip} daddr @cluster-ips ${ip} saddr != ${this.#node.clusterCidr} meta mark set meta mark or ${mark}`,
       `${key} vmap @service-ips`,
-      `${ip} daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports`,
+      `${this.#toNodePort} meta l4proto . th dport vmap @service-nodeports`,
     ])
     this.#rule('masquerading', [
       `meta mark & ${mark} != 0 meta mark set meta mark ^ ${mark} masquerade fully-random`,

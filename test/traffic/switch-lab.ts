@@ -28,7 +28,7 @@ const limitMs = 60_000
 
 const services = {
   web: { number: 10, protocols: ['TCP', 'UDP'], nodePort, affinitySeconds: undefined },
-  sticky: { number: 11, protocols: ['TCP'], nodePort: undefined, affinitySeconds: 600 },
+  sticky: { number: 11, protocols: ['TCP'], nodePort: 30081, affinitySeconds: 600 },
   dead: { number: 12, protocols: ['TCP'], nodePort: undefined, affinitySeconds: undefined },
 } as const
 type ServiceName = keyof typeof services

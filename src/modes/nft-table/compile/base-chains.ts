@@ -1,8 +1,8 @@
 // The base chains, which the kernel's hooks call, with their jumps.
 import type { NfHook } from '../../../kernel/index.js'
 import type { ChainPlan, StructureUse } from './chain-plan.js'
-import { type Expressions, isIn, isNew, isTranslated, jump, packetFields } from './expressions.js'
-import { checks } from './filter-chains.js'
+import { type Expressions, isIn, isNew, jump, packetFields } from './expressions.js'
+import { affinityJumps, checks } from './filter-chains.js'
 import { translations } from './nat-chains.js'
 import { schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
@@ -18,8 +18,7 @@ const priorities = { dnat: -101, filter: -1, snat: 99 } as const
 const beforeDnat = -110
 
 export function baseChains(settings: NftModeSettings, use: StructureUse): readonly ChainPlan[] {
-  const hasAffinity = use.services.affinitySeconds.size + use.nodePorts.affinitySeconds.size > 0
-  const record = hasAffinity ? [[...isNew, ...isTranslated, ...jump(checks.affinity)]] : []
+  const record = affinityJumps(settings, use)
   const firewall = [...isNew, ...jump(checks.firewall)]
   return [
     base('filter-prerouting-pre-dnat', { type: 'filter', hook: 'prerouting', priority: beforeDnat }, [
@@ -30,7 +29,7 @@ export function baseChains(settings: NftModeSettings, use: StructureUse): readon
   ]
 }
 
-/** kube-proxy's base chains of nftables mode, with its jumps, and a jump that records session affinity. */
+/** kube-proxy's base chains of nftables mode, with its jumps, and jumps that record session affinity. */
 function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
   const serviceEndpoints = [...isNew, ...jump(checks.serviceEndpoints)]
   const clusterIPs = [...isNew, ...jump(checks.clusterIPs)]

@@ -10,7 +10,10 @@ import {
   goTo,
   isIn,
   isLocalAddress,
+  isNew,
   isNotLoopback,
+  isTranslated,
+  jump,
   packetFields,
   reject,
   returns,
@@ -30,13 +33,13 @@ export const checks = {
   externalEndpoints: 'external-endpoints-check',
   firewall: 'firewall-check',
   affinity: 'session-affinity-update',
+  nodePortAffinity: 'session-affinity-nodeports-update',
 } as const
 
 export function checkChains(settings: NftModeSettings, use: StructureUse): readonly ChainPlan[] {
   const { family } = settings
   const schema = schemaOf(family)
   const { destination, protocol, port } = packetFields[family]
-  const affinity = affinityRules(settings, use)
   return [
     {
       chain: checks.serviceEndpoints,
@@ -50,7 +53,7 @@ export function checkChains(settings: NftModeSettings, use: StructureUse): reado
       ? { chain: checks.externalEndpoints, rules: externalRules(family) }
       : { chain: checks.clusterIPs, rules: clusterIPRules(family) },
     ...firewallChains(family, use),
-    ...(affinity.length === 0 ? [] : [{ chain: checks.affinity, rules: affinity }]),
+    ...affinityChains(family, use),
   ]
 }
 
@@ -124,9 +127,8 @@ function firewallChains(family: IpFamily, { prefixLengths }: StructureUse): read
  * Records the endpoints of new connections, here because translation rules cannot: the endpoint is known only behind them.
  * The frontend is the connection's destination before its translation.
  */
-function affinityRules(settings: NftModeSettings, use: StructureUse): readonly RulePlan[] {
-  const { family, nodePortAddresses } = settings
-  const { nodePortIPs, services, nodePorts } = schemaOf(family)
+function affinityChains(family: IpFamily, use: StructureUse): readonly ChainPlan[] {
+  const { services, nodePorts } = schemaOf(family)
   const fields = packetFields[family]
   const { source, destination, protocol, port, originalDestination, originalPort } = fields
   const serviceKey = [originalDestination, protocol, originalPort]
@@ -137,9 +139,7 @@ function affinityRules(settings: NftModeSettings, use: StructureUse): readonly R
     ...isIn(services.affinityOf(seconds), serviceKey),
     ...record(services.sessionAffinity, serviceKey, seconds),
   ])
-  const onNode = nodePortAddresses === 'all' ? [] : isIn(nodePortIPs, [originalDestination])
   const ofNodePorts = sorted(use.nodePorts.affinitySeconds).map((seconds) => [
-    ...onNode,
     ...isIn(nodePorts.affinityOf(seconds), nodePortKey),
     ...record(nodePorts.sessionAffinity, nodePortKey, seconds),
   ])
@@ -148,6 +148,35 @@ function affinityRules(settings: NftModeSettings, use: StructureUse): readonly R
     ...countIs(map, serviceKey, '!=', 0),
     ...returns,
   ])
-  const rules = ofNodePorts.length === 0 ? ofServices : [...ofServices, ...toServices, ...ofNodePorts]
-  return rules.map((expressions) => ({ expressions }))
+  return [
+    ...chainOf(checks.affinity, ofServices),
+    ...chainOf(checks.nodePortAffinity, ofNodePorts.length === 0 ? [] : [...toServices, ...ofNodePorts]),
+  ]
+}
+
+/** No chain without rules. */
+function chainOf(chain: string, rules: readonly Expressions[]): readonly ChainPlan[] {
+  return rules.length === 0 ? [] : [{ chain, rules: rules.map((expressions) => ({ expressions })) }]
+}
+
+/**
+ * The rules of a base chain that lead there. The set of addresses that serve node ports is used here, in a base chain, and not behind
+ * it: kube-proxy's nftables mode deletes this set in the transaction of its first sync, where node ports are on all addresses. It deletes
+ * the base chains and empties the chains whose names it knows before, and the kernel refuses the whole transaction (EBUSY) if any other
+ * chain uses the set.
+ */
+export function affinityJumps(
+  { family, nodePortAddresses }: NftModeSettings,
+  { services, nodePorts }: StructureUse,
+): readonly Expressions[] {
+  const { nodePortIPs } = schemaOf(family)
+  const onNode =
+    nodePortAddresses === 'all' ? [] : isIn(nodePortIPs, [packetFields[family].originalDestination])
+  const isRecorded = [...isNew, ...isTranslated]
+  return [
+    ...(services.affinitySeconds.size === 0 ? [] : [[...isRecorded, ...jump(checks.affinity)]]),
+    ...(nodePorts.affinitySeconds.size === 0
+      ? []
+      : [[...isRecorded, ...onNode, ...jump(checks.nodePortAffinity)]]),
+  ]
 }

@@ -10,7 +10,7 @@ import type { TableSender } from './table-sender.js'
 const opsPerTransaction = 1000
 
 /**
- * Removes the sets and chains of the table that the structure does not have. No packet meets them: our rules lead to none of them.
+ * Removes the sets, chains and counters of the table that the structure does not have. No packet meets them: our rules lead to none of them.
  * Returns the errors of those that stay for now: until Linux 6.2 a chain counts as in use for a while after the deletion of an
  * element that leads to it. Throws KernelError when the kernel refuses everything.
  */
@@ -20,14 +20,15 @@ export async function removeUnknown(
   pass: Pass,
 ): Promise<readonly KernelError[]> {
   const { structure, table } = state
-  const { sets, chains } = structure.unknown
+  const { sets, chains, counters } = structure.unknown
   const chainOps = (op: 'flush-chain' | 'delete-chain'): readonly NfOp[] =>
     chains.map((chain) => ({ op, chain: { ...table, chain } }))
-  // Rules use sets, elements lead to chains, and rules do.
+  // Rules use sets and counters, elements lead to chains, and rules do.
   const steps: readonly (readonly NfOp[])[] = [
     chainOps('flush-chain'),
     sets.map((set) => ({ op: 'delete-set', set: { ...table, set } })),
     chainOps('delete-chain'),
+    counters.map((counter) => ({ op: 'delete-counter', counter: { ...table, counter } })),
   ]
   const errors: KernelError[] = []
   for (const step of steps) {

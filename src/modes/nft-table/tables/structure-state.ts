@@ -43,6 +43,16 @@ export interface StructureDrift {
 export interface UnknownObjects {
   readonly sets: readonly string[]
   readonly chains: readonly string[]
+  /** kube-proxy's nftables mode has some; Viaduct has none. */
+  readonly counters: readonly string[]
+}
+
+/** The objects of the table that a reading found; the rules follow with `readRules`. */
+export interface ReadObjects {
+  readonly table: NfTableState | undefined
+  readonly sets: readonly NfSetState[]
+  readonly chains: readonly NfChainState[]
+  readonly counters: readonly string[]
 }
 
 export class StructureState {
@@ -53,6 +63,8 @@ export class StructureState {
   /** Sets of the table that the kernel has. */
   readonly #sets = new Set<string>()
   readonly #chains = new Map<string, KnownChain>()
+  /** Named counters of another owner. */
+  readonly #counters = new Set<string>()
 
   constructor(schema: NftSchema) {
     this.#schema = schema
@@ -140,6 +152,7 @@ export class StructureState {
       else if (op.op === 'add-set') this.#sets.add(op.set.set)
       else if (op.op === 'delete-set') this.#sets.delete(op.set.set)
       else if (op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
+      else if (op.op === 'delete-counter') this.#counters.delete(op.counter.counter)
       else if (op.op === 'add-chain' || op.op === 'flush-chain') {
         const wanted = chains.get(op.chain.chain)
         const hook = wanted?.chain.hook ?? this.#chains.get(op.chain.chain)?.hook
@@ -149,8 +162,8 @@ export class StructureState {
   }
 
   get hasUnknown(): boolean {
-    const { sets, chains } = this.unknown
-    return sets.length + chains.length > 0
+    const { sets, chains, counters } = this.unknown
+    return sets.length + chains.length + counters.length > 0
   }
 
   /** Objects that the structure does not have. */
@@ -160,15 +173,12 @@ export class StructureState {
     return {
       sets: [...this.#sets].filter((set) => !sets.has(set)),
       chains: [...this.#chains.keys()].filter((chain) => !chains.has(chain)),
+      counters: [...this.#counters],
     }
   }
 
-  /** Takes in a reading of the table, its sets and chains; the rules follow with `readRules`. Returns what disappeared. */
-  readObjects(
-    table: NfTableState | undefined,
-    sets: readonly NfSetState[],
-    chains: readonly NfChainState[],
-  ): Omit<StructureDrift, 'changedChains'> {
+  /** Takes in a reading of the table. Returns what disappeared. */
+  readObjects({ table, sets, chains, counters }: ReadObjects): Omit<StructureDrift, 'changedChains'> {
     const hasOtherType = sets.some(({ set, attributes }) => {
       const wanted = this.sets.find((each) => each.set === set) ?? occasionalSet(this.#schema, set)
       return wanted !== undefined && !isUsableSet(wanted, attributes)
@@ -183,6 +193,8 @@ export class StructureState {
     const missingChains = [...this.#chains.keys()].filter((chain) => !found.has(chain))
     this.#sets.clear()
     for (const name of names) this.#sets.add(name)
+    this.#counters.clear()
+    if (!this.#isUnusable) for (const name of counters) this.#counters.add(name)
     for (const name of missingChains) this.#chains.delete(name)
     for (const [name, { hook }] of found)
       this.#chains.set(name, { hook, rules: this.#chains.get(name)?.rules })

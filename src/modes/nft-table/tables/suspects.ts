@@ -46,7 +46,7 @@ export class Suspects {
         isOurs = true
         if (kind === 'table') this.suspectAll()
         const isChain = kind === 'chain' || kind === 'chain-update'
-        if (isChain || kind === 'set') this.#hasObjects = true
+        if (isChain || kind === 'set' || kind === 'counter') this.#hasObjects = true
         if (isChain || kind === 'rules') this.#chains.add(name)
         if (kind === 'set' || kind === 'elements') this.#sets.add(name)
       }

@@ -98,7 +98,8 @@ export class TableReader {
     // ENOENT: there is no such table, or it has gone since.
     const sets = (await orAbsent(async () => await this.#nftables.sets(table))) ?? []
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
-    const { missingSets, missingChains } = structure.readObjects(state, sets, chains)
+    const counters = (await this.#nftables.counters(table)).map(({ counter }) => counter)
+    const { missingSets, missingChains } = structure.readObjects({ table: state, sets, chains, counters })
     // Chains that are out of use stay until a full comparison: a restart before it adopts them.
     if (state !== undefined && !structure.isUnusable)
       for (const { chain } of chains) this.#state.noteChain(chain)

@@ -223,15 +223,18 @@ describe('the structure of nftables mode', () => {
       name: 'session affinity of node ports is not recorded for a Service port of the same number',
       settings: { nodePortAddresses: [ip('192.0.2.1')] },
       use: { services: use({ affinitySeconds: [60] }), nodePorts: use({ affinitySeconds: [10_800] }) },
-      chains: /^(session-affinity-update|filter-\S+) .*(update|return|affinity)/,
+      chains: /^(session-affinity-\S+|filter-\S+) .*(update|return|affinity)/,
       rules: [
         'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst @session-affinity-services-60 update @session-affinity { ip saddr . ct original ip daddr . meta l4proto . ct original proto-dst timeout 1m : ip daddr . th dport }',
-        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst map @service-endpoint-counts != 0 return',
-        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst map @short-circuit-counts != 0 return',
-        'session-affinity-update ct original ip daddr @nodeport-ips meta l4proto . ct original proto-dst @session-affinity-nodeports-10800 update @session-affinity-nodeports { ip saddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }',
+        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst map @service-endpoint-counts != 0 return',
+        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst map @short-circuit-counts != 0 return',
+        'session-affinity-nodeports-update meta l4proto . ct original proto-dst @session-affinity-nodeports-10800 update @session-affinity-nodeports { ip saddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }',
         'filter-input ct state new ct status dnat jump session-affinity-update',
+        'filter-input ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
         'filter-forward ct state new ct status dnat jump session-affinity-update',
+        'filter-forward ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
         'filter-output ct state new ct status dnat jump session-affinity-update',
+        'filter-output ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
       ],
     },
     {
@@ -330,6 +333,21 @@ describe('the structure of nftables mode', () => {
         'add chain ip kube-proxy nat-output { type nat hook output priority -101 ; policy accept ; }',
       ],
     )
+  })
+
+  it('uses the set that kube-proxy may delete only in chains that kube-proxy deletes or empties before', () => {
+    const ofKubeProxy =
+      /^(services|nodeport-endpoints-check|(filter|nat)-(prerouting|input|forward|output|postrouting)\S*) /
+    const values = use({ counts: [1, 2], shortCircuitCounts: [1], affinitySeconds: [60] })
+    for (const semantics of ['nftables', 'iptables'] as const) {
+      const settings = makeNftSettings('ipv4', { semantics, nodePortAddresses: [ip('192.0.2.1')] })
+      const users = rulesOf(settings, { services: values, nodePorts: values }, /@nodeport-ips/)
+      assert.ok(users.length > 0)
+      assert.deepEqual(
+        users.filter((rule) => !ofKubeProxy.test(rule)),
+        [],
+      )
+    }
   })
 
   it('has a chain per number of endpoints, whose second rule is for a moment', () => {
