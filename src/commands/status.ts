@@ -69,8 +69,10 @@ function syncText({ isInForce, families, source }: StatusSnapshot): string {
   const refused = families.filter(({ hasRefusals }) => hasRefusals)
   if (refused.length > 0)
     return `incomplete: the kernel refuses objects of ${namesOf(refused)}, which the problems below name`
-  if (!isInForce) return 'starting: not everything is in the kernel yet'
   const late = families.filter(({ isHealthy }) => !isHealthy)
+  if (!isInForce && late.length > 0)
+    return 'failing: not everything is in the kernel; the problems below say why'
+  if (!isInForce) return 'starting: not everything is in the kernel yet'
   if (late.length === 0) return 'up to date'
   return `late: events of ${namesOf(late)} wait for more than two sync periods`
 }

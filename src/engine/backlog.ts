@@ -10,7 +10,7 @@ export interface FamilyHealth {
   readonly family: IpFamily
   /** Unix milliseconds of the end of the last complete run; before the first one, of the start of the family. */
   readonly lastUpdatedMs: number
-  /** No event has waited for two sync periods. */
+  /** No event and no repair has waited for two sync periods, and the kernel lets the process write. */
   readonly isHealthy: boolean
   /** Frontends are not served because the process lacks a right, which a restart does not give. Absent: no. */
   readonly lacksRight?: boolean
@@ -38,6 +38,8 @@ export class Backlog {
   #waitingSinceMs: number | undefined
   /** The time of the oldest event of the run in progress. */
   #inWorkSinceMs: number | undefined
+  /** The time of the first failed run since the last complete one: a run without events repairs what another program changed. */
+  #failedSinceMs: number | undefined
   /** The objects of the events that no run has begun with. */
   #waitingObjects = new NameList()
   /** Those of the run in progress. */
@@ -76,7 +78,7 @@ export class Backlog {
 
   /** A run begins with all waiting events. */
   begin(): RunEvents {
-    this.waitOn()
+    this.#requeue()
     return this.join()
   }
 
@@ -94,13 +96,19 @@ export class Backlog {
   settle(): void {
     const { clock, metrics } = this.#options
     this.#inWorkSinceMs = undefined
+    this.#failedSinceMs = undefined
     this.#objects = new NameList()
     this.#lastUpdatedMs = clock.unixMs()
     this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds)
   }
 
-  /** The run failed: its events wait again, with their former times. */
+  /** The run failed: its events wait again, with their former times. Without events, the failure itself counts as one. */
   waitOn(): void {
+    this.#failedSinceMs ??= this.#options.clock.now()
+    this.#requeue()
+  }
+
+  #requeue(): void {
     this.#waitingSinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs
     this.#inWorkSinceMs = undefined
     this.#objects.addAll(this.#waitingObjects.names)
@@ -111,7 +119,7 @@ export class Backlog {
 
   get health(): FamilyHealth {
     const { family, clock, syncPeriodMs } = this.#options
-    const sinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs
+    const sinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs ?? this.#failedSinceMs
     const isHealthy = sinceMs === undefined || clock.now() - sinceMs < 2 * syncPeriodMs
     return { family, lastUpdatedMs: this.#lastUpdatedMs, isHealthy }
   }

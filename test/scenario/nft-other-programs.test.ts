@@ -168,6 +168,13 @@ function content(of: NftModeLab): readonly string[] {
   return find(of, '').filter((line) => !line.startsWith('add table'))
 }
 
+/** Whether each family is in force and healthy. */
+function states(lab: NftModeLab): readonly string[] {
+  return lab.synchronizer.views.map(
+    ({ health: { family, isHealthy }, isInForce }) => `${family} ${isInForce} ${isHealthy}`,
+  )
+}
+
 describe('a table that has another owner', () => {
   it("is kube-proxy's, with another layout: it stays while objects are unknown, then one transaction replaces it", async () => {
     const lab = new NftModeLab()
@@ -186,6 +193,8 @@ describe('a table that has another owner', () => {
     const other = new NftModeLab({ nftNamespace: lab.namespace })
     await other.kernel.nftables.apply([{ op: 'add-table', table: { ...ours, flags: ['owner'] } }])
     await lab.deliver(...web, synced)
+    // Nothing is programmed: the family was healthy for a minute, and after a table that was ours for ever. Issue 35, B8.
+    assert.deepEqual(states(lab), ['ipv4 false false', 'ipv6 true true'])
     await lab.clock.advance(120_000)
     const table = lab.namespace.tables.ipv4.get('kube-proxy')
     assert.deepEqual([table?.chains.size, table?.sets.size], [0, 0])
@@ -195,6 +204,7 @@ describe('a table that has another owner', () => {
     await lab.clock.advance(60_000)
     assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])
     assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
+    assert.deepEqual(states(lab), ['ipv4 true true', 'ipv6 true true'])
     await lab.stop()
   })
 })

@@ -178,7 +178,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   get isInForce(): boolean {
-    return this.#isInForce
+    return this.#isInForce && !this.#tables.isDenied
   }
 
   get hasRefusals(): boolean {
@@ -202,7 +202,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   get health(): FamilyHealth {
-    return this.#intake.backlog.health
+    const { health } = this.#intake.backlog
+    return { ...health, isHealthy: health.isHealthy && !this.#tables.isDenied }
   }
 
   describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {

@@ -25,6 +25,23 @@ class Bench {
 }
 
 describe('the health of a family', () => {
+  // A repair has no event, and the family stayed healthy for ever. Issue 35, B8.
+  it('ends when runs without events have failed for two periods, and comes back with a complete one', async () => {
+    const { backlog, clock } = new Bench()
+    backlog.begin()
+    backlog.waitOn()
+    await clock.advance(period)
+    backlog.begin()
+    backlog.waitOn()
+    await clock.advance(period - 1)
+    assert.ok(backlog.health.isHealthy)
+    await clock.advance(1)
+    assert.equal(backlog.health.isHealthy, false)
+    backlog.begin()
+    backlog.settle()
+    assert.ok(backlog.health.isHealthy)
+  })
+
   it('is good until the oldest event has waited for two periods, regardless of the number of runs', async () => {
     const { backlog, clock, queued } = new Bench()
     const isHealthy = (): boolean => backlog.health.isHealthy

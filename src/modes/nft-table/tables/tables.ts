@@ -85,6 +85,7 @@ export class NftTables {
   #isOurs = false
   /** Another owner of the table serves until all objects are known. */
   #isWaiting = false
+  #isDenied = false
   /** The table may have objects that it does not need. */
   #isUnclean = false
 
@@ -203,6 +204,7 @@ export class NftTables {
     this.#isWaiting = !isComplete && !this.#isOurs && this.#state.structure.isForeign
     if (this.#isWaiting) return false
     const sent = await this.#ask('write', async () => await this.#send(pass))
+    this.#noteRights(sent)
     this.#isBehind = sent !== true
     if (sent === false) return false
     if (sent instanceof KernelError) {
@@ -224,6 +226,11 @@ export class NftTables {
   /** True: session affinity of UDP clients was deleted since the last call. Their flows may lead to endpoints that are gone. */
   takeDeletedUdpAffinity(): boolean {
     return this.#affinity.takeDeletedUdp()
+  }
+
+  /** The kernel refuses this process the table (EPERM): the socket of another program owns it, and no rule of ours is in it. */
+  get isDenied(): boolean {
+    return this.#isDenied
   }
 
   /** The last write failed, no write was made yet, or a look found a difference. */
@@ -276,6 +283,10 @@ export class NftTables {
     for (const { entries } of ledger.heldSets) entries.dropLeftovers()
   }
 
+  #noteRights(answer: unknown): void {
+    this.#isDenied = answer instanceof KernelError && answer.code === 'EPERM'
+  }
+
   /** undefined: the kernel refused. */
   async #read(): Promise<Reading | undefined> {
     const { ledger, suspects } = this.#state
@@ -285,6 +296,7 @@ export class NftTables {
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
     const isReported = this.#isRead && !this.#isWaiting && !suspects.isNone
     const reading = await this.#ask('read', async () => await this.#reader.read(options))
+    this.#noteRights(reading)
     if (reading instanceof KernelError) {
       this.#isBehind = true
       return undefined
