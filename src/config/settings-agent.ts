@@ -33,13 +33,13 @@ function hostname(text: string, field: string): string | undefined {
   throw new ConfigError(field, 'empty hostname-override is invalid')
 }
 
-// The settings are those of kube-proxy 1.36. Only metrics that the previous minor version deprecated can be shown again: "Show hidden
-// metrics" in kubernetes.io/docs/concepts/cluster-administration/system-metrics.
-const previousMinor = '1.35'
+// The settings are those of kube-proxy 1.37. Only metrics that the previous minor version deprecated can be shown again: "Show hidden
+// metrics" in kubernetes.io/docs/concepts/cluster-administration/system-metrics. A file of kube-proxy 1.36 has the version before.
+const [previousMinor, ...earlierMinors] = ['1.36', '1.35'] as const
 
 /** The sentence is kube-proxy's. */
 function metricsVersion(version: string, field: string): string {
-  if (version === '' || version === previousMinor) return version
+  if (['', previousMinor, ...earlierMinors].includes(version)) return version
   const problem = `must be omitted or have the value '${previousMinor}': only the previous minor version is allowed`
   throw new ConfigError(field, problem)
 }

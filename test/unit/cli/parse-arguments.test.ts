@@ -195,11 +195,11 @@ describe('parseArguments', () => {
         '--oom-score-adj',
         '-5',
         '--config-sync-period=1h',
-        '--show-hidden-metrics-for-version=1.35',
+        '--show-hidden-metrics-for-version=1.36',
       ],
       {
         oomScoreAdj: -5,
-        withoutEffect: { configSyncPeriod: '1h0m0s', showHiddenMetricsForVersion: '1.35' },
+        withoutEffect: { configSyncPeriod: '1h0m0s', showHiddenMetricsForVersion: '1.36' },
       },
     ],
     [
@@ -323,7 +323,7 @@ describe('parseArguments', () => {
     ],
     [
       ['--manifests=m', '--show-hidden-metrics-for-version=1.2'],
-      "--show-hidden-metrics-for-version: must be omitted or have the value '1.35': only the previous minor version is allowed",
+      "--show-hidden-metrics-for-version: must be omitted or have the value '1.36': only the previous minor version is allowed",
     ],
   ]
   for (const [argv, sentence] of wrong) {
