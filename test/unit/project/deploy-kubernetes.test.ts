@@ -90,7 +90,7 @@ const variants = [
   { name: 'overlays/split-init', mode: 'ipvs', modeFallback: true, privileged: false },
   { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: false },
   { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: false },
-  { name: 'overlays/userspace', mode: 'userspace', modeFallback: true, privileged: false },
+  { name: 'overlays/userspace', mode: 'userspace', modeFallback: false, privileged: false },
 ] as const
 
 describe('deploy/kubernetes', () => {
