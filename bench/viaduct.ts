@@ -52,7 +52,7 @@ async function applyByLedger(
     const port = tracker.servicePort(key)
     if (port === undefined) return []
     const decided = route(port, tracker.endpoints(port), node.facts)
-    return [{ key, service: decided.service, desired: compileRoute(decided, mode, undefined) }]
+    return [{ key, decided, desired: compileRoute(decided, mode, undefined) }]
   })
   const ledger = new IpvsLedger(
     new VipTable('routes'),
@@ -64,7 +64,7 @@ async function applyByLedger(
   globalThis.gc?.()
   const start = process.hrtime.bigint()
   const apply = await seconds(async () => {
-    for (const { key, service: name, desired } of wanted) ledger.claim(key, name, desired)
+    for (const { key, decided, desired } of wanted) ledger.claim(key, decided, desired)
     claim = Number(process.hrtime.bigint() - start) / 1e9
     await inOverlappingCuts(ledger.takeDirty(), {
       plan: (entries) => ledger.planUpserts(entries),

@@ -84,7 +84,7 @@ function rowsWith(
   inspected: Inspected,
 ): Question<TableRows<unknown>> {
   return async (service, query) => {
-    const conflicts = await readConflicts(inspected)
+    const conflicts = readConflicts(inspected)
     const plain = rows(inspected, service, { conflicts })
     if (plain === undefined || query.get('counters') !== 'true') return plain
     return rows(inspected, service, { conflicts, counters: await readCounters(inspected, service) })

@@ -47,7 +47,7 @@ export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { NatPlace, PacketRules, ServiceMarks } from './packet-rules.js'
 export type { Pipeline, PipelineView } from './pipeline.js'
-export { KernelQuestions } from './kernel-questions.js'
+export { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions.js'
 export { openProblems } from './problems.js'
 export { RetryQueue } from './retry-queue.js'
 export type { FlowSource, ServiceFlow } from './service-flow.js'

@@ -1,50 +1,72 @@
-// Frontends that several service ports claim (docs/adr/0007).
+// Frontends that service ports want and do not get (docs/adr/0007), as the modes report them.
 import type { PipelineView } from '../engine/index.js'
-import type { ServicePort, ServicePortKey } from '../model/index.js'
-import { addressOf, type Frontend, frontendsOf, type Route } from '../routing/index.js'
-import { type Owners, ownersOf, portThatOwns } from './frontend-owners.js'
+import type { ServicePort } from '../model/index.js'
+import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
 import { familyName } from './parts.js'
 
-/** The owners of all frontends, of each family in which there is a conflict. */
-export type Conflicts = ReadonlyMap<PipelineView, Owners>
+/** The owner of a frontend that a service port does not get. */
+export interface Rival {
+  /** A service port, or a part of the node such as `the API server`. */
+  readonly owner: string
+  /** A clause that follows the owner and a comma. */
+  readonly reason: string
+}
 
-/** Without a conflict it costs nothing: a mode reports each one as a problem, which names the frontend. */
-export async function readConflicts({ synchronizer, problems, clock }: Inspected): Promise<Conflicts> {
-  const present = problems()
-  const conflicts = new Map<PipelineView, Owners>()
+/** By the key of the service port, a blank, and the name of the frontend. */
+export type LostFrontends = ReadonlyMap<string, Rival>
+
+/** The lost frontends of each family that has any. */
+export type Conflicts = ReadonlyMap<PipelineView, LostFrontends>
+
+/** A mode reports each of them as a problem. */
+export function readConflicts({
+  synchronizer,
+  problems,
+}: Pick<Inspected, 'synchronizer' | 'problems'>): Conflicts {
+  const present = problems().map(({ fields }) => fields)
+  const conflicts = new Map<PipelineView, LostFrontends>()
   for (const view of synchronizer.views) {
     const family = familyName(view.health.family)
-    const isContested = present.some(
-      ({ fields }) => fields['frontend'] !== undefined && fields['ipFamily'] === family,
-    )
-    if (isContested) conflicts.set(view, await ownersOf(view, undefined, clock))
+    const lost = new Map<string, Rival>()
+    for (const { service, frontend, owner, reason, ipFamily } of present) {
+      if (ipFamily !== family || typeof frontend !== 'string' || typeof owner !== 'string') continue
+      lost.set(`${service} ${frontend}`, { owner, reason: String(reason) })
+    }
+    if (lost.size > 0) conflicts.set(view, lost)
   }
   return conflicts
 }
 
-/** The service port that has the frontend in place of `port`; undefined: `port` has it. */
+/** The owner of the frontend in place of `port`; undefined: `port` has it. */
 export function rivalOf(
-  owners: Owners | undefined,
+  lost: LostFrontends | undefined,
   port: ServicePort,
   frontend: Frontend,
-): ServicePortKey | undefined {
-  const owner = owners && portThatOwns(owners, frontend)?.key
-  return owner === port.key ? undefined : owner
+): Rival | undefined {
+  if (lost === undefined) return undefined
+  const rival = lost.get(`${port.key} ${describeFrontend(frontend)}`)
+  if (rival !== undefined || frontend.kind !== 'node-port') return rival
+  // In ipvs mode a node port is a virtual server of each of the node's addresses.
+  const own = new Set(frontendsOf(port).map((other) => `${port.key} ${describeFrontend(other)}`))
+  const prefix = `${port.key} ${frontend.protocol} `
+  for (const [name, other] of lost)
+    if (name.startsWith(prefix) && name.endsWith(`:${frontend.port}`) && !own.has(name)) return other
+  return undefined
 }
 
 const noFrontends: readonly Frontend[] = []
 
-/** The frontends of the service port that others have. */
-export function lostOf(owners: Owners | undefined, port: ServicePort): readonly Frontend[] {
-  if (owners === undefined) return noFrontends
-  return frontendsOf(port).filter((frontend) => rivalOf(owners, port, frontend) !== undefined)
+/** The frontends of the service port that it does not get. */
+export function lostOf(lost: LostFrontends | undefined, port: ServicePort): readonly Frontend[] {
+  if (lost === undefined) return noFrontends
+  return frontendsOf(port).filter((frontend) => rivalOf(lost, port, frontend) !== undefined)
 }
 
-/** The route without the external frontends that others have. It has its cluster IP. */
-export function owned(decided: Route, owners: Owners | undefined): Route {
-  if (owners === undefined) return decided
-  const addresses = new Set(lostOf(owners, decided).map(addressOf))
+/** The route without the external frontends that it does not get. It has its cluster IP. */
+export function owned(decided: Route, lost: LostFrontends | undefined): Route {
+  if (lost === undefined) return decided
+  const addresses = new Set(lostOf(lost, decided).map(addressOf))
   return {
     ...decided,
     nodePort: addresses.has(undefined) ? 0 : decided.nodePort,

@@ -3,7 +3,7 @@ import { cidrContains, type IpAddress } from '../address.js'
 import type { PacketRules } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
-import { frontendProtocols } from '../routing/index.js'
+import { compareStandings, type Frontend, frontendProtocols, holderOf, standingOf } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
@@ -21,6 +21,9 @@ export interface FoundFrontend {
 /** undefined: no Service has the destination. A frontend with an address comes before a node port. */
 export function findFrontend(packet: Packet, view: PacketView): FoundFrontend | undefined {
   const isLocal = view.machine.includes(packet.destination) || isLoopback(packet.destination)
+  const { protocol, port: number, destination } = packet
+  const address: Frontend = { kind: 'address', address: destination, protocol, port: number }
+  const nodePortFrontend: Frontend = { kind: 'node-port', protocol, port: number }
   const atAddress: ServicePort[] = []
   const atNodePort: ServicePort[] = []
   const healthChecks: ServicePort[] = []
@@ -30,16 +33,16 @@ export function findFrontend(packet: Packet, view: PacketView): FoundFrontend | 
     if (port.port === packet.port && addressesOf(port).includes(packet.destination)) atAddress.push(port)
     if (port.nodePort !== 0 && port.nodePort === packet.port) atNodePort.push(port)
   }
-  const [address, ...addressLosers] = byKey(atAddress)
-  if (address !== undefined) {
-    const kind = kindOf(address, packet.destination)
-    return { port: address, kind, isServed: true, losers: addressLosers }
+  const [first, ...addressLosers] = inOrder(atAddress, address, view)
+  if (first !== undefined) {
+    const kind = kindOf(first, packet.destination)
+    return { port: first, kind, isServed: true, losers: addressLosers }
   }
   if (!isLocal) return undefined
   const isServed = servesNodePorts(packet.destination, view)
-  const [nodePort, ...losers] = byKey(atNodePort)
+  const [nodePort, ...losers] = inOrder(atNodePort, nodePortFrontend, view)
   if (nodePort !== undefined) return { port: nodePort, kind: 'node-port', isServed, losers }
-  const [healthCheck] = byKey(healthChecks)
+  const [healthCheck] = inOrder(healthChecks, { kind: 'health-check', protocol: 'tcp', port: number }, view)
   if (healthCheck === undefined) return undefined
   return { port: healthCheck, kind: 'health-check', isServed, losers: [] }
 }
@@ -66,9 +69,15 @@ function kindOf({ clusterIP, externalIPs }: ServicePort, address: IpAddress): Fr
   return externalIPs.includes(address) ? 'external-ip' : 'load-balancer-ip'
 }
 
-/** The first one owns the frontend. */
-function byKey(ports: readonly ServicePort[]): readonly ServicePort[] {
-  return ports.toSorted((a, b) => (a.key < b.key ? -1 : 1))
+/** The service ports that may have the frontend; the first one owns it. */
+function inOrder(
+  ports: readonly ServicePort[],
+  frontend: Frontend,
+  { node, machine }: PacketView,
+): readonly ServicePort[] {
+  return ports
+    .filter(({ service }) => holderOf(frontend, service, node.places, machine) === undefined)
+    .toSorted((a, b) => compareStandings(standingOf(frontend, a), standingOf(frontend, b)))
 }
 
 /** A Service that has the destination's address, by its ports. */

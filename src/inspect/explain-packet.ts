@@ -165,7 +165,7 @@ function frontendSteps({ destination, port }: Packet, { port: owner, kind, loser
   const isOnNode = kind === 'node-port' || kind === 'health-check'
   const text = `${isOnNode ? port : destination} is ${frontendNames[kind]} of ${servicePortName(owner)}`
   const lost = losers.map((loser) => ({
-    text: `${servicePortName(loser)} claims the same frontend: the Service whose name sorts first has it`,
+    text: `${servicePortName(loser)} claims the same frontend, and does not get it (docs/adr/0007)`,
   }))
   return [{ rule: frontendRules[kind], text }, ...lost]
 }

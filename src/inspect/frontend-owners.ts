@@ -3,7 +3,7 @@ import type { IpAddress } from '../address.js'
 import type { FlowSource, PipelineView, ServiceFlow } from '../engine/index.js'
 import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { addressOf, type Frontend, frontendsOf } from '../routing/index.js'
+import { addressOf, compareStandings, type Frontend, frontendsOf, standingOf } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
 
 /** A frontend and the service port that owns it. */
@@ -26,8 +26,7 @@ const portsAtOnce = 500
 const noBackends: ConntrackFrontend['backends'] = []
 
 /**
- * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007: the first key owns a
- * frontend).
+ * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007).
  */
 export async function ownersOf(
   { services }: Pick<PipelineView, 'services'>,
@@ -44,7 +43,7 @@ export async function ownersOf(
       const address = addressOf(known)
       const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
       const key = keyOfFrontend(known)
-      if (isBefore(port, owners.get(key))) owners.set(key, { port, known, frontend })
+      if (isBefore(port, known, owners.get(key))) owners.set(key, { port, known, frontend })
     }
   }
   const found = { byFrontend: owners, ofOthers }
@@ -54,15 +53,16 @@ export async function ownersOf(
     for (const known of frontendsOf(port)) {
       const key = keyOfFrontend(known)
       const own = owners.get(key)
-      if (own !== undefined && isBefore(port, own)) owners.delete(key)
+      if (own !== undefined && isBefore(port, known, own)) owners.delete(key)
       if (!owners.has(key) && owners.has(nodePortKeyOf(known))) ofOthers.add(key)
     }
   }
   return found
 }
 
-function isBefore({ key }: ServicePort, owner: Owner | undefined): boolean {
-  return owner === undefined || key < owner.port.key
+function isBefore(port: ServicePort, frontend: Frontend, owner: Owner | undefined): boolean {
+  if (owner === undefined) return true
+  return compareStandings(standingOf(frontend, port), standingOf(frontend, owner.port)) < 0
 }
 
 /** Whether the service port owns the frontend. */

@@ -1,7 +1,7 @@
 // Service ports, their endpoints and their routes, one row each. Rows are made while the reader takes them.
 import { formatEndpoint } from '../address.js'
 import { ConfigError } from '../errors.js'
-import type { ServicePort, ServicePortKey } from '../model/index.js'
+import type { ServicePort } from '../model/index.js'
 import {
   addressOf,
   describeFrontend,
@@ -18,7 +18,7 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import { type Conflicts, lostOf, owned, rivalOf } from './conflicts.js'
+import { type Conflicts, lostOf, owned, type Rival, rivalOf } from './conflicts.js'
 import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
 import { familyName, timeText } from './parts.js'
@@ -34,7 +34,7 @@ import {
 import { portText } from '../words.js'
 import { unservedProtocol } from './unserved-protocol.js'
 
-/** The fate of new connections. `conflict`: another service port has the frontend (docs/adr/0007). */
+/** The fate of new connections. `conflict`: another service port, or the node itself, has the frontend (docs/adr/0007). */
 export type FrontendVerdict = Verdict | 'conflict'
 
 /** Readings of the agent that come before the rows. */
@@ -375,8 +375,8 @@ function routeRows(
 type Explained = Pick<RouteRow, 'verdict' | 'reasons'>
 
 /** The first reason names the kind of the frontend. */
-function contested({ reasons }: FrontendReasons, rival: ServicePortKey): Explained {
-  const conflict: Reason = { rule: 'F-001', text: `belongs to ${rival}, which sorts first` }
+function contested({ reasons }: FrontendReasons, { owner, reason }: Rival): Explained {
+  const conflict: Reason = { rule: 'F-001', text: `belongs to ${owner}, ${reason}` }
   return { verdict: 'conflict', reasons: [...reasons.slice(0, 1), conflict] }
 }
 

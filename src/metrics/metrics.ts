@@ -44,6 +44,8 @@ export interface FamilyMetrics extends IptablesMetrics, NftablesMetrics {
   readonly eventToKernelSeconds: Observation
   /** Services of traffic policy Local with a port that has endpoints, but none on this node. */
   noLocalEndpoints(policy: 'internal' | 'external'): Level
+  /** Frontends that service ports want and do not get. */
+  readonly frontendConflicts: Level
   /** One clean-up of the connection tracking table. */
   readonly conntrackSyncSeconds: Observation
   /** Flows that clean-ups deleted. */
@@ -157,6 +159,7 @@ class FamilyVectors {
   readonly #programming: Histogram<'ip_family'>
   readonly #eventToKernel: Histogram<'ip_family'>
   readonly #noLocalEndpoints: Gauge<'ip_family' | 'traffic_policy'>
+  readonly #frontendConflicts: Gauge<'ip_family'>
   readonly #lastSync: Gauge<'ip_family'>
   readonly #lastQueued: Gauge<'ip_family'>
   readonly #conntrackSync: Histogram<'ip_family'>
@@ -192,6 +195,11 @@ class FamilyVectors {
       help: '[ALPHA] Number of services with a Local traffic policy and no endpoints',
       labelNames: ['ip_family', 'traffic_policy'],
     })
+    this.#frontendConflicts = familyGauge(
+      registry,
+      'viaduct_frontend_conflicts',
+      'Addresses and ports that a Service asks for and does not get: another Service has them, or the node needs them; the log names them',
+    )
     this.#lastSync = familyGauge(
       registry,
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
@@ -247,6 +255,7 @@ class FamilyVectors {
       ...this.#iptables.bind(family),
       ...this.#nftables.bind(family),
       noLocalEndpoints: (policy) => this.#noLocalEndpoints.labels({ ...label, traffic_policy: policy }),
+      frontendConflicts: this.#frontendConflicts.labels(label),
       lastSyncTimestampSeconds: this.#lastSync.labels(label),
       lastQueuedTimestampSeconds: this.#lastQueued.labels(label),
       conntrackSyncSeconds: this.#conntrackSync.labels(label),

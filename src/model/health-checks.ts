@@ -10,12 +10,14 @@ export interface HealthCheck {
   readonly port: number
   /** Number of distinct addresses of ready endpoints on this node, over all ports. Terminating endpoints do not count. */
   readonly localEndpoints: number
+  /** Unix seconds of the Service's creation; absent: unknown. */
+  readonly createdSeconds?: number | undefined
 }
 
 /** Recounts only the Services that changed since the last call of `current`. */
 export class HealthChecks {
   readonly #endpointsOf: (service: string) => Iterable<Endpoint>
-  readonly #portOf = new Map<string, number>()
+  readonly #portOf = new Map<string, Pick<HealthCheck, 'port' | 'createdSeconds'>>()
   readonly #dirty = new Set<string>()
   #checks: ReadonlyMap<string, HealthCheck> = new Map()
 
@@ -26,11 +28,12 @@ export class HealthChecks {
 
   /** Sets the Service's ports. An empty list removes the Service. */
   setService(service: string, ports: readonly ServicePort[]): void {
-    const port = ports[0]?.healthCheckNodePort ?? 0
+    const { healthCheckNodePort: port = 0, createdSeconds } = ports[0] ?? {}
     if (port === 0 && this.#portOf.size === 0) return
-    if (port === (this.#portOf.get(service) ?? 0)) return
+    const former = this.#portOf.get(service)
+    if (port === (former?.port ?? 0) && createdSeconds === former?.createdSeconds) return
     if (port === 0) this.#portOf.delete(service)
-    else this.#portOf.set(service, port)
+    else this.#portOf.set(service, createdSeconds === undefined ? { port } : { port, createdSeconds })
     this.#dirty.add(service)
   }
 
@@ -44,10 +47,10 @@ export class HealthChecks {
     if (this.#dirty.size === 0) return this.#checks
     const checks = new Map(this.#checks)
     for (const service of this.#dirty) {
-      const port = this.#portOf.get(service)
+      const known = this.#portOf.get(service)
       const [namespace = '', name = ''] = service.split('/')
-      if (port === undefined) checks.delete(service)
-      else checks.set(service, { namespace, name, port, localEndpoints: this.#count(service, nodeName) })
+      if (known === undefined) checks.delete(service)
+      else checks.set(service, { namespace, name, ...known, localEndpoints: this.#count(service, nodeName) })
     }
     this.#dirty.clear()
     this.#checks = checks

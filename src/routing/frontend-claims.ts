@@ -1,8 +1,8 @@
 import type { ServicePortKey } from '../model/index.js'
+import { compareStandings, reasonOf, type Standing } from './claim-order.js'
 
 /** The claim of one service port on a frontend. */
-export interface Claim<T> {
-  readonly route: ServicePortKey
+export interface Claim<T> extends Standing {
   /** `namespace/name` of its Service. */
   readonly service: string
   readonly value: T
@@ -13,19 +13,21 @@ export interface ClaimConflict {
   readonly loser: ServicePortKey
   /** The owner. The loser itself: its conflict has ended. undefined: it does not claim the frontend any more. */
   readonly winner: ServicePortKey | undefined
+  /** Why the winner has it (`reasonOf`); absent: the conflict has ended. */
+  readonly reason?: string
 }
 
 const noLosers: ReadonlySet<ServicePortKey> = new Set()
 const noClaims: readonly never[] = []
 
 /**
- * The claims on one frontend. The claim whose key sorts first owns it, the other ones lose (docs/adr/0007). A loser becomes
+ * The claims on one frontend. The claim that `compareStandings` sorts first owns it, the other ones lose (docs/adr/0007). A loser becomes
  * the owner when the claims before it are removed. The rule has no history: every order of changes leads to the same owner.
  */
 export class FrontendClaims<T> {
   readonly #isShared: boolean
   #owner: Claim<T> | undefined
-  /** The other claims, sorted by key; nearly always none. */
+  /** The other claims, in their order; nearly always none. */
   #others: readonly Claim<T>[] = noClaims
   /** The losers of the last `takeConflicts`. */
   #losers = noLosers
@@ -61,13 +63,22 @@ export class FrontendClaims<T> {
   takeConflicts(): readonly ClaimConflict[] {
     if (!this.isContested) return []
     const owner = this.#owner
-    const rivals = this.#others.filter(({ service }) => !this.#isShared || service !== owner?.service)
-    const losers = new Set(rivals.map(({ route }) => route))
+    const conflicts: ClaimConflict[] = []
+    for (const other of this.#others)
+      if (owner !== undefined && !(this.#isShared && other.service === owner.service))
+        conflicts.push({
+          loser: other.route,
+          winner: owner.route,
+          reason: reasonOf(owner, other),
+        })
+    const losers = new Set(conflicts.map(({ loser }) => loser))
     const claimants = new Set([owner, ...this.#others].map((claim) => claim?.route))
-    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
-      if (losers.has(loser)) return { loser, winner: owner?.route }
-      return { loser, winner: claimants.has(loser) ? loser : undefined }
-    })
+    for (const loser of this.#losers)
+      if (!losers.has(loser))
+        conflicts.push({
+          loser,
+          winner: claimants.has(loser) ? loser : undefined,
+        })
     this.#losers = losers.size === 0 ? noLosers : losers
     return conflicts
   }
@@ -80,7 +91,7 @@ export class FrontendClaims<T> {
   }
 
   #replaceAll(claims: readonly Claim<T>[]): void {
-    const [owner, ...others] = claims.toSorted((a, b) => (a.route < b.route ? -1 : 1))
+    const [owner, ...others] = claims.toSorted(compareStandings)
     this.#owner = owner
     this.#others = others.length === 0 ? noClaims : others
   }

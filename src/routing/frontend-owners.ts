@@ -1,4 +1,5 @@
 import type { ServicePortKey } from '../model/index.js'
+import { type Claimant, standingOf } from './claim-order.js'
 import { describeFrontend, type Frontend } from './frontend.js'
 import { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 
@@ -30,10 +31,15 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
   }
 
   /**
-   * Replaces all claims of a service port; an empty list releases them. Returns a change for each frontend whose owner changed, and
+   * Replaces all claims of a service port; an empty list releases them, and then `claimant` may be undefined. Returns a change for each frontend whose owner changed, and
    * for each that the service port still owns.
    */
-  claim(route: ServicePortKey, service: string, wanted: readonly W[]): readonly FrontendChange<W>[] {
+  claim(
+    route: ServicePortKey,
+    claimant: Claimant | undefined,
+    claimed: readonly W[],
+  ): readonly FrontendChange<W>[] {
+    const wanted = claimant === undefined ? [] : claimed
     const nameOfEach = wanted.map(({ frontend }) => describeFrontend(frontend))
     const names = nameOfEach.filter((name, i) => nameOfEach.indexOf(name) === i)
     const former = this.#namesOf.get(route) ?? []
@@ -42,8 +48,15 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
     const changes: FrontendChange<W>[] = []
     for (const name of names) {
       const value = names.length === 1 ? wanted : wanted.filter((_, i) => nameOfEach[i] === name)
-      const claims = this.#claims.get(name) ?? this.#open(name, value)
-      this.#change(name, claims, () => claims.put({ route, service, value }), changes)
+      const frontend = value[0]?.frontend
+      if (claimant === undefined || frontend === undefined) continue
+      const claims = this.#claims.get(name) ?? this.#open(name, frontend)
+      const claim = {
+        ...standingOf(frontend, claimant),
+        service: claimant.service,
+        value,
+      }
+      this.#change(name, claims, () => claims.put(claim), changes)
     }
     for (const name of former) {
       const claims = names.includes(name) ? undefined : this.#claims.get(name)
@@ -79,9 +92,9 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
     for (const { owner } of this.#claims.values()) yield* owner?.value ?? []
   }
 
-  #open(name: string, value: readonly W[]): FrontendClaims<readonly W[]> {
+  #open(name: string, { kind }: Frontend): FrontendClaims<readonly W[]> {
     const claims = new FrontendClaims<readonly W[]>({
-      isShared: value[0]?.frontend.kind === 'health-check',
+      isShared: kind === 'health-check',
     })
     this.#claims.set(name, claims)
     return claims

@@ -1,8 +1,16 @@
 // In: one service port, its endpoints, this node. Out: its Route, on request with reasons; the owner of each frontend.
 // Never: proxy modes, kernel types, I/O.
 // Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds. The rest are pure functions.
-// Read next: route.ts, frontend-owners.ts, then modes/ipvs/compile/compile.ts.
+// Read next: route.ts, claim-order.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
 export type { NodeView } from './endpoints.js'
+export {
+  type Claimant,
+  compareStandings,
+  type FrontendOrigin,
+  reasonOf,
+  type Standing,
+  standingOf,
+} from './claim-order.js'
 export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
 export {

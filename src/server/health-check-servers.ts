@@ -13,6 +13,8 @@ export interface HealthCheck {
   readonly port: number
   /** Number of distinct addresses of ready local endpoints (F-093). */
   readonly localEndpoints: number
+  /** Unix seconds of the Service's creation; absent: unknown. */
+  readonly createdSeconds?: number | undefined
 }
 
 export interface HealthCheckOptions {
@@ -103,7 +105,7 @@ export class HealthCheckServers {
       const problem =
         owner === service
           ? (await this.#openAll(service, check.port, hosts))?.message
-          : `the port already belongs to ${owner ?? ''}, which sorts first`
+          : `the port already belongs to ${owner ?? ''}, which is older or sorts first`
       if (problem !== undefined) failures.push(this.#failureOf(check, problem))
     }
     return failures
@@ -184,12 +186,17 @@ export class HealthCheckServers {
   }
 }
 
-/** The owner of each port: the first in sorted order of the Services with this port (docs/adr/0007). */
+/** The owner of each port: the oldest Service with it, or of several the one whose name sorts first (docs/adr/0007). */
 function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, string> {
   const owners = new Map<number, string>()
+  const secondsOf = (service: string): number => desired.get(service)?.createdSeconds ?? Infinity
   for (const [service, { port }] of desired) {
     const owner = owners.get(port)
-    if (owner === undefined || service < owner) owners.set(port, service)
+    if (owner === undefined) owners.set(port, service)
+    else {
+      const [seconds, others] = [secondsOf(service), secondsOf(owner)]
+      if (seconds < others || (seconds === others && service < owner)) owners.set(port, service)
+    }
   }
   return owners
 }

@@ -13,6 +13,8 @@ import { treeRoot } from '../support/tree.js'
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const port = 8001
+/** Another program has it. */
+const takenPort = 8002
 
 /** The fields of an Event that the tests compare. */
 function gist(event: Document): Document {
@@ -32,12 +34,13 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
 
   before(async () => {
     node = await Namespace.create('node')
+    await takePort({ family: 'ipv4', protocol: 'tcp', address: undefined, port: takenPort }, node)
     server = node.start(process.execPath, serverFile, String(port))
     const ports = [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }]
     const balanced = {
       type: 'LoadBalancer',
       externalTrafficPolicy: 'Local',
-      healthCheckNodePort: port,
+      healthCheckNodePort: takenPort,
       ports,
     }
     await send('put', 'Node', apiNode('node-a'))
@@ -107,7 +110,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
       reason: 'FailedToStartServiceHealthcheck',
       action: 'Listen',
       regarding: service,
-      note: `node node-a failed to start healthcheck "default/web" on port ${port}: listen EADDRINUSE: address already in use 0.0.0.0:${port}`,
+      note: `node node-a failed to start healthcheck "default/web" on port ${takenPort}: listen EADDRINUSE: address already in use 0.0.0.0:${takenPort}`,
     })
   })
 

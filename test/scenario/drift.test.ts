@@ -233,11 +233,11 @@ describe('two Services with one frontend', () => {
         )
       }
       assert.match((await snapshot(lab.kernel)).join(), /10\.1\.0\.1:8080/)
-      const lines = lab.log.find('error', 'already belongs to default/a:/TCP')
+      const lines = lab.log.find('warn', 'already belongs to default/a:/TCP')
       assert.equal(lines.length, 1)
       assert.equal(lines[0]?.fields.service, 'default/b:/TCP')
       await lab.deliver(set(slice('b', 'b', ['10.1.0.3'])))
-      assert.equal(lab.log.find('error', 'already belongs').length, 1, 'reported once')
+      assert.equal(lab.log.find('warn', 'already belongs').length, 1, 'reported once')
       assert.deepEqual(lab.events, [
         {
           type: 'Warning',
@@ -247,10 +247,11 @@ describe('two Services with one frontend', () => {
           note: 'Service port default/b:/TCP: tcp 10.96.0.1:80 already belongs to default/a:/TCP, which sorts first',
         },
       ])
-      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
+      assert.match(await lab.registry.metrics(), /^viaduct_frontend_conflicts\{ip_family="IPv4"\} 1$/mu)
       await lab.deliver(remove('Service', 'a'))
-      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
-      assert.equal(lab.log.find('info', 'Network programming recovered')[0]?.fields.service, 'default/b:/TCP')
+      assert.match(await lab.registry.metrics(), /^viaduct_frontend_conflicts\{ip_family="IPv4"\} 0$/mu)
+      const recovery = lab.log.find('info', 'Service is programmed as specified now')
+      assert.equal(recovery[0]?.fields.service, 'default/b:/TCP')
       assert.match((await snapshot(lab.kernel)).join(), /10\.1\.0\.3:8080/)
       await lab.stop()
     })

@@ -413,7 +413,15 @@ describe('two Services that want one frontend', () => {
     )
     assert.deepEqual(
       lab.log.find('info', 'Service is programmed as specified now').map(({ fields }) => fields),
-      [{ service: 'default/web:/TCP', frontend: 'tcp 10.96.0.1:80', ipFamily: 'IPv4' }],
+      [
+        {
+          service: 'default/web:/TCP',
+          frontend: 'tcp 10.96.0.1:80',
+          owner: 'default/awaits:/TCP',
+          reason: 'which sorts first',
+          ipFamily: 'IPv4',
+        },
+      ],
     )
     await lab.stop()
   })

@@ -71,12 +71,11 @@ export class NftLab<N extends Nftables = ModelNftables> {
   }
 
   claim(...routes: readonly Route[]): void {
-    for (const route of routes)
-      this.tables.claim(route.key, route.service, compileRoute(route, this.settings))
+    for (const route of routes) this.tables.claim(route.key, route, compileRoute(route, this.settings))
   }
 
   release(...keys: readonly ServicePortKey[]): void {
-    for (const key of keys) this.tables.claim(key, '', undefined)
+    for (const key of keys) this.tables.claim(key, undefined, undefined)
   }
 
   /** All objects are known from now on. */

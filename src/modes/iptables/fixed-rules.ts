@@ -93,7 +93,7 @@ export class IptablesFixedRules implements FixedRules {
     const hasCheck = decided !== undefined && decided.healthCheckNodePort !== 0
     if (!hasCheck && !this.#names.has(key)) return
     const desired = hasCheck && this.#settings ? compileHealthCheck(decided, this.#settings) : undefined
-    ledger.claim(key, decided?.service ?? '', desired)
+    ledger.claim(key, decided, desired)
     tables.noteClaim(key)
     if (hasCheck) this.#names.set(key, servicePortName(decided))
     else this.#names.delete(key)

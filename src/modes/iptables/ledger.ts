@@ -4,6 +4,7 @@ import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
 import { Holdings } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import {
+  type Claimant,
   describeFrontend,
   type Frontend,
   type FrontendChange,
@@ -99,10 +100,10 @@ export class IptablesLedger {
   }
 
   /** Replaces all claims of the route; undefined releases it. Throws BugError, and changes nothing, when a chain has another owner. */
-  claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
     const { chains, frontends } = desired ?? nothing
     this.#claimChains(route, chains)
-    for (const change of this.#frontends.claim(route, service, frontends)) this.#dispatch(change)
+    for (const change of this.#frontends.claim(route, claimant, frontends)) this.#dispatch(change)
   }
 
   /**
@@ -123,7 +124,7 @@ export class IptablesLedger {
       const owner = this.#frontends.ownerOf(wanted.frontend)
       if (owner !== undefined) owners.set(owner, error)
     }
-    for (const route of owners.keys()) this.claim(route, '', undefined)
+    for (const route of owners.keys()) this.claim(route, undefined, undefined)
     // A refused rule was never in force, so its refusal need not stay until nat serves, even if the route was removed before.
     const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
     return owners.size + spent.length > 0 ? owners : undefined

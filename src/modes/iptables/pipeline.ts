@@ -34,6 +34,8 @@ import { ClusterSize } from './cluster-size.js'
 import {
   AfterSync,
   claimDirty,
+  ConflictReports,
+  RouteDecisions,
   FullSync,
   NodeAddresses,
   readAgainMs,
@@ -77,6 +79,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #questions: KernelQuestions
   readonly #intake: Intake
   readonly #addresses: NodeAddresses
+  readonly #decisions: RouteDecisions
   readonly #afterSync: AfterSync
   readonly #size = new ClusterSize()
   #state: State | undefined
@@ -101,9 +104,13 @@ export class IptablesPipeline implements Pipeline {
     this.#questions = new KernelQuestions({ ...options, stages: this.#stages })
     this.#intake = new Intake(options)
     this.#addresses = new NodeAddresses(options)
+    const reports = new ConflictReports(options)
+    const { tracker } = this.#intake
+    this.#decisions = new RouteDecisions({ ...options, tracker, reports })
     this.#afterSync = new AfterSync({
       ...options,
-      tracker: this.#intake.tracker,
+      tracker,
+      reports,
       translation: {
         ...options,
         nodePortAddresses: async () => await this.#addresses.destinations(),
@@ -120,14 +127,16 @@ export class IptablesPipeline implements Pipeline {
     )
   }
 
-  applyNode({ routing, modeSettings }: NodeChange): boolean {
+  applyNode({ routing, modeSettings, places }: NodeChange): boolean {
     if (routing) this.#intake.tracker.markAll()
     if (modeSettings) this.#addresses.forget()
-    return modeSettings
+    const isConcerned = places && this.#decisions.applyPlaces()
+    return modeSettings || isConcerned
   }
 
   applyLinks(events: readonly LinkEvent[]): boolean {
-    return this.#addresses.applyLinks(events)
+    const isConcerned = this.#decisions.applyLinks(events)
+    return this.#addresses.applyLinks(events) || isConcerned
   }
 
   stopSoon(): void {
@@ -335,9 +344,10 @@ export class IptablesPipeline implements Pipeline {
       ...this.#options,
       pass,
       intake: this.#intake,
+      decisions: this.#decisions,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
-        ledger.claim(key, decided?.service ?? '', desired)
+        ledger.claim(key, decided, desired)
         tables.noteClaim(key)
         this.#afterSync.note(key, decided)
       },

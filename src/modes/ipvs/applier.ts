@@ -18,7 +18,7 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
-import { isFirstService, reportConflict } from '../shared/index.js'
+import { type ConflictReports, isFirstService } from '../shared/index.js'
 import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
@@ -29,6 +29,8 @@ export interface IpvsApplierOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  /** Gets the conflicts of frontends. */
+  readonly reports: ConflictReports
   readonly ledger: IpvsLedger
   readonly vips: VipTable
   readonly failures: Failures
@@ -201,9 +203,9 @@ export class IpvsApplier {
   }
 
   #reportConflicts(entries: readonly Entry[]): void {
-    const { family, problems } = this.#options
-    for (const { loser, winner, server } of entries.flatMap((entry) => entry.takeConflicts()))
-      reportConflict(problems, { family, frontend: describeVirtualServer(server), loser, winner })
+    const { reports } = this.#options
+    for (const { server, ...conflict } of entries.flatMap((entry) => entry.takeConflicts()))
+      reports.note({ ...conflict, frontend: describeVirtualServer(server) })
   }
 }
 

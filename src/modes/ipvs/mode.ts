@@ -105,17 +105,13 @@ export function ipvsMode(
 function asPipeline(pipeline: IpvsPipeline): Pipeline {
   return {
     apply: (events) => pipeline.apply(events),
-    applyNode: ({ routing, vipBinding }) => {
-      if (routing) pipeline.markAll()
-      if (vipBinding) pipeline.requestReconcile()
-      return vipBinding
-    },
+    applyNode: (change) => pipeline.applyNode(change),
     // Another program removed the dummy device, changed lo, or changed an address that matters here. The repair does not wait for
     // the next period.
     applyLinks: (events) => {
       const isConcerned = events.some((event) => concerns(event, pipeline))
       if (isConcerned) pipeline.requestReconcile()
-      return isConcerned
+      return pipeline.decisions.applyLinks(events) || isConcerned
     },
     stopSoon: () => pipeline.stopSoon(),
     runOnce: async () => await pipeline.runOnce(),

@@ -1,32 +1,17 @@
-import type { IpAddress, IpFamily } from '../../address.js'
-import type { VipBinding } from '../../config/index.js'
-import type { EventRecorder } from '../../event.js'
-import type {
-  KernelLook,
-  LinkEvent,
-  NftChange,
-  RealServerKey,
-  VirtualServerKey,
-  XtFlavour,
-} from '../../kernel/index.js'
+import type { LinkEvent, NftChange, RealServerKey, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
 import { bindingOperations, VipTable } from '../vips/index.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
-import type { NodeFacts } from '../../node/index.js'
-import { type Frontend, type Route, route } from '../../routing/index.js'
+import type { NodeChange } from '../../node/index.js'
+import type { Frontend, Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   type CounterReading,
   type FamilyHealth,
-  type HealthCheckListeners,
   InForceTimes,
   Intake,
   type KnownObjects,
-  type ModeKernel,
-  type OpenTrackerOptions,
   type PacketRules,
   reportSizes,
   Pass,
@@ -35,13 +20,12 @@ import {
   type PassRecord,
   type ServiceFlow,
   worldSize,
-  traceRoute,
   StageTimes,
 } from '../../engine/index.js'
 import { Rival } from '../nft-table/index.js'
+import { claimDirty, ConflictReports, RouteDecisions } from '../shared/index.js'
 import { mayChangeRules } from './chains.js'
 import { CheapLook } from './cheap-look.js'
-import type { Clock } from '../../clock.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
@@ -49,51 +33,12 @@ import { IpvsApplier, type Work } from './applier.js'
 import { serverOperations } from './operations.js'
 import { readCounters } from './read-counters.js'
 import { flowsOf } from './read-flows.js'
-import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
-import type { IpvsKernel } from './prepare-kernel.js'
+import type { IpvsPipelineOptions } from './pipeline-options.js'
+import { IpvsPolicies } from './policies.js'
 import { Reconciler } from './reconciler.js'
-import type { ServiceScheduling } from './service-scheduling.js'
-
-export interface IpvsPipelineOptions {
-  readonly family: IpFamily
-  /** The scheduling requests of Services. */
-  readonly scheduling: ServiceScheduling
-  /** Restores kernel settings of the mode that another program changed. */
-  readonly keepSettings: () => Promise<void>
-  readonly vipBinding: VipBinding
-  readonly config: OpenTrackerOptions['config'] & IpvsPoliciesOptions['config']
-  /** Longest time between two reconciles. */
-  readonly syncPeriodMs: number
-  /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
-  readonly isExcluded: (address: IpAddress) => boolean
-  /** Time for which an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
-  readonly gracefulPeriodMs: number
-  readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
-  readonly flavour: XtFlavour
-  /** One look for all families that have a pipeline. */
-  readonly look: KernelLook
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the objects that cannot be programmed now, of both families. */
-  readonly problems: StateReporter
-  /** Gets hints for the operator about the place of the VIPs. */
-  readonly hints: StateReporter
-  /** Gets the requests of Services that the mode does not provide, of both families. */
-  readonly warnings: StateReporter
-  readonly listeners: HealthCheckListeners
-  readonly events: EventRecorder
-  /** Further work after each sync. Absent: none. */
-  readonly also?: IpvsPoliciesOptions['also']
-}
 
 /** An address that an interface got or lost. */
 export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
-
-/** Number of service ports to compile before other work gets its turn: some 10 ms. */
-const compileChunk = 1000
 
 /**
  * The path of one family from events to the kernel: observe, track, decide, compile, diff, apply, confirm. One `runOnce` runs at a
@@ -111,6 +56,7 @@ export class IpvsPipeline {
   readonly #draining: Draining
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
+  readonly decisions: RouteDecisions
   readonly #cheapLook: CheapLook
   readonly #rival: Rival
   #isInForce = false
@@ -141,16 +87,35 @@ export class IpvsPipeline {
       ledger: this.#ledger,
       isGone: (key, endpoint) => !this.#hasEndpoint(key, endpoint),
     })
+    const reports = new ConflictReports(options)
+    this.decisions = new RouteDecisions({
+      ...options,
+      ...kernel,
+      tracker: this.#tracker,
+      reports,
+      stages,
+    })
     this.#applier = new IpvsApplier({
       ...options,
       stages,
+      reports,
       ledger: this.#ledger,
       vips: this.#vips,
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
-    this.#policies = new IpvsPolicies({ ...options, stages, tracker: this.#tracker })
-    this.#cheapLook = new CheapLook({ ...options, ipvs, ledger: this.#ledger, policies: this.#policies })
+    this.#policies = new IpvsPolicies({
+      ...options,
+      stages,
+      reports,
+      tracker: this.#tracker,
+    })
+    this.#cheapLook = new CheapLook({
+      ...options,
+      ipvs,
+      ledger: this.#ledger,
+      policies: this.#policies,
+    })
   }
 
   /** Takes events in; the caller requests a run. True: a run is needed. */
@@ -161,9 +126,12 @@ export class IpvsPipeline {
     )
   }
 
-  /** The node's zone changed: topology hints may select other endpoints for every Service. */
-  markAll(): void {
-    this.#tracker.markAll()
+  /** Takes in that facts about this node changed. Returns whether a run is needed. */
+  applyNode({ routing, vipBinding, places }: NodeChange): boolean {
+    if (routing) this.#tracker.markAll()
+    if (vipBinding) this.requestReconcile()
+    const isConcerned = places && this.decisions.applyPlaces()
+    return vipBinding || isConcerned
   }
 
   /** The next run begins with a reconcile. */
@@ -422,27 +390,32 @@ export class IpvsPipeline {
   }
 
   async #claimDirty(pass: Pass): Promise<void> {
-    const { family, scheduling, node, clock, log } = this.#options
-    let sincePause = 0
-    pass.stages.beginCompile()
-    const dirty = await pass.takeDirty(this.#intake)
-    this.#options.metrics.dirtyRoutes.inc(dirty.size)
-    for (const key of dirty) {
-      const port = this.#tracker.servicePort(key)
-      if (port === undefined) {
-        this.#ledger.claim(key, '', [])
-        scheduling.forget(key)
-        this.#policies.forget(key)
-        traceRoute(log, family, key, undefined)
-      } else {
-        const decided = route(port, this.#tracker.endpoints(port), node.facts)
-        traceRoute(log, family, key, decided)
-        if (scheduling.concerns(decided)) await scheduling.settle(decided)
-        this.#ledger.claim(key, decided.service, this.#policies.compile(decided, scheduling.settings))
-      }
-      if (++sincePause % compileChunk === 0) await clock.pause()
-    }
-    pass.stages.endCompile()
+    const { scheduling, metrics } = this.#options
+    const routes = await claimDirty({
+      ...this.#options,
+      pass,
+      intake: this.#intake,
+      decisions: this.decisions,
+      claim: (key, decided) =>
+        decided !== undefined && scheduling.concerns(decided)
+          ? this.#settleAndClaim(decided)
+          : this.#claim(key, decided),
+      isStopping: () => this.#applier.isStopping,
+    })
+    metrics.dirtyRoutes.inc(routes)
+  }
+
+  async #settleAndClaim(decided: Route): Promise<void> {
+    await this.#options.scheduling.settle(decided)
+    this.#claim(decided.key, decided)
+  }
+
+  #claim(key: ServicePortKey, decided: Route | undefined): void {
+    const { scheduling } = this.#options
+    this.#ledger.claim(key, decided, decided ? this.#policies.compile(decided, scheduling.settings) : [])
+    if (decided !== undefined) return
+    scheduling.forget(key)
+    this.#policies.forget(key)
   }
 
   /**

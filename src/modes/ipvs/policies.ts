@@ -19,7 +19,7 @@ import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.j
 import type { SchedulingSettings } from './compile/scheduling.js'
 import { localDetectorOf, nodePortAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import { AfterSync, type AfterSyncPart, type TrafficConfig } from '../shared/index.js'
+import { AfterSync, type AfterSyncPart, type ConflictReports, type TrafficConfig } from '../shared/index.js'
 import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
@@ -50,6 +50,8 @@ export interface IpvsPoliciesOptions {
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Gets the conflicts of frontends. */
+  readonly reports: ConflictReports
   readonly events: EventRecorder
   /** Further work after each sync. Absent: none. */
   readonly also?: AfterSyncPart | undefined

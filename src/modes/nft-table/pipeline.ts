@@ -26,6 +26,8 @@ import {
   AfterSync,
   type AfterSyncPart,
   claimDirty,
+  ConflictReports,
+  RouteDecisions,
   FullSync,
   NodeAddresses,
   readAgainMs,
@@ -78,6 +80,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #questions: KernelQuestions
   readonly #intake: Intake
   readonly #addresses: NodeAddresses
+  readonly #decisions: RouteDecisions
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
@@ -117,9 +120,13 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#intake = new Intake(options)
     this.#serviceCidrs = new ServiceCidrs(options.family)
     this.#addresses = new NodeAddresses(options)
+    const reports = new ConflictReports(options)
+    const { tracker } = this.#intake
+    this.#decisions = new RouteDecisions({ ...options, tracker, reports })
     this.#afterSync = new AfterSync({
       ...options,
-      tracker: this.#intake.tracker,
+      tracker,
+      reports,
       translation: {
         ...options,
         nodePortAddresses: async () => await this.#addresses.destinations(),
@@ -127,8 +134,11 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival({ ...options, mode: 'table' })
-    const { tracker } = this.#intake
-    this.#tables = new NftTables({ ...options, stages, portNameOf: tracker.portName.bind(tracker) })
+    this.#tables = new NftTables({
+      ...options,
+      stages,
+      portNameOf: tracker.portName.bind(tracker),
+    })
     const { fixedRules } = options
     if (fixedRules !== undefined) this.countPackets = async () => await fixedRules.countPackets()
   }
@@ -143,14 +153,16 @@ export class NftPipeline implements Pipeline, WatchedTable {
     )
   }
 
-  applyNode({ routing, modeSettings }: NodeChange): boolean {
+  applyNode({ routing, modeSettings, places }: NodeChange): boolean {
     if (routing) this.#intake.tracker.markAll()
     if (modeSettings) this.#addresses.forget()
-    return modeSettings
+    const isConcerned = places && this.#decisions.applyPlaces()
+    return modeSettings || isConcerned
   }
 
   applyLinks(events: readonly LinkEvent[]): boolean {
-    return this.#addresses.applyLinks(events)
+    const isConcerned = this.#decisions.applyLinks(events)
+    return this.#addresses.applyLinks(events) || isConcerned
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
@@ -214,7 +226,13 @@ export class NftPipeline implements Pipeline, WatchedTable {
   packetRules(): PacketRules | undefined {
     const { also } = this.#options
     const serviceCidrs = this.#serviceCidrs.networks ?? []
-    return this.#settings && packetRules(this.#settings, { serviceCidrs, relayedLoopback: also?.listensOn })
+    return (
+      this.#settings &&
+      packetRules(this.#settings, {
+        serviceCidrs,
+        relayedLoopback: also?.listensOn,
+      })
+    )
   }
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
@@ -373,9 +391,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
       ...this.#options,
       pass,
       intake: this.#intake,
+      decisions: this.#decisions,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
-        this.#tables.claim(key, decided?.service ?? '', desired)
+        this.#tables.claim(key, decided, desired)
         this.#options.fixedRules?.claim(key, decided)
         this.#afterSync.note(key, decided)
         this.#endpointLimit.note(key, decided)

@@ -64,7 +64,7 @@ class LocalhostNodePorts implements AfterSyncPart {
 
   note(key: ServicePortKey, decided: Route | undefined): void {
     const settings = { nodePortAddresses: [this.listensOn], nodeIP: undefined }
-    this.#table.claim(key, decided?.service ?? '', decided && compileNodePort(decided, settings))
+    this.#table.claim(key, decided, decided && compileNodePort(decided, settings))
   }
 
   /** Reports listeners that fail. A later run tries them again. */

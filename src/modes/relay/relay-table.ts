@@ -18,7 +18,7 @@ import { describeRelayListener, type Relay, type RelayOp } from '../../kernel/in
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { type FrontendConflict, FrontendOwners } from '../../routing/index.js'
+import { type Claimant, type FrontendConflict, FrontendOwners } from '../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from './compile/compile.js'
 import { inOrder, ListenerQueue } from './listener-queue.js'
 import {
@@ -93,20 +93,20 @@ export class RelayTable {
     })
   }
 
-  /** Replaces what a service port wants; undefined: it was removed. `service`: `namespace/name`. */
-  claim(key: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+  /** Replaces what a service port wants; undefined: it was removed. */
+  claim(key: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
     const hasListener = desired?.frontends.some(({ listeners }) => listeners.length > 0) === true
     const number = this.#claimService(key, hasListener ? desired.service : undefined)
     const claimed = (desired?.frontends ?? []).map(({ frontend, listeners }) => ({
       frontend,
       listeners: listeners.map((listener) => ({
         listener: { ...listener, service: number },
-        serviceName: service,
+        serviceName: claimant?.service ?? '',
         createdSeconds: desired?.createdSeconds,
         isNodePort: frontend.kind === 'node-port',
       })),
     }))
-    for (const { before, after } of this.#owners.claim(key, service, claimed)) {
+    for (const { before, after } of this.#owners.claim(key, claimant, claimed)) {
       for (const wanted of before.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'remove')
       for (const wanted of after.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'add')
     }

@@ -3,11 +3,11 @@ import type { HealthCheckListeners } from '../../engine/index.js'
 import type { EventRecorder } from '../../event.js'
 import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
-import type { ServicePortKey, Tracker } from '../../model/index.js'
+import type { HealthCheck, ServicePortKey, Tracker } from '../../model/index.js'
 import { healthCheckAddressesOf, type NodeFacts } from '../../node/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
-import { reportConflict } from './frontend-conflict.js'
+import type { ConflictReports } from './frontend-conflict.js'
 import { HeldPorts } from './held-ports.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { PortReports } from './port-reports.js'
@@ -44,6 +44,8 @@ export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntra
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** Gets the conflicts. */
+  readonly reports: ConflictReports
   /** Absent: none. */
   readonly also?: AfterSyncPart | undefined
 }
@@ -67,6 +69,8 @@ export class AfterSync {
   readonly #healthChecks: ServiceHealthChecks
   readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
+  /** The routes with a health check port, and their Services. */
+  readonly #checked = new Map<ServicePortKey, string>()
   /** Changes that the cleaner of flows does not have yet. */
   #changes = new Map<ServicePortKey, Route | undefined>()
   #lastRunMs = -Infinity
@@ -82,6 +86,8 @@ export class AfterSync {
   /** The service port was compiled again; undefined: it was removed. */
   note(key: ServicePortKey, decided: Route | undefined): void {
     this.#gaps.put(key, decided)
+    if (decided !== undefined && decided.healthCheckNodePort !== 0) this.#checked.set(key, decided.service)
+    else if (this.#checked.size > 0) this.#checked.delete(key)
     this.#ports?.note(key, decided)
     this.#options.also?.note(key, decided)
     if (this.#cleaner === undefined) return
@@ -101,16 +107,23 @@ export class AfterSync {
   /** Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. */
   async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
     this.#lastRunMs = this.#options.clock.now()
-    const { family, config, metrics, node, tracker, warnings } = this.#options
-    for (const conflict of conflicts) reportConflict(warnings, { family, ...conflict })
+    const { family, config, metrics, node, reports, tracker } = this.#options
+    for (const conflict of conflicts) reports.note(conflict)
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) await this.#cleanFlows()
     await this.#options.also?.run()
-    const checks = tracker.healthChecks(node.facts.name)
+    const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
     await this.#healthChecks.sync(checks, addresses)
     await this.#ports?.run({ isComplete, machine })
+  }
+
+  /** The checks without those whose port is left out of the routes. */
+  #checksOf(all: ReadonlyMap<string, HealthCheck>): ReadonlyMap<string, HealthCheck> {
+    if (all.size === 0) return all
+    const checked = new Set(this.#checked.values())
+    return new Map([...all].filter(([service]) => checked.has(service)))
   }
 
   async stop(): Promise<void> {

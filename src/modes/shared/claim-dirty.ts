@@ -3,20 +3,19 @@ import type { Clock } from '../../clock.js'
 import { type Intake, type Pass, traceRoute } from '../../engine/index.js'
 import type { Log } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { NodeFacts } from '../../node/index.js'
-import { type Route, route } from '../../routing/index.js'
+import type { Route } from '../../routing/index.js'
+import type { RouteDecisions } from './route-decisions.js'
 
 export interface ClaimDirtyOptions {
   readonly family: IpFamily
-  readonly intake: Pick<Intake, 'tracker' | 'takeDirty'>
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
+  readonly intake: Pick<Intake, 'takeDirty'>
+  readonly decisions: Pick<RouteDecisions, 'decide'>
   readonly clock: Clock
   readonly log: Log
   /** The pass in progress, which records the service ports and the events. */
   readonly pass: Pick<Pass, 'takeDirty' | 'stages'>
-  /** Compiles and claims one service port. Undefined: it was removed, and its claims go. */
-  readonly claim: (key: ServicePortKey, decided: Route | undefined) => void
+  /** Compiles and claims one service port. Undefined: it has no frontend on this node, and its claims go. */
+  readonly claim: (key: ServicePortKey, decided: Route | undefined) => void | Promise<void>
   /** Called before other work gets its turn. */
   readonly onSlice?: () => void
   readonly isStopping: () => boolean
@@ -27,17 +26,18 @@ const sliceMs = 8
 
 /** Decides all dirty service ports and claims them, in slices of time. Resolves with their number. */
 export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
-  const { family, intake, node, clock, log, pass, claim, onSlice, isStopping } = options
-  const { tracker } = intake
+  const { family, intake, decisions, clock, log, pass, claim, onSlice, isStopping } = options
   let sliceStartMs = clock.now()
   pass.stages.beginCompile()
   const dirty = await pass.takeDirty(intake)
   for (const key of dirty) {
     if (isStopping()) break
-    const port = tracker.servicePort(key)
-    const decided = port && route(port, tracker.endpoints(port), node.facts)
+    // Nearly always neither waits, and a service port takes no turn of its own.
+    const decision = decisions.decide(key)
+    const decided = decision instanceof Promise ? await decision : decision
     traceRoute(log, family, key, decided)
-    claim(key, decided)
+    const claiming = claim(key, decided)
+    if (claiming !== undefined) await claiming
     if (clock.now() - sliceStartMs < sliceMs) continue
     onSlice?.()
     await clock.pause()

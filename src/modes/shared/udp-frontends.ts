@@ -2,10 +2,17 @@
 import { formatEndpoint } from '../../address.js'
 import type { ConntrackFrontend } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { addressOf, type Frontend, FrontendOwners, frontendsOf, type Route } from '../../routing/index.js'
+import {
+  addressOf,
+  type Claimant,
+  type Frontend,
+  FrontendOwners,
+  frontendsOf,
+  type Route,
+} from '../../routing/index.js'
 
 /** The properties of a route that the clean-up of flows uses. */
-export type UdpRoute = Pick<Route, 'service' | 'flowBackends'> & Parameters<typeof frontendsOf>[0]
+export type UdpRoute = Pick<Route, 'flowBackends'> & Claimant & Parameters<typeof frontendsOf>[0]
 
 interface Wanted {
   readonly frontend: Frontend
@@ -18,7 +25,7 @@ export class UdpFrontends {
 
   /** Replaces the route of this key; undefined removes it. Returns the frontends that may have flows to the wrong endpoints now. */
   set(key: ServicePortKey, next: UdpRoute | undefined): readonly Frontend[] {
-    const changes = this.#owners.claim(key, next?.service ?? '', wantedOf(next))
+    const changes = this.#owners.claim(key, next, wantedOf(next))
     // Dropped: the mode reports conflicts.
     this.#owners.takeConflicts()
     const stale: Frontend[] = []

@@ -34,7 +34,14 @@ import {
   RelayTable,
   type SharedRelay,
 } from '../relay/index.js'
-import { AfterSync, claimDirty, releaseUnwanted, type TrafficConfig } from '../shared/index.js'
+import {
+  AfterSync,
+  claimDirty,
+  ConflictReports,
+  releaseUnwanted,
+  RouteDecisions,
+  type TrafficConfig,
+} from '../shared/index.js'
 import { VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
@@ -78,6 +85,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #vips: VipBindings
   readonly #unserved: UnservedPorts
   readonly #shared: SharedAddresses
+  readonly #decisions: RouteDecisions
   readonly #afterSync: AfterSync
   readonly #history = new PassHistory()
   readonly #stages: StageTimes
@@ -110,7 +118,20 @@ export class UserspacePipeline implements Pipeline {
     this.#vips = new VipBindings({ ...options, stages })
     this.#shared = new SharedAddresses(options.family, options.warnings)
     this.#unserved = new UnservedPorts(options.family, options.warnings)
-    this.#afterSync = new AfterSync({ ...options, tracker: this.#intake.tracker, translation: undefined })
+    const reports = new ConflictReports(options)
+    const { tracker } = this.#intake
+    this.#decisions = new RouteDecisions({
+      ...options,
+      tracker,
+      reports,
+      stages,
+    })
+    this.#afterSync = new AfterSync({
+      ...options,
+      tracker,
+      reports,
+      translation: undefined,
+    })
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
@@ -120,14 +141,16 @@ export class UserspacePipeline implements Pipeline {
     )
   }
 
-  applyNode({ routing, vipBinding, modeSettings }: NodeChange): boolean {
+  applyNode({ routing, vipBinding, modeSettings, places }: NodeChange): boolean {
     if (routing) this.#intake.tracker.markAll()
     if (vipBinding) this.#vips.requestRead()
-    return vipBinding || modeSettings
+    const isConcerned = places && this.#decisions.applyPlaces()
+    return vipBinding || modeSettings || isConcerned
   }
 
   applyLinks(events: readonly LinkEvent[]): boolean {
-    return events.filter((event) => this.#isConcerned(event)).length > 0
+    const isConcerned = this.#decisions.applyLinks(events)
+    return events.filter((event) => this.#isConcerned(event)).length > 0 || isConcerned
   }
 
   stopSoon(): void {
@@ -305,9 +328,10 @@ export class UserspacePipeline implements Pipeline {
       ...this.#options,
       pass,
       intake: this.#intake,
+      decisions: this.#decisions,
       claim: (key, decided) => {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
-        this.#table.claim(key, decided?.service ?? '', desired)
+        this.#table.claim(key, decided, desired)
         this.#vips.claim(key, decided?.service ?? '', decided === undefined ? [] : vipsOf(decided))
         this.#afterSync.note(key, decided)
         this.#unserved.note(key, decided)

@@ -18,7 +18,12 @@ import { ManualClock } from '../../support/manual-clock.js'
 import { port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'
 
-const conflict = { fields: { service: 'default/b:/TCP', frontend: 'tcp 203.0.113.1:80', ipFamily: 'IPv4' } }
+function lost(frontend: string) {
+  const owner = { owner: 'default/a:/TCP', reason: 'which sorts first' }
+  return { fields: { service: 'default/b:/TCP', frontend, ipFamily: 'IPv4', ...owner } }
+}
+
+const conflict = lost('tcp 203.0.113.1:80')
 
 interface Settings {
   readonly problems?: readonly object[]
@@ -54,7 +59,7 @@ async function rowsOf(
   inspected: Inspected,
   name: string,
 ): Promise<{ readonly service: ServiceRow; readonly routes: readonly RouteRow[] }> {
-  const read = { conflicts: await readConflicts(inspected) }
+  const read = { conflicts: readConflicts(inspected) }
   const [row, ...more] = services(inspected, name, read)?.items ?? []
   assert.ok(row !== undefined && more.length === 0)
   return { service: row, routes: [...(routes(inspected, name, read)?.items ?? [])] }
@@ -125,7 +130,7 @@ describe('a frontend that another Service has', () => {
   it('may be the cluster IP', async () => {
     const same = new Tracker('ipv4', () => {})
     for (const name of ['a', 'b']) same.apply(set(service(name, '10.96.0.1')))
-    const rows = await rowsOf(inspectedWith(same, {}), 'default/b')
+    const rows = await rowsOf(inspectedWith(same, { problems: [lost('tcp 10.96.0.1:80')] }), 'default/b')
     assert.equal(rows.service.internal, 'conflict')
     assert.deepEqual(
       rows.routes.map(({ verdict, kernel }) => [verdict, kernel]),
@@ -141,7 +146,7 @@ describe('a frontend that another Service has', () => {
       const externalIPs = [ip(name === 'a' ? '203.0.113.1' : '203.0.113.2')]
       same.apply(set(service(name, '10.96.0.1', { type: 'NodePort', ports: [port(80, own)], externalIPs })))
     }
-    const rows = await rowsOf(inspectedWith(same, {}), 'default/b')
+    const rows = await rowsOf(inspectedWith(same, { problems: [lost('tcp 10.96.0.1:80')] }), 'default/b')
     assert.deepEqual(
       rows.routes.map(({ frontend, verdict, reasons, kernel }) => [
         frontend,
@@ -159,7 +164,7 @@ describe('a frontend that another Service has', () => {
   it('is looked for only if a problem names a frontend of the family', async () => {
     const other = { fields: { ...conflict.fields, ipFamily: 'IPv6' } }
     const inspected = inspectedWith(tracker, { problems: [other, { fields: { service: 'default/b:/TCP' } }] })
-    assert.equal((await readConflicts(inspected)).size, 0)
+    assert.equal(readConflicts(inspected).size, 0)
   })
 })
 

@@ -58,6 +58,7 @@ describe('openMetrics', () => {
       'viaduct_drift_total',
       'viaduct_event_to_kernel_seconds',
       'viaduct_events_total',
+      'viaduct_frontend_conflicts',
       'viaduct_kernel_errors_total',
       'viaduct_ledger_objects',
       'viaduct_manifest_errors',

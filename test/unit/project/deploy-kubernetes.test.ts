@@ -149,11 +149,13 @@ describe('deploy/kubernetes', () => {
           assert.deepEqual(configOf(init, build), { ...config, initOnly: true })
       })
 
-      it('has probes on the health port', () => {
+      // Issue 35, A2: at the node's address, the Service of a tenant answered them.
+      it('has probes on the health port of the loopback address', () => {
         const port = configOf(agent, build).servers.healthzBindAddress?.port
+        const host = '127.0.0.1'
         assert.deepEqual(
           [agent.startupProbe, agent.livenessProbe, agent.readinessProbe].map((probe) => probe?.httpGet),
-          ['/livez', '/livez', '/healthz'].map((path) => ({ path, port })),
+          ['/livez', '/livez', '/healthz'].map((path) => ({ host, path, port })),
         )
       })
 

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { servicePortKey } from '../../../src/model/index.js'
-import { describeFrontend, type Frontend, FrontendOwners, frontendsOf } from '../../../src/routing/index.js'
+import {
+  type Claimant,
+  describeFrontend,
+  type Frontend,
+  type FrontendOrigin,
+  FrontendOwners,
+  frontendsOf,
+} from '../../../src/routing/index.js'
 import { ip, plainRoute } from '../../support/routes.js'
 
 interface Wanted {
@@ -27,10 +34,33 @@ function keyOf(port: Port) {
   return servicePortKey(serviceOf(port), `${port.slice(2)}/TCP`)
 }
 
-function claim(owners: FrontendOwners<Wanted>, port: Port, wanted: readonly Frontend[], text = ''): string[] {
+/** Where the port has the shared address from, and the second in which its Service was made; undefined: unknown. */
+interface Rank {
+  readonly origin: FrontendOrigin
+  readonly createdSeconds?: number | undefined
+}
+
+const plain: Rank = { origin: 'external-ip' }
+
+function claimantOf(port: Port, { origin, createdSeconds }: Rank): Claimant {
+  return {
+    key: keyOf(port),
+    service: serviceOf(port),
+    clusterIP: origin === 'allocated' ? ip('192.0.2.1') : ip('10.96.0.1'),
+    loadBalancerIPs: origin === 'load-balancer' ? [ip('192.0.2.1')] : [],
+    createdSeconds,
+  }
+}
+
+function claim(
+  owners: FrontendOwners<Wanted>,
+  port: Port,
+  wanted: readonly Frontend[],
+  { text = '', rank = plain }: { readonly text?: string; readonly rank?: Rank } = {},
+): string[] {
   const changes = owners.claim(
     keyOf(port),
-    serviceOf(port),
+    claimantOf(port, rank),
     wanted.map((frontend) => ({ frontend, text: `${port}${text}` })),
   )
   const texts = (list: readonly Wanted[]) => list.map(({ text: one }) => one).join('+') || '-'
@@ -143,6 +173,90 @@ const cases: readonly {
   },
 ]
 
+/** Sorts the owner first among claims; equal for claims that only their keys order. */
+function weightOf({ origin, createdSeconds = 9 }: Rank = plain, { kind }: Frontend): number {
+  const place = { allocated: 0, 'load-balancer': 1, 'external-ip': 2 }[origin]
+  return (kind === 'address' ? place * 10 : 0) + createdSeconds
+}
+
+const ranks: readonly {
+  readonly name: string
+  readonly owner: Rank
+  readonly loser: Rank
+  readonly reason: string
+}[] = [
+  {
+    name: 'a cluster IP wins over an older address of a load balancer',
+    owner: { origin: 'allocated', createdSeconds: 2 },
+    loser: { origin: 'load-balancer', createdSeconds: 1 },
+    reason: 'to which the API server allocated it',
+  },
+  {
+    name: 'a cluster IP wins over an older external IP',
+    owner: { origin: 'allocated', createdSeconds: 2 },
+    loser: { origin: 'external-ip', createdSeconds: 1 },
+    reason: 'to which the API server allocated it',
+  },
+  {
+    name: 'an address of a load balancer wins over an older external IP',
+    owner: { origin: 'load-balancer', createdSeconds: 2 },
+    loser: { origin: 'external-ip', createdSeconds: 1 },
+    reason: 'whose load balancer has it',
+  },
+  {
+    name: 'the older of two external IPs wins',
+    owner: { origin: 'external-ip', createdSeconds: 1 },
+    loser: { origin: 'external-ip', createdSeconds: 2 },
+    reason: 'which is older',
+  },
+  {
+    name: 'a known age wins over an unknown one',
+    owner: { origin: 'external-ip', createdSeconds: 1 },
+    loser: { origin: 'external-ip' },
+    reason: 'which is older',
+  },
+]
+
+// Issue 35, A1: the Service whose namespace sorts first took the cluster IP of another one.
+describe('regardless of the names of the Services,', () => {
+  for (const { name, owner, loser, reason } of ranks)
+    for (const [strong, weak] of [
+      ['a/http', 'b/http'],
+      ['b/http', 'a/http'],
+    ] as const)
+      for (const first of [strong, weak])
+        it(`${name}: ${strong}, and ${first} comes first`, () => {
+          const owners = new FrontendOwners<Wanted>()
+          for (const port of [first, first === strong ? weak : strong])
+            claim(owners, port, [shared], {
+              rank: port === strong ? owner : loser,
+            })
+          assert.equal(owners.ownerOf(shared), keyOf(strong))
+          assert.deepEqual(owners.takeConflicts(), [
+            {
+              frontend: 'tcp 192.0.2.1:80',
+              loser: keyOf(weak),
+              winner: keyOf(strong),
+              reason,
+            },
+          ])
+        })
+
+  it('the older one wins a node port and a health check port', () => {
+    const owners = new FrontendOwners<Wanted>()
+    claim(owners, 'a/http', [nodePort, healthCheck], {
+      rank: { origin: 'allocated', createdSeconds: 2 },
+    })
+    claim(owners, 'b/http', [nodePort, healthCheck], {
+      rank: { origin: 'external-ip', createdSeconds: 1 },
+    })
+    assert.deepEqual(
+      [nodePort, healthCheck].map((frontend) => owners.ownerOf(frontend)),
+      [keyOf('b/http'), keyOf('b/http')],
+    )
+  })
+})
+
 describe('the owner of a frontend', () => {
   for (const { name, before = [], step, changes, conflicts: wanted } of cases) {
     it(name, () => {
@@ -155,15 +269,24 @@ describe('the owner of a frontend', () => {
     })
   }
 
-  it('is the claim with the first key, after any history', () => {
+  it('is the strongest claim, after any history', () => {
+    const rank = fc.record({
+      origin: fc.constantFrom<FrontendOrigin>('allocated', 'load-balancer', 'external-ip'),
+      createdSeconds: fc.constantFrom(undefined, 1, 2),
+    })
     const steps = fc.array(
-      fc.record({ port: fc.constantFrom(...ports), wanted: fc.subarray(frontends), take: fc.boolean() }),
+      fc.record({
+        port: fc.constantFrom(...ports),
+        wanted: fc.subarray(frontends),
+        rank,
+        take: fc.boolean(),
+      }),
       { maxLength: 30 },
     )
     fc.assert(
       fc.property(steps, (history) => {
         const owners = new FrontendOwners<Wanted>()
-        const last = new Map<Port, readonly Frontend[]>()
+        const last = new Map<Port, { readonly wanted: readonly Frontend[]; readonly rank: Rank }>()
         const reported = new Map<string, string>()
         const take = () => {
           for (const text of conflicts(owners)) {
@@ -172,15 +295,17 @@ describe('the owner of a frontend', () => {
             else reported.set(lost, winner)
           }
         }
-        for (const [i, { port, wanted, take: takes }] of history.entries()) {
-          claim(owners, port, wanted, ` ${i}`)
-          last.set(port, wanted)
+        for (const [i, { port, wanted, rank: own, take: takes }] of history.entries()) {
+          claim(owners, port, wanted, { text: ` ${i}`, rank: own })
+          last.set(port, { wanted, rank: own })
           if (takes) take()
         }
         take()
         const expected = new Map<string, string>()
         for (const frontend of frontends) {
-          const [owner, ...losers] = ports.filter((port) => last.get(port)?.includes(frontend))
+          const [owner, ...losers] = ports
+            .filter((port) => last.get(port)?.wanted.includes(frontend))
+            .toSorted((a, b) => weightOf(last.get(a)?.rank, frontend) - weightOf(last.get(b)?.rank, frontend))
           assert.equal(owners.ownerOf(frontend), owner && keyOf(owner))
           assert.deepEqual(
             owners.wantedOf(frontend).map(({ text }) => text.split(' ')[0]),

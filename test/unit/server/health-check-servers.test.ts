@@ -135,7 +135,7 @@ describe('the listeners of health checks', () => {
       assert.deepEqual(
         failures.map(({ event }) => event.note),
         [
-          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which sorts first`,
+          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which is older or sorts first`,
         ],
       )
       assert.equal(await name(), 'a')

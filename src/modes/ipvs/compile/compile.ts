@@ -1,7 +1,13 @@
 // Compiles one route into virtual servers and set entries. Traffic policies mean the same as in iptables mode.
 import { cidrContains, familyOf, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
-import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
+import {
+  type Backend,
+  type FrontendOrigin,
+  frontendProtocols,
+  type Route,
+  verdictOf,
+} from '../../../routing/index.js'
 import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
@@ -35,6 +41,7 @@ export function needsMark(route: Route): boolean {
 /** A frontend of a route before it is a virtual server. */
 interface Frontend {
   readonly address: IpAddress
+  readonly origin: FrontendOrigin
   readonly port: number
   readonly backends: readonly Backend[]
   readonly isBound: boolean
@@ -75,9 +82,10 @@ export function compileRoute(
     }
     return list
   }
-  const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
+  const servers = frontends.map(({ address, origin, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
     protocol,
+    origin,
     settings: serverSettings,
     realServers: listOf(backends),
     flowBackends,
@@ -90,6 +98,7 @@ export function compileRoute(
   const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
     key: { family, mark: whole },
     protocol,
+    origin: 'allocated' as const,
     settings: markedServerSettings(route, settings),
     realServers: listOf(route.clusterBackends),
     flowBackends,
@@ -107,8 +116,11 @@ function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
   const verdict = verdictOf(route, 'internal')
   if (verdict !== 'serve') entries.push({ set: verdict === 'drop' ? 'dropped' : 'refused', entry: own })
   if (route.healthCheckNodePort !== 0)
-    entries.push({ set: 'healthCheckNodePort', entry: { port: route.healthCheckNodePort } })
-  return bound({ address, port, backends, entries }, settings)
+    entries.push({
+      set: 'healthCheckNodePort',
+      entry: { port: route.healthCheckNodePort },
+    })
+  return bound({ address, origin: 'allocated', port, backends, entries }, settings)
 }
 
 function externalIPFrontend(
@@ -122,7 +134,8 @@ function externalIPFrontend(
     { set: externalIPSet(route), entry: entryOf(route, address, port) },
     ...policyEntries(route, settings, mark, { address, port }),
   ]
-  return bound({ address, port, backends: externalBackends(route), entries }, settings)
+  const origin = 'external-ip'
+  return bound({ address, origin, port, backends: externalBackends(route), entries }, settings)
 }
 
 function externalIPSet({ isExternalLocal }: Route): SetKey {
@@ -145,7 +158,8 @@ function loadBalancerFrontend(
     ...sourceEntries(route, settings, own),
     ...policyEntries(route, settings, mark, { address, port }),
   )
-  return bound({ address, port, backends: externalBackends(route), entries }, settings)
+  const origin = 'load-balancer'
+  return bound({ address, origin, port, backends: externalBackends(route), entries }, settings)
 }
 
 function nodePortFrontend(
@@ -160,7 +174,14 @@ function nodePortFrontend(
   const entries: DesiredSetEntry[] = [{ set: sets.all, entry: own }]
   if (isExternalLocal) entries.push({ set: sets.local, entry: own })
   entries.push(...policyEntries(route, settings, mark, { address, port }))
-  return { address, port, backends: externalBackends(route), entries, isBound: false }
+  return {
+    address,
+    origin: 'allocated',
+    port,
+    backends: externalBackends(route),
+    entries,
+    isBound: false,
+  }
 }
 
 /**
@@ -213,10 +234,11 @@ function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEnt
 
 /** A frontend whose address is bound, unless it is the node's own. Adds the VIP to `entries`, which the frontend keeps. */
 function bound(
-  { address, port, backends, entries }: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
+  frontend: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
   { nodeAddresses }: IpvsModeSettings,
 ): Frontend {
+  const { address, entries } = frontend
   const isBound = !nodeAddresses.has(address)
   if (isBound) entries.push({ set: 'vips', entry: { address } })
-  return { address, port, backends, isBound, entries }
+  return { ...frontend, isBound }
 }

@@ -5,7 +5,7 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from '../../../kernel/index.js'
-import type { Backend } from '../../../routing/index.js'
+import type { Backend, FrontendOrigin } from '../../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
 /** A desired virtual server of one route. */
@@ -13,6 +13,8 @@ export interface DesiredVirtualServer {
   readonly key: VirtualServerKey
   /** The protocol of its clients, also if it is found by mark; undefined: no route of this run has claimed it. */
   readonly protocol: Protocol | undefined
+  /** Where its frontend is from. A virtual server that is found by mark is its route's own. */
+  readonly origin: FrontendOrigin
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
   /** UDP: the backends that keep their flows even if they are not real servers (`Route.flowBackends`). Empty for other protocols. */

@@ -7,7 +7,7 @@ import {
 } from '../../../kernel/index.js'
 import type { TrackedObject } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { type ClaimConflict, FrontendClaims } from '../../../routing/index.js'
+import { type ClaimConflict, type Claimant, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
 import { forbiddingSets } from '../compile/sets.js'
 import { type PackedId, packedIdOf } from './packed.js'
@@ -36,7 +36,13 @@ export type DrainPolicy = (
 ) => boolean
 
 /** The properties of a virtual server that the kernel's state does not show, until a route of this run claims it. */
-const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
+const nothingElse = {
+  protocol: undefined,
+  origin: 'allocated',
+  flowBackends: [],
+  bindAddress: true,
+  entries: [],
+} as const
 
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
@@ -129,8 +135,18 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.acknowledged !== undefined && this.#bindsAddress && !('mark' in this.key)
   }
 
-  claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
-    this.#claims.put({ route, service, value: desired })
+  claim(
+    route: ServicePortKey,
+    { service, createdSeconds }: Pick<Claimant, 'service' | 'createdSeconds'>,
+    desired: DesiredVirtualServer,
+  ): void {
+    this.#claims.put({
+      route,
+      origin: desired.origin,
+      createdSeconds,
+      service,
+      value: desired,
+    })
     this.#service = this.#claims.owner?.service ?? this.#service
     this.#settle(this.#leftover)
   }

@@ -8,6 +8,7 @@ import {
   type VirtualServerKey,
 } from '../../../kernel/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
+import type { Claimant } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
 import {
   type Confirmation,
@@ -75,11 +76,16 @@ export class IpvsLedger {
   }
 
   /** Replaces all claims of the route; an empty list releases it. */
-  claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
+  claim(
+    route: ServicePortKey,
+    claimant: Pick<Claimant, 'service' | 'createdSeconds'> | undefined,
+    desired: readonly DesiredVirtualServer[],
+  ): void {
     const entries: Entry[] = []
     for (const server of desired) {
+      if (claimant === undefined) break
       const entry = this.#entryOf(server.key)
-      entry.claim(route, service, server)
+      entry.claim(route, claimant, server)
       this.#touch(entry)
       entries.push(entry)
     }

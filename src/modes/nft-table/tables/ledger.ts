@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../address.js'
 import { Holdings, ObjectTable } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { describeFrontend, type FrontendConflict } from '../../../routing/index.js'
+import { type Claimant, describeFrontend, type FrontendConflict, standingOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'
 import { type NftSchema, schemaOf } from '../compile/schema.js'
 import type { NfSet } from '../../../kernel/index.js'
@@ -49,9 +49,9 @@ export class NftLedger {
   }
 
   /** Replaces all claims of the route; undefined releases it. */
-  claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
     const { frontends, hairpins } = desired ?? nothing
-    const claimed = frontends.map((each) => this.#claim(route, service, each))
+    const claimed = claimant === undefined ? [] : frontends.map((each) => this.#claim(claimant, each))
     for (const entry of this.#frontendsOf.replace(route, claimed))
       if (!claimed.includes(entry)) this.#unclaim(route, entry)
     const held = hairpins.map((hairpin) => this.#hold(this.hairpins, this.packer.hairpin(hairpin)))
@@ -85,13 +85,20 @@ export class NftLedger {
     return { frontend: this.#owned, endpoint: this.#endpoints }
   }
 
-  #claim(route: ServicePortKey, service: string, desired: DesiredFrontend): FrontendEntry {
+  #claim(claimant: Claimant, desired: DesiredFrontend): FrontendEntry {
     const { frontends, packer } = this
     const id = packer.frontend(desired.frontend)
     const entry = frontends.get(id) ?? frontends.add(new FrontendEntry(id))
     const former = entry.wanted
-    const value = { isClusterIP: desired.isClusterIP, state: packFrontend(packer, desired) }
-    entry.claims.put({ route, service, value })
+    const value = {
+      isClusterIP: desired.isClusterIP,
+      state: packFrontend(packer, desired),
+    }
+    entry.claims.put({
+      ...standingOf(desired.frontend, claimant),
+      service: claimant.service,
+      value,
+    })
     this.#settleClaims(entry, former)
     return entry
   }

@@ -15,7 +15,7 @@ import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import type { FrontendConflict } from '../../../routing/index.js'
+import type { Claimant, FrontendConflict } from '../../../routing/index.js'
 import { shortened } from '../../shared/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
@@ -143,11 +143,11 @@ export class NftTables {
   }
 
   /**
-   * Replaces all claims of the route; undefined releases it. `service`: `namespace/name`. The next write brings the change to the
-   * kernel. Keeps no reference to the backends.
+   * Replaces all claims of the route; undefined releases it. The next write brings the change to the kernel. Keeps no reference to the
+   * backends.
    */
-  claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
-    this.#state.ledger.claim(route, service, desired)
+  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
+    this.#state.ledger.claim(route, claimant, desired)
     this.#leftOut.noteClaim(route)
   }
 
@@ -354,7 +354,7 @@ export class NftTables {
     for (const [owner, cause] of refusal.owners)
       for (const route of ledger.routesOf(owner)) routes.set(route, cause)
     for (const [route, cause] of routes) {
-      ledger.claim(route, '', undefined)
+      ledger.claim(route, undefined, undefined)
       this.#leftOut.add(route, cause)
       pass.note(`${route}: ${cause.message}`)
     }

@@ -76,13 +76,13 @@ class Lab {
     })
     this.#table.claim(
       decided.key,
-      service,
+      decided,
       compileRoute(decided, { nodePortAddresses: [], nodeIP: undefined }),
     )
   }
 
   remove(service: string): void {
-    this.#table.claim(servicePortKey(service, '/TCP'), service, undefined)
+    this.#table.claim(servicePortKey(service, '/TCP'), undefined, undefined)
   }
 
   async write(): Promise<void> {

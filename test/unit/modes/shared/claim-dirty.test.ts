@@ -5,10 +5,10 @@ import { InForceTimes, Pass } from '../../../../src/engine/index.js'
 import { openMetrics } from '../../../../src/metrics/index.js'
 import { type ServicePortKey, Tracker } from '../../../../src/model/index.js'
 import { claimDirty } from '../../../../src/modes/shared/index.js'
-import { NodeTracker } from '../../../../src/node/index.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 import { service, set } from '../../../support/objects.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
+import { plainRoute } from '../../../support/routes.js'
 
 it('a changed service port is in force at no moment between its claim and the end of the pass', async () => {
   const clock = new ManualClock()
@@ -31,10 +31,9 @@ it('a changed service port is in force at no moment between its claim and the en
     await claimDirty({
       family: 'ipv4',
       intake: {
-        tracker,
         takeDirty: async () => await Promise.resolve({ dirty: tracker.take(), events: undefined }),
       },
-      node: new NodeTracker('here'),
+      decisions: { decide: async () => await Promise.resolve(plainRoute()) },
       clock,
       log,
       pass,

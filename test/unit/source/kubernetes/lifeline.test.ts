@@ -118,12 +118,13 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(leaving), ['+kubernetes [192.0.2.2]'], 'traffic goes to it still')
   })
 
-  it('delivers a move of the frontend to another Service at once', () => {
+  it('does not believe that another Service has the frontend: no other one gets it', () => {
     const bench = new Bench()
     bench.list()
     assert.deepEqual(bench.pass(remove('Service', 'kubernetes')), [])
     const heir = set(service('a/heir', '10.96.0.1', { ports: [port(443)] }))
-    assert.deepEqual(bench.pass(heir), ['+Service a/heir 10.96.0.1', '-Service default/kubernetes'])
+    assert.deepEqual(bench.pass(heir), ['+Service a/heir 10.96.0.1'])
+    assert.deepEqual(bench.pass(set(api)), ['+Service default/kubernetes 10.96.0.1'])
   })
 
   it('uses the first of two Services with the frontend', () => {

@@ -1,0 +1,115 @@
+// Every mode gets its routes here, without the frontends whose addresses and ports the node itself needs.
+import type { IpAddress, IpFamily } from '../../address.js'
+import { KernelQuestions, type KernelQuestionsOptions } from '../../engine/index.js'
+import { KernelError } from '../../errors.js'
+import { machineAddresses } from '../../host/index.js'
+import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
+import type { ServicePort, ServicePortKey, Tracker } from '../../model/index.js'
+import type { NodeFacts } from '../../node/index.js'
+import { dependsOnMachine, leftOutFrontends, type Route, route, routeWithout } from '../../routing/index.js'
+import type { ConflictReports } from './frontend-conflict.js'
+
+export interface RouteDecisionsOptions extends KernelQuestionsOptions {
+  readonly family: IpFamily
+  readonly tracker: Pick<Tracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'>
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly reports: ConflictReports
+}
+
+/** Decides the routes of one family. */
+export class RouteDecisions {
+  readonly #options: RouteDecisionsOptions
+  readonly #questions: KernelQuestions
+  /** The service ports whose decision depends on the addresses of the machine; nearly always none, and then these are not read. */
+  readonly #dependent = new Set<ServicePortKey>()
+  /** The last read addresses; undefined: they may have changed since. */
+  #machine: readonly IpAddress[] | undefined
+  /** Counts the changes of addresses: a reading during one is not kept. */
+  #changes = 0
+
+  constructor(options: RouteDecisionsOptions) {
+    this.#options = options
+    this.#questions = new KernelQuestions(options)
+  }
+
+  /**
+   * The route of the service port now. undefined: it does not exist, or has no frontend on this node. A promise only if the kernel must
+   * be asked; it does not reject with KernelError.
+   */
+  decide(key: ServicePortKey): Route | undefined | Promise<Route | undefined> {
+    const { tracker, node, reports } = this.#options
+    const port = tracker.servicePort(key)
+    if (port === undefined) {
+      this.#dependent.delete(key)
+      reports.noteLeftOut(key, [], { exists: false })
+      return undefined
+    }
+    if (dependsOnMachine(port, node.facts.places)) {
+      this.#dependent.add(key)
+      if (this.#machine === undefined) return this.#readAndDecide(port)
+    } else if (this.#dependent.size > 0) this.#dependent.delete(key)
+    return this.#decide(port, this.#machine ?? [])
+  }
+
+  /** The protected places changed: makes the service ports dirty that gain or lose a frontend by it. Returns whether there are any. */
+  applyPlaces(): boolean {
+    const { tracker, node, reports } = this.#options
+    const concerned = new Set<ServicePortKey>(reports.withLeftOut)
+    for (const port of tracker.servicePorts()) {
+      const { places } = node.facts
+      const isConcerned =
+        dependsOnMachine(port, places) || leftOutFrontends(port, places, this.#machine ?? []).length > 0
+      if (isConcerned) concerned.add(port.key)
+    }
+    tracker.mark(concerned)
+    return concerned.size > 0
+  }
+
+  /** Makes the service ports dirty whose decision the events may change. Returns whether there are any. */
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    if (this.#dependent.size === 0) return false
+    const isConcerned = events.some(
+      (event) =>
+        event.kind === 'overrun' || (event.kind === 'address' && event.family === this.#options.family),
+    )
+    if (isConcerned) this.#recheck()
+    return isConcerned
+  }
+
+  #recheck(): void {
+    this.#machine = undefined
+    this.#changes++
+    this.#options.tracker.mark(this.#dependent)
+  }
+
+  async #readAndDecide(port: ServicePort): Promise<Route | undefined> {
+    return this.#decide(port, await this.#readMachine(port))
+  }
+
+  #decide(port: ServicePort, machine: readonly IpAddress[]): Route | undefined {
+    const { tracker, node, reports } = this.#options
+    const leftOut = leftOutFrontends(port, node.facts.places, machine)
+    reports.noteLeftOut(port.key, leftOut, { exists: true })
+    return routeWithout(route(port, tracker.endpoints(port), node.facts), leftOut)
+  }
+
+  /** Without an answer of the kernel, the address of the Node counts, and the next run asks again. */
+  async #readMachine(port: ServicePort): Promise<readonly IpAddress[]> {
+    const { family, node, tracker } = this.#options
+    const changes = this.#changes
+    const read = await this.#questions.ask(
+      { key: 'protected addresses', subject: 'addresses of this machine' },
+      async () => await machineAddresses(family, this.#options),
+    )
+    if (read instanceof KernelError) {
+      tracker.mark([port.key])
+      const own = node.facts.addresses[family]
+      return own === undefined ? [] : [own]
+    }
+    if (this.#changes === changes) this.#machine = read
+    return read
+  }
+}
