@@ -176,6 +176,22 @@ export const loopbackCases: readonly CaseAt[] = [
   }),
 ]
 
+/** The node port of a Service without endpoints refuses by a rule, which must not come before the guard of the loopback network. */
+export const guardedLoopbackCase: CaseAt = (slot) => ({
+  name: 'no other machine is refused at the loopback network of the node by a node port without endpoints',
+  rules: ['F-059', 'F-053'],
+  objects: [slot.exposed()],
+  checks: slot.flows
+    .filter(({ family }) => family === 'IPv4')
+    .flatMap((flow) => {
+      const target = { ...slot.to('nodePort', flow), address: loopback.IPv4 }
+      return [
+        flowCheck('neighbour', target, { kind: 'dropped' }),
+        flowCheck('node', target, { kind: 'refused' }),
+      ]
+    }),
+})
+
 export const noLoopbackCases: readonly CaseAt[] = [
   (slot) => ({
     name: 'a node port does not answer on the loopback',

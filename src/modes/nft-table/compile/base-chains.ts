@@ -1,7 +1,7 @@
 // The base chains, which the kernel's hooks call, with their jumps.
 import type { NfHook } from '../../../kernel/index.js'
 import type { ChainPlan, StructureUse } from './chain-plan.js'
-import { type Expressions, isIn, isNew, jump, packetFields } from './expressions.js'
+import { type Expressions, isIn, isMartian, isNew, jump, packetFields, returns } from './expressions.js'
 import { affinityJumps, checks } from './filter-chains.js'
 import { translations } from './nat-chains.js'
 import { schemaOf } from './schema.js'
@@ -65,10 +65,16 @@ function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
  * Each hook comes directly before that of the table of iptables-nft, in which the jumps of kube-proxy's iptables mode are at the
  * head. A frontend refuses at the hooks at which it does there (F-053): at INPUT those for outside traffic, at OUTPUT cluster IPs.
  */
-function iptablesChains({ family }: NftModeSettings, record: readonly Expressions[]): readonly ChainPlan[] {
+function iptablesChains(
+  { family, localhostNodePorts }: NftModeSettings,
+  record: readonly Expressions[],
+): readonly ChainPlan[] {
+  // KUBE-FIREWALL of table filter comes later, and drops these packets.
+  const martians = localhostNodePorts ? [[...isMartian(family), ...returns]] : []
   const toClusterIP = isIn(schemaOf(family).clusterIPs, [packetFields[family].destination])
   return [
     base('filter-input', { type: 'filter', hook: 'input', priority: priorities.filter }, [
+      ...martians,
       [...isNew, ...jump(checks.nodePortEndpoints)],
       [...isNew, ...jump(checks.externalEndpoints)],
       ...record,

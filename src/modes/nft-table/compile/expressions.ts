@@ -207,14 +207,23 @@ export function isLocalAddress(side: keyof typeof fibFlags): Expressions {
 
 /** `ip daddr != 127.0.0.0/8`, `ip6 daddr != ::1`. */
 export function isNotLoopback(family: IpFamily): Expressions {
-  const { destination } = packetFields[family]
+  return compareWithLoopback(family, packetFields[family].destination, '!=')
+}
+
+/** A packet of another machine to a loopback address: `ip saddr != 127.0.0.0/8 ip daddr 127.0.0.0/8`. */
+export function isMartian(family: IpFamily): Expressions {
+  const { source, destination } = packetFields[family]
+  return [...compareWithLoopback(family, source, '!='), ...compareWithLoopback(family, destination, '==')]
+}
+
+function compareWithLoopback(family: IpFamily, field: Field, op: '==' | '!='): Expressions {
   return family === 'ipv4'
     ? [
-        ...destination.load(0),
+        ...field.load(0),
         { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(255), xor: hostWord(0) },
-        { kind: 'cmp', from: 0, op: '!=', value: hostWord(127) },
+        { kind: 'cmp', from: 0, op, value: hostWord(127) },
       ]
-    : [...destination.load(0), { kind: 'cmp', from: 0, op: '!=', value: packFields(['ipv6_addr'], ['::1']) }]
+    : [...field.load(0), { kind: 'cmp', from: 0, op, value: packFields(['ipv6_addr'], ['::1']) }]
 }
 
 /** Whether the detector takes the packet for traffic of this node's pods; `!=`: for other traffic. */
