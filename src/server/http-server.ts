@@ -22,7 +22,7 @@ export interface HttpLimits {
 }
 
 export const httpLimits: HttpLimits = {
-  maxHeaderSize: 8192,
+  maxHeaderSize: 32_768,
   headersTimeout: 5000,
   requestTimeout: 10_000,
   connectionsCheckingInterval: 5000,
@@ -32,14 +32,17 @@ export const httpLimits: HttpLimits = {
 
 /**
  * The connections of one server, or of several servers that share a limit, and the turns of their requests. A connection over the
- * limit closes the one without a request for the longest time, so idle connections do not shut out other clients. A connection that
- * waits for its first reply stays open: a probe, which sends one request, gets its turn among connections that send many.
+ * limit closes one of the source with the most connections: the one without a request for the longest time, or, if all wait for their
+ * first reply, the oldest one. So a source that floods the server loses its own connections, and a probe from another source gets its
+ * turn.
  */
 export class Connections {
   readonly turns: Turns
   readonly #limit: number
-  /** Least recently used first. */
-  readonly #sockets = new Set<PacedSocket>()
+  /** With their sources, least recently used first. */
+  readonly #sockets = new Map<PacedSocket, string>()
+  /** Number of connections by source. */
+  readonly #counts = new Map<string, number>()
 
   /** `turnsPerSecond` as in Turns. */
   constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>, turnsPerSecond?: () => number) {
@@ -53,24 +56,45 @@ export class Connections {
 
   /** Adds a new connection. Over the limit, closes one. */
   admit(socket: PacedSocket): void {
-    socket.once('close', () => this.#sockets.delete(socket))
-    this.#sockets.add(socket)
-    if (this.#sockets.size > this.#limit) this.#close()
+    socket.once('close', () => this.#forget(socket))
+    const { source } = socket
+    this.#sockets.set(socket, source)
+    this.#counts.set(source, (this.#counts.get(source) ?? 0) + 1)
+    if (this.#sockets.size <= this.#limit) return
+    const excess = this.#chooseExcess(socket)
+    if (excess === undefined) return
+    this.#forget(excess)
+    excess.destroy()
   }
 
-  /** Closes the least recently used connection. If all others wait for their first reply, that is the new one. */
-  #close(): void {
-    for (const socket of this.#sockets) {
-      if (socket.awaitsFirstReply) continue
-      this.#sockets.delete(socket)
-      socket.destroy()
-      return
+  /** The connection to close. undefined: there is none. */
+  #chooseExcess(newest: PacedSocket): PacedSocket | undefined {
+    const most = Math.max(...this.#counts.values())
+    let oldest: PacedSocket | undefined
+    for (const [socket, source] of this.#sockets) {
+      if (this.#counts.get(source) !== most) continue
+      // The request of the newest one is still on its way.
+      if (!socket.awaitsFirstReply && socket !== newest) return socket
+      oldest ??= socket
     }
+    return oldest
+  }
+
+  #forget(socket: PacedSocket): void {
+    const source = this.#sockets.get(socket)
+    if (source === undefined) return
+    this.#sockets.delete(socket)
+    const left = (this.#counts.get(source) ?? 0) - 1
+    if (left > 0) this.#counts.set(source, left)
+    else this.#counts.delete(source)
   }
 
   /** Marks the connection as used: a request arrived. */
   touch(socket: PacedSocket): void {
-    if (this.#sockets.delete(socket)) this.#sockets.add(socket)
+    const source = this.#sockets.get(socket)
+    if (source === undefined) return
+    this.#sockets.delete(socket)
+    this.#sockets.set(socket, source)
   }
 }
 
@@ -90,7 +114,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
     import('node:http'),
     import('./paced-socket.js'),
   ])
-  const server = createServer({ ...limits }, (request, response) => {
+  // Like Go's server, the parser then accepts lines that end with LF alone. It accepts further deviations too. They are harmless: each
+  // client has a connection of its own, and no page depends on who asks.
+  const server = createServer({ ...limits, insecureHTTPParser: true }, (request, response) => {
     const { socket } = request
     if (socket instanceof PacedSocket) {
       connections.touch(socket)

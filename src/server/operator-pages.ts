@@ -29,8 +29,8 @@ export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
     ['/configz', () => json({ 'kubeproxy.config.k8s.io': facts.configuration() })],
     ['/healthz', (request) => pinged(request, checks)],
     ['/healthz/ping', () => text('ok')],
-    ['/flagz', (request) => flagz(request, facts.flags())],
-    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixMs(), paths })],
+    ['/flagz', async (request) => await flagz(request, facts.flags())],
+    ['/statusz', async (request) => await statusz(request, { facts, nowMs: clock.unixMs(), paths })],
   ])
   const paths: readonly string[] = [...pages.keys()].toSorted()
   return pages

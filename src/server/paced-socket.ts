@@ -2,10 +2,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
+import { formatCidr, parseCidr } from '../address.js'
 import type { Turns } from './turns.js'
 
-/** The end of a request's headers. Node's parser accepts no other form. */
-const headersEnd = Buffer.from('\r\n\r\n')
+const [carriageReturn, lineFeed] = [0x0d, 0x0a]
+const lineEnd = Buffer.from('\r\n')
 /** Bytes per turn. */
 const longestPiece = 16_384
 const nothing = Buffer.alloc(0)
@@ -21,8 +22,10 @@ export class PacedSocket extends Duplex {
   readonly #turns: Turns
   /** Received data that is not passed yet. */
   #pending: Buffer = nothing
-  /** Number of bytes of `headersEnd` at the end of the passed data. */
-  #matched = 0
+  /** The passed data ends with a line feed, or with one and a carriage return: a line feed after it ends the headers. */
+  #isAtLineStart = false
+  /** The last byte of the passed data is a carriage return. */
+  #isAfterReturn = false
   /** The newest request. Its body may be incomplete. */
   #request: IncomingMessage | undefined
   /** Number of unfinished replies. */
@@ -34,6 +37,7 @@ export class PacedSocket extends Duplex {
     super()
     this.#socket = socket
     this.#turns = turns
+    this.source = sourceOf(socket.remoteAddress)
     socket.on('data', (data: Buffer) => {
       socket.pause()
       this.#pending = data
@@ -59,6 +63,9 @@ export class PacedSocket extends Duplex {
       this.#queue()
     })
   }
+
+  /** The client: its IPv4 address, or the /64 network of its IPv6 address, which one machine may have as a whole. */
+  readonly source: string
 
   /** The client has sent a request and has received no reply yet. */
   get awaitsFirstReply(): boolean {
@@ -102,26 +109,48 @@ export class PacedSocket extends Duplex {
   }
 
   readonly #pass = (): void => {
-    const size = this.#pieceSize()
+    // Outside of a body: a body that arrives after its reply is not awaited any more, and its bytes stay as they are.
+    const isHead = this.#request?.complete !== false
+    const { size, endsBarely } = this.#nextPiece()
     const piece = this.#pending.subarray(0, size)
     this.#pending = this.#pending.subarray(size)
-    this.push(piece)
+    // Node's parser does not end a request without headers at a line feed alone.
+    if (isHead && endsBarely) this.push(Buffer.concat([piece.subarray(0, -1), lineEnd]))
+    else this.push(piece)
     if (this.#pending.length > 0) this.#queue()
     else if (this.#hasEnded) this.push(null)
     else this.#socket.resume()
   }
 
-  /** Length up to the next end of headers, which may begin in the previous piece; otherwise the longest piece. */
-  #pieceSize(): number {
+  /**
+   * Length up to the next end of headers, which may begin in the previous piece; otherwise the longest piece. Lines end with CR LF or, as
+   * for Go's server, with LF. `endsBarely`: it ends with the LF of an empty line that has no CR.
+   */
+  #nextPiece(): { readonly size: number; readonly endsBarely: boolean } {
     const most = Math.min(this.#pending.length, longestPiece)
     for (let index = 0; index < most; index++) {
       const byte = this.#pending[index]
-      if (byte === headersEnd[this.#matched]) this.#matched++
-      else this.#matched = byte === headersEnd[0] ? 1 : 0
-      if (this.#matched < headersEnd.length) continue
-      this.#matched = 0
-      return index + 1
+      if (byte === lineFeed) {
+        const [isEnd, endsBarely] = [this.#isAtLineStart, !this.#isAfterReturn]
+        this.#isAtLineStart = !isEnd
+        this.#isAfterReturn = false
+        if (isEnd) return { size: index + 1, endsBarely }
+      } else {
+        const isReturn = byte === carriageReturn
+        this.#isAtLineStart = this.#isAtLineStart && isReturn && !this.#isAfterReturn
+        this.#isAfterReturn = isReturn
+      }
     }
-    return most
+    return { size: most, endsBarely: false }
   }
+}
+
+/** Empty: a connection over a Unix socket, or one that is closed already. */
+function sourceOf(address = ''): string {
+  // Without the zone of a link-local address.
+  const [bare = ''] = address.split('%')
+  // A socket of both families has IPv4 clients as `::ffff:192.0.2.1`.
+  if (bare.includes('.')) return bare.slice(bare.lastIndexOf(':') + 1)
+  const network = parseCidr(`${bare}/64`)
+  return network === undefined ? bare : formatCidr(network)
 }

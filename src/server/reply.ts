@@ -52,7 +52,7 @@ const failed = text('the page failed: see the log\n', 500)
 /** Replies with the page of the path, or with 404. If the page throws, replies with 500 and reports the path to `problems`. */
 export function answering(pages: Pages, problems: StateReporter): RequestListener {
   return (request, response) => {
-    const url = request.url ?? ''
+    const url = targetOf(request.url ?? '')
     const end = url.indexOf('?')
     const path = end < 0 ? url : url.slice(0, end)
     const page = pages.get(path)
@@ -66,6 +66,13 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
       .then(async (reply) => await send(response, reply))
       .catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
   }
+}
+
+/** The path and the parameters of a request's target, which may be an absolute URI (RFC 9112, 3.2.2). */
+function targetOf(target: string): string {
+  const [authority] = /^https?:\/\/[^/?]*/iu.exec(target) ?? ['']
+  const rest = target.slice(authority.length)
+  return rest.startsWith('/') ? rest : `/${rest}`
 }
 
 function pageRequest(

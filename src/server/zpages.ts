@@ -1,5 +1,5 @@
 // The pages /statusz (version, start time, paths) and /flagz (values of the flags).
-import { json, text, type PageRequest, type Reply } from './reply.js'
+import { text, type PageRequest, type Reply } from './reply.js'
 
 const warning =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.'
@@ -20,10 +20,10 @@ export interface StatuszOptions {
   readonly paths: readonly string[]
 }
 
-export function statusz(request: PageRequest, { facts, nowMs, paths }: StatuszOptions): Reply {
+export async function statusz(request: PageRequest, { facts, nowMs, paths }: StatuszOptions): Promise<Reply> {
   const { startedMs, version } = facts
   const seconds = Math.max(0, Math.floor((nowMs - startedMs) / 1000))
-  return negotiated(request, 'Statusz', {
+  return await negotiated(request, 'Statusz', {
     text: () =>
       [
         `Started: ${unixDate(startedMs)}`,
@@ -45,9 +45,9 @@ export function statusz(request: PageRequest, { facts, nowMs, paths }: StatuszOp
 }
 
 /** `flags`: values by name. */
-export function flagz(request: PageRequest, flags: Readonly<Record<string, string>>): Reply {
+export async function flagz(request: PageRequest, flags: Readonly<Record<string, string>>): Promise<Reply> {
   const entries = Object.entries(flags).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return negotiated(request, 'Flagz', {
+  return await negotiated(request, 'Flagz', {
     text: () => entries.map(([name, value]) => `${name}=${value}`).join('\n'),
     fields: () => ({ flags: Object.fromEntries(entries) }),
   })
@@ -59,19 +59,38 @@ interface Forms {
   readonly fields: () => object
 }
 
+/** Writers of an object by media type. */
+const writers: ReadonlyMap<string, (value: object) => Promise<string>> = new Map([
+  ['application/json', async (value: object) => await Promise.resolve(JSON.stringify(value))],
+  ['application/yaml', yamlOf],
+])
+
+/** Loads js-yaml only now. Keys are sorted, as in YAML of Kubernetes. */
+async function yamlOf(value: object): Promise<string> {
+  const { dump } = await import('js-yaml')
+  return dump(value, { lineWidth: -1, sortKeys: true })
+}
+
 /** Replies with text, with the object if the client accepts one of its versions, or with 406. */
-function negotiated({ accept = '*/*' }: PageRequest, kind: 'Statusz' | 'Flagz', forms: Forms): Reply {
+async function negotiated(
+  { accept = '*/*' }: PageRequest,
+  kind: 'Statusz' | 'Flagz',
+  forms: Forms,
+): Promise<Reply> {
   for (const range of accept.split(',')) {
     const [type = '', ...rest] = range.split(';').map((part) => part.trim().toLowerCase())
     if (['text/plain', 'text/*', '*/*'].includes(type))
       return text(`\n${component} ${kind.toLowerCase()}\n${warning}\n\n${forms.text()}\n`)
     const version = versions.find((candidate) => rest.includes(`v=${candidate}`))
     const isOurs = rest.includes(`g=${apiGroup}`) && rest.includes(`as=${kind.toLowerCase()}`)
-    if (type !== 'application/json' || version === undefined || !isOurs) continue
+    const write = writers.get(type)
+    if (write === undefined || version === undefined || !isOurs) continue
     const head = { kind, apiVersion: `${apiGroup}/${version}`, metadata: { name: component } }
-    return json({ ...head, ...forms.fields() })
+    const contentType = `${type};g=${apiGroup};v=${version};as=${kind}`
+    return { status: 200, contentType, body: await write({ ...head, ...forms.fields() }) }
   }
-  return text('supported types: text/plain, application/json with the parameters v, g and as\n', 406)
+  const types = ['text/plain', ...writers.keys()].join(', ')
+  return text(`supported types: ${types}; the latter two with the parameters v, g and as\n`, 406)
 }
 
 function uptime(seconds: number): string {

@@ -41,9 +41,9 @@ export async function assertRefused(port: number): Promise<void> {
   await assert.rejects(ask(port), { code: 'ECONNREFUSED' })
 }
 
-/** A connection without a request. */
-export async function connected(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+/** A connection without a request, from this address. */
+export async function connected(port: number, localAddress = '127.0.0.1'): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress }).setEncoding('utf8')
   await once(socket, 'connect')
   return socket
 }

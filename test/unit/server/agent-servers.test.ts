@@ -7,7 +7,17 @@ import type { EventReport } from '../../../src/event.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { AgentServers, type AgentServersOptions } from '../../../src/server/index.js'
 import type { FamilyHealth } from '../../../src/engine/index.js'
-import { ask, assertRefused, close, freePort, occupy, until, type HttpReply } from '../../support/http.js'
+import {
+  ask,
+  assertRefused,
+  close,
+  connected,
+  freePort,
+  occupy,
+  readUntil,
+  until,
+  type HttpReply,
+} from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip, MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -237,7 +247,8 @@ describe('the pages of the metrics server', () => {
       const bench = await open()
       await bench.servers.start(atOnce)
       const reply = await ask(bench.metrics, { path: '/statusz', headers: { accept } })
-      assert.equal(reply.headers['content-type'], 'application/json')
+      const type = `application/json;g=config.k8s.io;v=${version};as=Statusz`
+      assert.equal(reply.headers['content-type'], type)
       assert.deepEqual(JSON.parse(reply.body), {
         kind: 'Statusz',
         apiVersion: `config.k8s.io/${version}`,
@@ -273,6 +284,18 @@ describe('the pages of the metrics server', () => {
     assert.equal((await get('text/plain;q=0.9')).status, 200)
   })
 
+  it('include /flagz as YAML', async () => {
+    const bench = await open()
+    await bench.servers.start(atOnce)
+    const accept = 'application/yaml;v=v1beta1;g=config.k8s.io;as=Flagz'
+    const { headers, body } = await ask(bench.metrics, { path: '/flagz', headers: { accept } })
+    assert.equal(headers['content-type'], 'application/yaml;g=config.k8s.io;v=v1beta1;as=Flagz')
+    assert.equal(
+      body,
+      "apiVersion: config.k8s.io/v1beta1\nflags:\n  proxy-mode: ipvs\n  v: '2'\nkind: Flagz\nmetadata:\n  name: kube-proxy\n",
+    )
+  })
+
   it('reply 500 when a page fails, and log the error once', async () => {
     const bench = await open({
       configuration: () => {
@@ -285,6 +308,35 @@ describe('the pages of the metrics server', () => {
       bench.log.find('error', '').map(({ message }) => message),
       ['Page failed: /configz: no configuration'],
     )
+  })
+})
+
+describe('a check that is written by hand gets the page', () => {
+  const cookie = `Cookie: ${'x'.repeat(9000)}\r\n`
+  const requests = [
+    ['with lines that end with LF', 'GET /proxyMode HTTP/1.1\nHost: a\nConnection: close\n\n'],
+    ['with LF and without headers', 'GET /proxyMode HTTP/1.0\n\n'],
+    ['with an absolute URI', 'GET http://a:10249/proxyMode HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'],
+    ['with an absolute URI and parameters', 'GET http://a/proxyMode?x=1 HTTP/1.0\r\n\r\n'],
+    ['with headers of 9 KB', `GET /proxyMode HTTP/1.0\r\n${cookie}\r\n`],
+  ] as const
+  for (const [name, words] of requests) {
+    it(name, async () => {
+      const bench = await open()
+      await bench.servers.start(atOnce)
+      const socket = await connected(bench.metrics)
+      socket.write(words)
+      assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nipvs$/u)
+    })
+  }
+
+  it('for each of several requests with LF in one buffer', async () => {
+    const bench = await open()
+    await bench.servers.start(atOnce)
+    const socket = await connected(bench.metrics)
+    socket.write('GET /proxyMode HTTP/1.1\nHost: a\n\nGET /healthz HTTP/1.0\n\n')
+    const replies = await readUntil(socket, undefined)
+    assert.deepEqual(replies.match(/(?<=\r\n\r\n)(?:ipvs|ok)/gu), ['ipvs', 'ok'])
   })
 })
 

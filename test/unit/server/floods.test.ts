@@ -30,8 +30,8 @@ function requests(count: number, path = '/livez'): string {
 }
 
 /** A connection that the test closes. */
-async function client(port: number): Promise<Socket> {
-  const socket = await connected(port)
+async function client(port: number, localAddress?: string): Promise<Socket> {
+  const socket = await connected(port, localAddress)
   stops.push(() => socket.destroy())
   return socket
 }
@@ -127,22 +127,47 @@ describe('a flooded server', () => {
     assert.equal((await modest).body, 'here')
   })
 
-  it('keeps a connection that waits for its first reply when newer ones arrive', async () => {
+  it('replies to a probe from another address while one address floods it with connections that wait', async () => {
     const { port, clock, paths } = await open(true)
-    const limit = 128
-    const waiting = Array.from({ length: turnsPerPeriod + limit }, (_, i) => `/${i}`)
-    for (const path of waiting) {
-      const socket = await client(port)
-      socket.write(requests(1, path))
+    const flood = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const socket = await client(port, '127.0.0.2')
+        socket.on('error', () => {}).write(requests(1, '/flood'))
+        await settledSockets()
+      }
+    }
+    await flood(turnsPerPeriod + 130)
+    const probe = ask(port, { path: '/probe' })
+    await settledSockets()
+    await flood(130)
+    for (let i = 0; i < 14; i++) {
+      await clock.advance(periodMs)
       await settledSockets()
     }
-    for (let i = 0; i < 20; i++) (await client(port)).on('error', () => {}).write(requests(1, '/late'))
-    await settledSockets()
+    assert.equal((await probe).body, 'here')
+    assert.equal(paths.filter((path) => path === '/probe').length, 1)
+  })
+
+  it('closes the connection of an address that has waited longest, when all wait', async () => {
+    const { port, clock, paths } = await open(true)
+    const limit = 128
+    for (let i = 0; i < turnsPerPeriod + limit + 3; i++) {
+      const socket = await client(port)
+      socket.on('error', () => {}).write(requests(1, `/${i}`))
+      await settledSockets()
+    }
     for (let i = 0; i < limit / turnsPerPeriod + 1; i++) {
       await clock.advance(periodMs)
       await settledSockets()
     }
-    assert.deepEqual(paths, waiting)
+    // The ten first connections have their reply and are closed first.
+    const lost = [turnsPerPeriod, turnsPerPeriod + 1, turnsPerPeriod + 2]
+    const numbers = Array.from({ length: turnsPerPeriod + limit + 3 }, (_, i) => i)
+    const served = numbers.filter((i) => !lost.includes(i))
+    assert.deepEqual(
+      paths,
+      served.map((i) => `/${i}`),
+    )
   })
 
   it('drops the requests of a disconnected client', async () => {
