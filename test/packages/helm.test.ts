@@ -1,7 +1,8 @@
 // deploy/helm makes the same objects as deploy/kubernetes. Both are rendered by the real programs, which the suite builds
 // (scripts/packages/tools.mjs).
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { load, loadAll } from 'js-yaml'
@@ -59,6 +60,7 @@ const variants = [
   { folder: 'base', values: [...valuesOf('base'), ...atPlaceholder] },
   { folder: 'overlays/split-init', values: atPlaceholder },
   { folder: 'overlays/ipvs', values: [...valuesOf('ipvs'), ...atPlaceholder] },
+  { folder: 'overlays/nftables', values: [...valuesOf('nftables'), ...atPlaceholder] },
   { folder: 'overlays/iptables', values: [...valuesOf('iptables'), ...atPlaceholder] },
   { folder: 'overlays/userspace', values: [...valuesOf('userspace'), ...atPlaceholder] },
   { folder: 'overlays/kubeadm', values: valuesOf('kubeadm') },
@@ -184,6 +186,49 @@ describe('the chart', () => {
     }
     visit(Object(load(treeText('deploy/helm/viaduct/values.yaml'))), schema, '')
     assert.deepEqual(undescribed, [])
+  })
+})
+
+/** The objects of an overlay beside the others. */
+async function build(example: string): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-overlay-'))
+  try {
+    cpSync(join(treeRoot, 'deploy/kubernetes'), folder, { recursive: true })
+    const own = join(folder, 'overlays/yours')
+    mkdirSync(own)
+    writeFileSync(join(own, 'kustomization.yaml'), example)
+    for (const file of ['config.yaml', 'api-server.env']) cpSync(join(folder, 'base', file), join(own, file))
+    return await mustRun([kustomize ?? '', 'build', own])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+function imagesOf(text: string): readonly string[] {
+  return [...text.matchAll(/^ +(?:- )?image: (\S+)$/gmu)].map(([, image = '']) => image)
+}
+
+describe('the overlays of docs/installing.md', () => {
+  const examples = [
+    ...treeText('docs/installing.md').matchAll(/```yaml\n( *)(apiVersion: kustomize[^]*?)```/gu),
+  ]
+  const [general = '', kubeadm = ''] = examples.map(([, indent = '', text = '']) =>
+    text.replaceAll(new RegExp(`^${indent}`, 'gmu'), ''),
+  )
+
+  const resources = ['iptables', 'nftables', 'ipvs', 'userspace', 'split-init', '../base']
+  for (const resource of resources) {
+    it(`build on ../${resource}`, async () => {
+      const text = await build(general.replace('../iptables', `../${resource}`))
+      const images = imagesOf(text)
+      assert.ok(images.length > 0)
+      assert.deepEqual(new Set(images), new Set(['registry.example/viaduct:0.2.0']))
+    })
+  }
+
+  it('build on ../kubeadm', async () => {
+    // Before, the page had only the other example, which fails there: the ConfigMap does not exist.
+    assert.deepEqual(imagesOf(await build(kubeadm)), Array(2).fill('registry.example/viaduct:0.2.0'))
   })
 })
 

@@ -86,9 +86,10 @@ function configOf({ args, env, volumeMounts }: Container, build: Build): Config 
 }
 
 const variants = [
-  { name: 'base', mode: 'ipvs', modeFallback: true, privileged: true },
-  { name: 'overlays/split-init', mode: 'ipvs', modeFallback: true, privileged: false },
+  { name: 'base', mode: 'iptables', modeFallback: true, privileged: true },
+  { name: 'overlays/split-init', mode: 'iptables', modeFallback: true, privileged: false },
   { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: false },
+  { name: 'overlays/nftables', mode: 'nftables', modeFallback: false, privileged: false },
   { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: false },
   { name: 'overlays/userspace', mode: 'userspace', modeFallback: false, privileged: false },
 ] as const
