@@ -164,6 +164,24 @@ TEST_F(XtablesRemovalTest, ChainThatAnotherProgramMayFillGoesWhileItIsUnused) {
   EXPECT_FALSE(Apply({}).is_written);
 }
 
+// The rule was removed with its chain. If a foreign chain jumped to the chain, it was copied without a check
+// of its own jump: the fuzzer xtables_image ended with std::bad_variant_access.
+TEST_F(XtablesRemovalTest, ChainThatEndsWithoutReturnHasARule) {
+  for (const char* words : {"2>THEIRS", "THEIRS", "DROP", "2>RETURN"}) {
+    const std::string tables = kPolicies + ("KUBE-X: " + std::string(words)) + "\nTHEIRS: RETURN\n";
+    Open();
+    kernel.SetText(tables);
+    EXPECT_FALSE(Apply({}, {"KUBE-X?"}).is_written) << words;
+    EXPECT_EQ(kernel.Text(), tables);
+  }
+  Open();
+  kernel.SetText(kPolicies + std::string("KUBE-X: 2>LAST\nTHEIRS: 1>KUBE-X, RETURN\nLAST: RETURN\n"));
+  kernel.LeadAstray("LAST");
+  const Error error = Refused(Small(), {"KUBE-X?"});
+  EXPECT_EQ(error.code, EPROTO);
+  EXPECT_EQ(error.text, "a jump to no chain at byte 784");
+}
+
 TEST_F(XtablesRemovalTest, PruningIsRepeatedAfterAFailure) {
   kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
   kernel.replace_error = ENOMEM;

@@ -52,6 +52,12 @@ Result<TablePlan> TablePlan::Make(const TableImage& image, const WantedTable& wa
   return plan;
 }
 
+/// Whether the chain ends as libiptc ends each chain: RETURN for all packets. Any other last entry is a rule.
+bool TablePlan::IsClosed(const ImageChain& there) const {
+  return there.end - there.last == closing_.size() &&
+         IsSameEntry(image_->shape(), closing_.data(), image_->At(there.last).bytes(), closing_.size(), 0);
+}
+
 void TablePlan::MatchChains(std::span<const std::string> prune) {
   uint32_t last = kNone;
   for (uint32_t i = 0; i < chains_.size(); ++i) {
@@ -70,7 +76,7 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
       chain.fate = Fate::kGone;
     } else {
       const auto match = std::ranges::find_if(prune, [&](const std::string& pattern) {
-        return IsMatch(pattern, there.name, there.rules == there.last);
+        return IsMatch(pattern, there.name, there.rules == there.last && IsClosed(there));
       });
       if (match == prune.end()) continue;
       chain.fate = Fate::kGone;
@@ -83,8 +89,8 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   }
 }
 
-/// Empties a chain that should be removed, or leaves a shared one unchanged. Two chains of one name are
-/// reported once.
+/// Empties a chain that should be removed, or leaves a shared one unchanged: it has no rules, so no jumps.
+/// Two chains of one name are reported once.
 void TablePlan::Spare(uint32_t target, std::string_view by) {
   if (chains_[target].is_shared) {
     chains_[target].fate = Fate::kForeign;
@@ -164,16 +170,11 @@ const Segment& TablePlan::RulesOf(const Chain& chain) const {
 
 void TablePlan::CompareChains() {
   const RuleMatcher matcher = this->matcher();
-  const Shape& shape = image_->shape();
   for (uint32_t i = 0; i < chains_.size(); ++i) {
     Chain& chain = chains_[i];
     if (chain.fate != Fate::kChanged) continue;
     const ImageChain& there = image_->chains()[i];
-    const bool is_same =
-        there.end - there.last == closing_.size() &&
-        IsSameEntry(shape, closing_.data(), image_->At(there.last).bytes(), closing_.size(), 0) &&
-        matcher.IsSame(RulesOf(chain), there.rules, there.last);
-    if (is_same) chain.fate = Fate::kSame;
+    if (IsClosed(there) && matcher.IsSame(RulesOf(chain), there.rules, there.last)) chain.fate = Fate::kSame;
   }
 }
 

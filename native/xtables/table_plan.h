@@ -73,6 +73,7 @@ class TablePlan {
   };
 
   TablePlan(const TableImage& image, const WantedTable& wanted);
+  bool IsClosed(const ImageChain& there) const;
   void MatchChains(std::span<const std::string> prune);
   Status KeepReferenced();
   void Spare(uint32_t target, std::string_view by);
