@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -26,6 +27,8 @@ class EventSocket {
   void Wake() const;
   /// NetlinkSocket::Receive().
   NetlinkSocket::Received Receive() { return socket_.Receive(); }
+  /// Whether this error of Receive() means that events are lost, and that the next ones can be received.
+  static bool IsLoss(int code) { return code == ENOBUFS || code == EMSGSIZE || code == ENOMEM; }
 
  private:
   EventSocket(SocketCalls& calls, NetlinkSocket socket, Fd wake)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/netlink_socket.h"
+#include "core/poll_until.h"
 
 namespace viaduct {
 
@@ -202,14 +203,11 @@ void NetlinkSocket::Absorb(std::span<const uint8_t> data, Exchange& exchange) {
 }
 
 int NetlinkSocket::WaitReadable(std::chrono::nanoseconds deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - options_.calls->Now()).count();
-    if (left <= 0) return ETIMEDOUT;
-    pollfd readable{fd_.get(), POLLIN, 0};
-    const int ready = options_.calls->Poll(&readable, 1, static_cast<int>(left));
-    if (ready > 0) return 0;
-    if (ready < 0 && errno != EINTR) return errno;
-  }
+  if (options_.calls->Now() >= deadline) return ETIMEDOUT;
+  pollfd readable{fd_.get(), POLLIN, 0};
+  const auto ready = PollUntil(*options_.calls, {&readable, 1}, deadline);
+  if (!ready.ok()) return ready.error().code;
+  return ready.value() > 0 ? 0 : ETIMEDOUT;
 }
 
 }  // namespace viaduct

@@ -27,6 +27,12 @@ class KernelCalls final : public SocketCalls {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
   }
+  void Sleep(std::chrono::nanoseconds time) override {
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+    const timespec request{seconds.count(), (time - seconds).count()};
+    // Ignoring the result: the callers look at the time.
+    (void)nanosleep(&request, nullptr);
+  }
 };
 
 }  // namespace

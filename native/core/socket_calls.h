@@ -37,6 +37,8 @@ class SocketCalls {
   virtual unsigned InterfaceIndex(const char* name) = 0;
   /// CLOCK_MONOTONIC.
   virtual std::chrono::nanoseconds Now() = 0;
+  /// nanosleep(); a signal ends it early.
+  virtual void Sleep(std::chrono::nanoseconds time) = 0;
 };
 
 }  // namespace viaduct

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/poll_until.h"
+
 namespace viaduct::look {
 
 namespace {
@@ -59,15 +61,11 @@ Result<LookWatch::Ipvs> LookWatch::OpenIpvs(WatchedSets watched, SocketCalls& ca
 Result<Finding> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, milliseconds longest) {
   const nanoseconds end = calls_->Now() + longest;
   for (;;) {
-    const nanoseconds now = calls_->Now();
     const nanoseconds until = std::min(due_, end);
-    // Rounded up: a wait that ends too early would be repeated many times.
-    const auto left = std::chrono::ceil<milliseconds>(std::max(until - now, nanoseconds(0)));
     pollfd wake{wake_.get(), POLLIN, 0};
-    const int ready = calls_->Poll(&wake, 1, static_cast<int>(left.count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Error{errno, "wait for the next look", {}};
-    if (ready > 0) {
+    const auto ready = PollUntil(*calls_, {&wake, 1}, until);
+    if (!ready.ok()) return ready.error();
+    if (ready.value() > 0) {
       uint64_t count = 0;
       // Ignoring the result: the descriptor does not block. It is empty if another Next() has read it.
       (void)!read(wake_.get(), &count, sizeof count);

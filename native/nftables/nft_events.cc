@@ -119,7 +119,7 @@ Result<bool> NftEvents::Drain() {
   for (int i = 0; i < kMaxDatagrams; ++i) {
     const NetlinkSocket::Received received = socket_.Receive();
     if (received.error == EAGAIN) break;
-    if (received.error == ENOBUFS || received.error == EMSGSIZE) {
+    if (EventSocket::IsLoss(received.error)) {
       LoseTrack();
       continue;
     }

@@ -47,7 +47,7 @@ Result<std::vector<EventRecord>> RouteEvents::Drain() {
   for (int i = 0; i < kMaxDatagrams; ++i) {
     const NetlinkSocket::Received received = socket_.Receive();
     if (received.error == EAGAIN) break;
-    if (received.error == ENOBUFS || received.error == EMSGSIZE) {
+    if (EventSocket::IsLoss(received.error)) {
       EventRecord overrun{};
       overrun.kind = EventKind::kOverrun;
       events.push_back(overrun);

@@ -60,10 +60,37 @@ TEST_F(EventSocketTest, APassedDeadlineStillFindsAQueuedEvent) {
   EXPECT_TRUE(socket.Wait(deadline).value());
 }
 
-TEST_F(EventSocketTest, ReportsAFailedWait) {
+// Issue 35, B9: poll() failed once with ENOMEM, and the agent ended.
+TEST_F(EventSocketTest, AWaitOutlastsAShortageOfMemory) {
+  for (const int shortage : {ENOMEM, EAGAIN}) {
+    auto socket = Open();
+    kernel.on_poll = [&, failures = 10](int fd) mutable {
+      if (failures-- > 0) return shortage;
+      kernel.queue(fd).push_back({});
+      return 0;
+    };
+    const auto readable = socket.Wait(socket.DeadlineIn(milliseconds(-1)));
+    ASSERT_TRUE(readable.ok());
+    EXPECT_TRUE(readable.value());
+  }
+}
+
+TEST_F(EventSocketTest, AShortageThatLastsNeitherProlongsAWaitNorTakesTheProcessor) {
   auto socket = Open();
-  kernel.on_poll = [](int) { return ENOMEM; };
-  EXPECT_EQ(socket.Wait(socket.DeadlineIn(seconds(5))).error().code, ENOMEM);
+  const auto start = kernel.elapsed();
+  int polls = 0;
+  kernel.on_poll = [&](int) { return ++polls, ENOMEM; };
+  const auto readable = socket.Wait(socket.DeadlineIn(seconds(5)));
+  ASSERT_TRUE(readable.ok());
+  EXPECT_FALSE(readable.value());
+  EXPECT_EQ(kernel.elapsed() - start, seconds(5));
+  EXPECT_LE(polls, 501);
+}
+
+TEST_F(EventSocketTest, ReportsAWaitThatWouldFailAgain) {
+  auto socket = Open();
+  kernel.on_poll = [](int) { return EINVAL; };
+  EXPECT_EQ(socket.Wait(socket.DeadlineIn(seconds(5))).error().code, EINVAL);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ class CountedTables : public SocketCalls {
  public:
   uint32_t entries = 4;
   int looks = 0;
+  int poll_error = 0;
   std::set<std::string> asked;  ///< tables
   std::chrono::nanoseconds now = seconds(100);
   std::function<void()> on_look = [] {};
@@ -52,11 +53,13 @@ class CountedTables : public SocketCalls {
     return 0;
   }
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override {
+    if (const int code = poll_error; code != 0) return Fail(code);
     const int ready = poll(fds, count, 0);
     if (ready == 0) now += milliseconds(timeout_ms);
     return ready;
   }
   std::chrono::nanoseconds Now() override { return now; }
+  void Sleep(std::chrono::nanoseconds time) override { now += time; }
   int Socket(int, int, int) override { return eventfd(0, EFD_CLOEXEC); }
   int Bind(int, const sockaddr*, socklen_t) override { return 0; }
   int SetOption(int, int, int, std::span<const uint8_t>) override { return 0; }
@@ -187,6 +190,19 @@ TEST_F(LookWatchTest, WorksWithoutTheLockWhileTheProcessHasNoFreeFiles) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &former), 0);
   EXPECT_TRUE(events.Take()) << "changes in the meantime are unknown";
   EXPECT_FALSE(events.Take());
+}
+
+// Issue 35, B9: the watch ended, and the kernel was asked every second for good.
+TEST_F(LookWatchTest, GoesOnDuringAShortageOfMemory) {
+  for (const int shortage : {ENOMEM, EAGAIN}) {
+    LookWatch watch = Open();
+    EXPECT_EQ(Next(watch), Answer(5, kNothing));
+    kernel.poll_error = shortage;
+    EXPECT_EQ(Next(watch), Answer(5, kNothing));
+    kernel.entries++;
+    EXPECT_EQ(Next(watch), Answer(1, kOther));
+    kernel.poll_error = 0;
+  }
 }
 
 TEST_F(LookWatchTest, IsWoken) {

@@ -150,6 +150,12 @@ TEST_F(NftEventsTest, ReportsAMalformedGenerationAsLostEvents) {
   EXPECT_TRUE(HasBytes(Next(), "01 00 00 00"));
 }
 
+TEST_F(NftEventsTest, AShortageOfMemoryLosesEvents) {
+  kernel.receive_errors = {ENOMEM};
+  Push(NFT_MSG_NEWTABLE, kInetTable);
+  EXPECT_TRUE(HasBytes(Next(), "01 00 00 00"));
+}
+
 TEST_F(NftEventsTest, IgnoredMessagesDoNotProlongAWait) {
   const auto start = kernel.elapsed();
   kernel.on_poll = [&, messages = 10](int) mutable {

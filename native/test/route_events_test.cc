@@ -69,6 +69,15 @@ TEST_F(RouteEventsTest, TheRemovalOfABridgePortDoesNotRemoveAnInterface) {
   EXPECT_EQ(result.value()[0].op, Op::kAdd);
 }
 
+TEST_F(RouteEventsTest, AShortageOfMemoryLosesEvents) {
+  kernel.receive_errors = {ENOMEM};
+  kernel.queue(fd).push_back({MakeMessage(RTM_NEWLINK, 0, 0, kLink)});
+  auto result = events->Next();
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result.value().size(), 2U);
+  EXPECT_EQ(result.value()[0].kind, EventKind::kOverrun);
+}
+
 TEST_F(RouteEventsTest, ReportsABrokenSocket) {
   kernel.queue(fd).push_back({{}, EBADF});
   auto result = events->Next();

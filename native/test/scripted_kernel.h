@@ -26,8 +26,8 @@ struct Datagram {
   bool is_truncated = false;
 };
 
-/// A kernel with scripted replies. Only poll() and Pass() advance the time: poll() by its time-out if there
-/// is nothing to read.
+/// A kernel with scripted replies. Only poll(), sleeping and Pass() advance the time: poll() by its time-out
+/// if there is nothing to read.
 class ScriptedKernel : public SocketCalls {
  public:
   /// Called for each sendmsg, synchronously as in the kernel; returns 0, or the errno of a refused send.
@@ -66,6 +66,7 @@ class ScriptedKernel : public SocketCalls {
     return 0;
   }
   std::chrono::nanoseconds Now() override { return now_; }
+  void Sleep(std::chrono::nanoseconds time) override { now_ += time; }
 
  private:
   std::map<int, std::deque<Datagram>> queues_;

@@ -44,6 +44,7 @@ class Revisions : public SocketCalls {
   int Poll(pollfd*, nfds_t, int) override { return Fail(ENOSYS); }
   unsigned InterfaceIndex(const char*) override { return 0; }
   std::chrono::nanoseconds Now() override { return {}; }
+  void Sleep(std::chrono::nanoseconds) override {}
 
   std::vector<std::pair<int, int>> asked;  ///< level, option
   std::vector<std::string> names;          ///< of the requested extensions

@@ -56,6 +56,7 @@ class Interleaver : public SocketCalls {
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override { return real_.Poll(fds, count, timeout_ms); }
   unsigned InterfaceIndex(const char* name) override { return real_.InterfaceIndex(name); }
   std::chrono::nanoseconds Now() override { return real_.Now(); }
+  void Sleep(std::chrono::nanoseconds time) override { real_.Sleep(time); }
 
  private:
   SocketCalls& real_ = SocketCalls::Kernel();

@@ -57,6 +57,7 @@ class ModelTable : public SocketCalls {
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override;
   unsigned InterfaceIndex(const char*) override { return 0; }
   std::chrono::nanoseconds Now() override { return now; }
+  void Sleep(std::chrono::nanoseconds time) override { now += time; }
 
  private:
   int Get(int name, void* value, socklen_t length);

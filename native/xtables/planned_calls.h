@@ -40,6 +40,7 @@ class PlannedCalls final : public SocketCalls {
   }
   unsigned InterfaceIndex(const char* name) override { return kernel_->InterfaceIndex(name); }
   std::chrono::nanoseconds Now() override { return kernel_->Now(); }
+  void Sleep(std::chrono::nanoseconds time) override { kernel_->Sleep(time); }
 
  private:
   /// Whether a file of `proc_` of the family has the line: "names", "matches", "targets".
