@@ -16,8 +16,8 @@ export interface ConfiguredSourceOptions {
 }
 
 /**
- * Opens the source without starting it. Throws ConfigError if the folder of manifests, the kubeconfig, a file that it names, or the API
- * server's address cannot be used. NB: call it before any change on the node.
+ * Opens the source without starting it. Throws ConfigError if the kubeconfig, a file that it names, or the API server's address cannot be
+ * used. A folder of manifests may come later. NB: call it before any change on the node.
  */
 export async function openConfiguredSource({
   config,

@@ -7,7 +7,6 @@ import type { Clock } from '../clock.js'
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
-import { requireFolder } from './manifests/root-folder.js'
 import type { Source } from './objects.js'
 
 export interface SourceDependencies {
@@ -46,7 +45,6 @@ export async function openSource(
 
 function openManifests(root: string, dependencies: SourceDependencies): Source {
   const { fileSystem, clock, log, metrics, onCrash } = dependencies
-  requireFolder(root, fileSystem)
   const problems = new StateReporter({
     log,
     level: 'error',

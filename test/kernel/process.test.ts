@@ -84,12 +84,6 @@ describe('the process', { timeout: 60_000 }, () => {
       words: /ipvs-sync-period.*soon|soon.*ipvs-sync-period/i,
     },
     { what: 'a bad choice', flags: ['--vip-binding', 'sometimes'], code: 2, words: /vip-binding/i },
-    {
-      what: 'a folder that does not exist',
-      flags: ['--manifests', '/no-such-folder'],
-      code: 1,
-      words: /no-such-folder/,
-    },
   ]) {
     it(`${what} ends it with ${code} and one sentence`, async () => {
       const ended = await node.run(process.execPath, agentFile, ...own(), ...flags)

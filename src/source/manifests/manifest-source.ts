@@ -45,8 +45,6 @@ export class ManifestSource implements Source {
   #isSynced = false
   /** Files and folders that never had a good state: their objects are not known. */
   readonly #unread = new Set<string>()
-  /** Problems of the first look. They are reported when it succeeds; when it fails, its error contains them. */
-  readonly #early: [path: string, problem: ConfigError | undefined][] = []
   #stopped = false
 
   constructor(options: ManifestSourceOptions) {
@@ -73,7 +71,6 @@ export class ManifestSource implements Source {
     try {
       const everything = this.#tree.open()
       this.#started = true
-      for (const [path, problem] of this.#early) this.#report(path, problem)
       // Events from before `started` wait in the tree; this touch causes a look at them.
       this.#settler.touch()
       this.#enqueue(() => everything, true)
@@ -95,8 +92,7 @@ export class ManifestSource implements Source {
   #report(path: string, problem: ConfigError | undefined): void {
     if (problem === undefined) this.#unread.delete(path)
     else this.#miss(path)
-    if (!this.#started) this.#early.push([path, problem])
-    else this.#options.problems.report(path, problem && describeProblem(path, [problem]))
+    this.#options.problems.report(path, problem && describeProblem(path, [problem]))
   }
 
   #enqueue(look: () => TreeChanges, isFirst = false): void {

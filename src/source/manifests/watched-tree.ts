@@ -3,7 +3,6 @@ import { ConfigError } from '../../errors.js'
 import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
-import { requireFolder } from './root-folder.js'
 import type { Clock } from '../../clock.js'
 
 /** The changes that a look at the touched places found. Paths begin with the root as it was given. */
@@ -93,11 +92,9 @@ export class WatchedTree {
     this.#targets = new LinkTargets(options.fileSystem, (link) => this.touch(link))
   }
 
-  /** The first look. Throws ConfigError when the root is no folder. */
+  /** The first look. A root that is absent, or no folder, is a problem as after the start. */
   open(): TreeChanges {
-    const { root } = this.#options
-    requireFolder(root, this.#fileSystem)
-    this.#touchedDirectories.add(root)
+    this.#touchedDirectories.add(this.#options.root)
     return this.take()
   }
 

@@ -79,6 +79,25 @@ const absences: { name: string; leave: () => void; comeBack: () => void }[] = [
   },
 ]
 
+// Issue 35, B9: the agent ended.
+describe('a manifests folder that is absent at the start', () => {
+  for (const { name, leave, comeBack } of absences) {
+    it(`knows no objects, logs this, and delivers them when it is there: ${name}`, async () => {
+      leave()
+      await folder.start({}, clock)
+      assert.deepEqual(folder.batches, [['listed']])
+      assert.match(folder.log.at(-1) ?? '', /: its objects stay in force until it is (?:back|one again)$/u)
+      assert.equal(folder.errors, 1)
+      passedMs += 3_600_000
+      const events = await folder.after(comeBack)
+      const services = ['+Service default/a 10.96.0.1', '+Service default/b 10.96.0.2']
+      assert.deepEqual(events.slice(0, -1).toSorted(), services)
+      assert.equal(events.at(-1), 'synced')
+      assert.equal(folder.errors, 0)
+    })
+  }
+})
+
 describe('a manifests folder that is absent', () => {
   for (const { name, leave, comeBack } of absences) {
     it(`keeps its objects, logs this, and delivers only differences when it is back: ${name}`, async () => {

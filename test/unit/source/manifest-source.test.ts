@@ -72,32 +72,6 @@ describe('ManifestSource: first listing', () => {
     assert.equal(folder.errors, 1)
   })
 
-  const impossible: { name: string; prepare: () => void; problem: RegExp }[] = [
-    {
-      name: 'an absent folder',
-      prepare: () => rmSync(folder.root, { recursive: true }),
-      problem: /does not exist/u,
-    },
-    {
-      name: 'a file in place of the folder',
-      prepare: () => {
-        rmSync(folder.root, { recursive: true })
-        writeFileSync(folder.root, '')
-      },
-      problem: /is not a folder/u,
-    },
-  ]
-  for (const { name, prepare, problem } of impossible) {
-    it(`refuses ${name}`, async () => {
-      prepare()
-      await assert.rejects(
-        folder.start(),
-        (error) => error instanceof ConfigError && problem.test(error.message),
-      )
-      assert.deepEqual(folder.batches, [])
-    })
-  }
-
   it('starts while inotify is exhausted, names the sysctl, and is synced when the folder can be watched', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     let isExhausted = true
