@@ -15,8 +15,8 @@ export interface FindFamiliesOptions {
 }
 
 /**
- * Returns the families that `find` accepts. Throws its error for IPv4. A kernel that lacks a feature for IPv6, or has IPv6 off, gets
- * no IPv6 Services (F-085).
+ * Returns the families that `find` accepts. Throws its error for IPv4. A node without IPv6 sockets, a kernel that lacks a feature
+ * for IPv6, or has IPv6 off, gets no IPv6 Services (F-085).
  */
 export async function findFamilies(options: FindFamiliesOptions): Promise<readonly IpFamily[]> {
   const { log, find } = options
@@ -25,10 +25,16 @@ export async function findFamilies(options: FindFamiliesOptions): Promise<readon
     log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
     return ['ipv4']
   }
-  const [, lack] = await inOrder([find('ipv4'), orRefusal(() => find('ipv6'), options.isLack)])
+  const isLack = (error: KernelError): boolean => isWithoutFamily(error) || options.isLack(error)
+  const [, lack] = await inOrder([find('ipv4'), orRefusal(() => find('ipv6'), isLack)])
   if (!(lack instanceof KernelError)) return ['ipv4', 'ipv6']
   log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: lack })
   return ['ipv4']
+}
+
+/** socket() says this where the kernel, or a filter of system calls around the agent, has no sockets of the family. */
+function isWithoutFamily(error: KernelError): boolean {
+  return error.code === 'EAFNOSUPPORT'
 }
 
 /** The setting exists exactly when the kernel has IPv6. A kernel booted with ipv6.disable=1 has neither it nor /proc/net/if_inet6. */

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
@@ -16,7 +17,12 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { Namespace, setSysctls } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
-import { netAdminAlone, withNetAdminAlone, withReadOnlySettings } from '../support/rights.js'
+import {
+  netAdminAlone,
+  withNetAdminAlone,
+  withoutIpv6Sockets,
+  withReadOnlySettings,
+} from '../support/rights.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -94,9 +100,10 @@ async function saved(): Promise<string> {
   return await node.must('iptables-legacy-save')
 }
 
-async function isInForce(agent: Program): Promise<void> {
+/** `from`: the first line to look at. */
+async function isInForce(agent: Program, from = 0): Promise<void> {
   const words = ['"Sync done"', '"complete":true', '"IPv4"']
-  await agent.line((line) => words.every((word) => line.includes(word)))
+  await agent.line((line) => words.every((word) => line.includes(word)), from)
 }
 
 describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
@@ -170,6 +177,78 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
   })
 })
 
+/** The rules that lead from the cluster IP to the endpoint. */
+function serviceRules(text: string): readonly string[] {
+  return text.split('\n').filter((line) => /^-A .*KUBE-(?:SVC|SEP)-/u.test(line))
+}
+
+// Issue 35, E6: the agent ended.
+describe('an agent whose IPv6 sockets are refused', { timeout: 120_000 }, () => {
+  for (const [mode, ...flags] of [
+    ['iptables', '--iptables-flavour=legacy'],
+    ['iptables', '--iptables-flavour=nft'],
+    ['nftables'],
+    ['userspace'],
+  ]) {
+    it(`serves IPv4: ${[mode, ...flags].join(' ')}`, async () => {
+      const world = await manifestWorld()
+      await world.put('Service', web)
+      await world.put('EndpointSlice', webSlice)
+      const own = [...always, `--proxy-mode=${mode}`, ...flags, ...world.arguments]
+      const agent = node.start(...withoutIpv6Sockets, process.execPath, agentFile, ...own)
+      await isInForce(agent)
+      agent.signal('SIGTERM')
+      const { code, stdout, stderr } = await agent.ended
+      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+      assert.doesNotMatch(stdout, /"level":"error"/u)
+      if (flags.includes('--iptables-flavour=legacy'))
+        assert.match(stdout, /"level":"warn".*EAFNOSUPPORT.*IPv6 Services are not programmed/u)
+    })
+  }
+})
+
+// Issue 35, B9: the agent ended with 1.
+describe('a manifests folder that is absent at the start', { timeout: 60_000 }, () => {
+  it('keeps what is programmed, and takes over the folder when it is there', async () => {
+    const world = await manifestWorld()
+    await world.put('Service', web)
+    await world.put('EndpointSlice', webSlice)
+    const first = start(...world.arguments)
+    await isInForce(first)
+    first.signal('SIGTERM')
+    await first.ended
+    const before = serviceRules(await saved())
+    assert.match(before.join('\n'), /--to-destination 10\.1\.0\.1:8080/u)
+
+    const away = join(folder, 'away')
+    renameSync(join(folder, 'manifests'), away)
+    const prepared = await node.start(
+      process.execPath,
+      agentFile,
+      ...always,
+      ...world.arguments,
+      '--init-only',
+    ).ended
+    assert.deepEqual([prepared.code, prepared.stderr], [0, ''])
+    const agent = start(...world.arguments)
+    await agent.line((line) => line.includes('does not exist: its objects stay in force until it is back'))
+    await agent.line((line) => line.includes('"Sync done"'))
+    assert.deepEqual(serviceRules(await saved()), before)
+    const moved = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      ...apiSlice('web-1', 'web', ['10.1.0.2']),
+    }
+    writeFileSync(join(away, 'EndpointSlice.json'), JSON.stringify(moved))
+    const from = agent.lines.length
+    renameSync(away, join(folder, 'manifests'))
+    await isInForce(agent, from)
+    assert.match(await saved(), /--to-destination 10\.1\.0\.2:8080/u)
+    agent.signal('SIGTERM')
+    assert.equal((await agent.ended).code, 0)
+  })
+})
+
 describe('an agent with invalid input', { timeout: 60_000 }, () => {
   const settings = [
     'net/netfilter/nf_conntrack_tcp_timeout_established',
@@ -183,18 +262,6 @@ contexts: [{ name: here, context: { cluster: here } }]
 clusters: [{ name: here, cluster: ${cluster} }]
 `
   const cases: readonly { name: string; flags: () => readonly string[]; code: number; words: RegExp }[] = [
-    {
-      name: 'an absent folder of manifests',
-      flags: () => ['--manifests', join(folder, 'absent')],
-      code: 1,
-      words: /absent: does not exist: create the manifests folder first$/u,
-    },
-    {
-      name: 'a file in place of the folder of manifests',
-      flags: () => ['--manifests', join(folder, 'kubeconfig')],
-      code: 1,
-      words: /kubeconfig: is not a folder$/u,
-    },
     {
       name: 'an absent kubeconfig',
       flags: () => ['--kubeconfig', join(folder, 'absent')],

@@ -1,4 +1,6 @@
 // Commands that start another command with fewer rights.
+import { join } from 'node:path'
+import { treeRoot } from './tree.js'
 
 const hide = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"'
 
@@ -21,6 +23,12 @@ export function withRights(capabilities: readonly string[], user?: number): read
   const rest = ['--no-new-privs', `--inh-caps=${alone}`, `--bounding-set=${alone}`, '--pdeathsig', 'KILL']
   return ['setpriv', ...other, ...rest]
 }
+
+/** Its IPv6 sockets are refused with EAFNOSUPPORT. */
+export const withoutIpv6Sockets: readonly string[] = [
+  'python3',
+  join(treeRoot, 'test/support/without-ipv6-sockets.py'),
+]
 
 /** `CapEff` in /proc/PID/status of a process with only CAP_NET_ADMIN. */
 export const netAdminAlone = '0000000000001000'

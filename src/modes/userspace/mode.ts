@@ -16,7 +16,7 @@ export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode>
     sysctl: kernel.sysctl,
     log,
     find: async (family) => await probeRoutes(kernel.routes, family),
-    isLack: ({ code }) => code === 'EAFNOSUPPORT' || code === 'EOPNOTSUPP',
+    isLack: ({ code }) => code === 'EOPNOTSUPP',
   })
   const firstPort = await firstFreePort(kernel)
   if (firstPort !== undefined) {
