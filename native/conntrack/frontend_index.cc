@@ -1,7 +1,5 @@
 #include "conntrack/frontend_index.h"
 
-#include <cstring>
-
 namespace viaduct::conntrack {
 
 namespace {
@@ -18,38 +16,33 @@ FrontendIndex::FrontendIndex(std::span<const FrontendRecord> frontends,
   for (const FrontendRecord& frontend : frontends) {
     const bool is_node_port = frontend.is_node_port != 0;
     const uint64_t rest = FrontendRest(frontend.protocol, frontend.port, is_node_port);
-    frontends_.emplace(MakeKey(is_node_port ? kNoAddress : frontend.address, rest), frontend.backend_set);
+    frontends_.emplace(FrontendKey::Make(is_node_port ? kNoAddress : frontend.address, rest),
+                       frontend.backend_set);
   }
   backends_.reserve(backends.size());
   for (const BackendRecord& backend : backends)
-    backends_.insert(MakeKey(backend.address, BackendRest(backend.backend_set, backend.port)));
+    backends_.insert(FrontendKey::Make(backend.address, BackendRest(backend.backend_set, backend.port)));
   node_port_addresses_.reserve(node_port_addresses.size());
   for (const AddressRecord& record : node_port_addresses)
-    node_port_addresses_.insert(MakeKey(record.address, 0));
+    node_port_addresses_.insert(FrontendKey::Make(record.address, 0));
 }
 
 bool FrontendIndex::IsStale(const Flow& flow) const {
   const uint32_t* const backend_set = FindBackendSet(flow.original);
   if (backend_set == nullptr) return false;
   const Endpoint& answering = flow.reply_source;
-  return !backends_.contains(MakeKey(answering.address, BackendRest(*backend_set, answering.port)));
+  return !backends_.contains(FrontendKey::Make(answering.address, BackendRest(*backend_set, answering.port)));
 }
 
 bool FrontendIndex::Serves(const Flow& flow) const { return FindBackendSet(flow.original) != nullptr; }
 
 const uint32_t* FrontendIndex::FindBackendSet(const Tuple& tuple) const {
   const Endpoint& wanted = tuple.destination;
-  auto found = frontends_.find(MakeKey(wanted.address, FrontendRest(tuple.protocol, wanted.port, false)));
-  if (found == frontends_.end() && node_port_addresses_.contains(MakeKey(wanted.address, 0)))
-    found = frontends_.find(MakeKey(kNoAddress, FrontendRest(tuple.protocol, wanted.port, true)));
+  auto found =
+      frontends_.find(FrontendKey::Make(wanted.address, FrontendRest(tuple.protocol, wanted.port, false)));
+  if (found == frontends_.end() && node_port_addresses_.contains(FrontendKey::Make(wanted.address, 0)))
+    found = frontends_.find(FrontendKey::Make(kNoAddress, FrontendRest(tuple.protocol, wanted.port, true)));
   return found == frontends_.end() ? nullptr : &found->second;
-}
-
-FrontendIndex::Key FrontendIndex::MakeKey(const uint8_t (&address)[16], uint64_t rest) {
-  Key key{0, 0, rest};
-  memcpy(&key.high, address, sizeof key.high);
-  memcpy(&key.low, address + sizeof key.high, sizeof key.low);
-  return key;
 }
 
 uint64_t FrontendIndex::FrontendRest(uint8_t protocol, uint16_t port, bool is_node_port) {
@@ -58,17 +51,6 @@ uint64_t FrontendIndex::FrontendRest(uint8_t protocol, uint16_t port, bool is_no
 
 uint64_t FrontendIndex::BackendRest(uint32_t backend_set, uint16_t port) {
   return uint64_t{backend_set} << 16 | port;
-}
-
-size_t FrontendIndex::KeyHash::operator()(const Key& key) const {
-  // Multiplies by the golden ratio's bits, so that adjacent addresses and ports get different buckets.
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-  uint64_t hash = 0;
-  for (const uint64_t part : {key.high, key.low, key.rest}) {
-    hash = (hash ^ part) * kOdd;
-    hash ^= hash >> 32;
-  }
-  return hash;
 }
 
 }  // namespace viaduct::conntrack

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "conntrack/flow.h"
+#include "conntrack/frontend_key.h"
 #include "conntrack/record.h"
 
 namespace viaduct::conntrack {
@@ -25,26 +26,14 @@ class FrontendIndex {
   bool Serves(const Flow& flow) const;
 
  private:
-  /// `high` and `low` are an address. `rest` is protocol and port, backend set and port, or 0.
-  struct Key {
-    uint64_t high;
-    uint64_t low;
-    uint64_t rest;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const;
-  };
-
-  static Key MakeKey(const uint8_t (&address)[16], uint64_t rest);
   static uint64_t FrontendRest(uint8_t protocol, uint16_t port, bool is_node_port);
   static uint64_t BackendRest(uint32_t backend_set, uint16_t port);
   /// The number of the backend set; nothing: the flow belongs to no frontend.
   const uint32_t* FindBackendSet(const Tuple& tuple) const;
 
-  std::unordered_map<Key, uint32_t, KeyHash> frontends_;
-  std::unordered_set<Key, KeyHash> backends_;
-  std::unordered_set<Key, KeyHash> node_port_addresses_;
+  std::unordered_map<FrontendKey, uint32_t, FrontendKeyHash> frontends_;
+  std::unordered_set<FrontendKey, FrontendKeyHash> backends_;
+  std::unordered_set<FrontendKey, FrontendKeyHash> node_port_addresses_;
 };
 
 }  // namespace viaduct::conntrack

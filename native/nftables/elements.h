@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/message_builder.h"
+#include "core/seeded_hash.h"
 #include "nftables/stream.h"
 
 namespace viaduct::nftables {
@@ -89,7 +90,7 @@ class ElementReader {
 
   ElementLayout layout_;
   std::vector<uint8_t> bytes_;
-  std::unordered_map<std::string, uint32_t> label_places_;
+  std::unordered_map<std::string, uint32_t, TextHash> label_places_;
   StreamWriter labels_;
 };
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "core/seeded_hash.h"
 #include "relay/socket_address.h"
 
 namespace viaduct::relay {
@@ -35,7 +36,9 @@ class OwnSockets {
 
  private:
   struct PairHash {
-    size_t operator()(const SocketPair& pair) const { return pair.local.Hash() ^ (pair.remote.Hash() << 1); }
+    size_t operator()(const SocketPair& pair) const {
+      return SeededHash().Add(pair.local.Hash()).Add(pair.remote.Hash()).value();
+    }
   };
   mutable std::mutex mutex_;
   std::unordered_set<SocketPair, PairHash> pairs_;

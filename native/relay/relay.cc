@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/seeded_hash.h"
 #include "relay/context.h"
 #include "relay/service.h"
 #include "relay/socket_options.h"
@@ -85,7 +86,9 @@ struct ListenerKey {
 };
 
 struct ListenerHash {
-  size_t operator()(const ListenerKey& key) const { return key.address.Hash() + key.protocol; }
+  size_t operator()(const ListenerKey& key) const {
+    return SeededHash().Add(key.address.Hash()).Add(key.protocol).value();
+  }
 };
 
 ListenerKey KeyOf(const ListenerRecord& record) {

@@ -1,10 +1,10 @@
 #include "relay/socket_address.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+
+#include "core/seeded_hash.h"
 
 namespace viaduct::relay {
 
@@ -12,30 +12,12 @@ namespace {
 
 constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-uint64_t Seed() {
-  static const uint64_t seed = [] {
-    uint64_t random = 0;
-    // Ignoring the result: a seed of zero only makes the buckets predictable.
-    (void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
-    return random;
-  }();
-  return seed;
-}
-
-/// Folds the 128-bit product: every bit of both factors reaches every bit of the result.
-uint64_t Mix(uint64_t a, uint64_t b) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 size_t HashOf(const IpKey& key, uint64_t extra) {
   uint64_t high = 0;
   uint64_t low = 0;
   memcpy(&high, key.data(), sizeof high);
   memcpy(&low, key.data() + sizeof high, sizeof low);
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
-  return Mix(Mix(high ^ Seed(), kOdd) ^ low, Seed() ^ kOdd ^ extra);
+  return SeededHash().Add(high).Add(low).Add(extra).value();
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/seeded_hash.h"
+
 namespace viaduct::xtables {
 
 bool RuleMatcher::IsSame(const Rule& rule, uint32_t offset) const {
@@ -37,11 +39,12 @@ bool RuleMatcher::HasRule(const Segment& segment, uint32_t offset) const {
 /// Hashes the compared bytes without the verdicts of jumps, which differ from table to table.
 uint64_t RuleMatcher::Hash(const uint8_t* rule, uint16_t size, uint16_t verdict) const {
   const Shape& shape = image_->shape();
-  const auto hash = [](const uint8_t* bytes, size_t count) {
-    return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
-  };
+  const auto* text = reinterpret_cast<const char*>(rule);
   const size_t end = verdict == 0 ? size : verdict;
-  return hash(rule, shape.comefrom) * 31 + hash(rule + shape.header, end - shape.header);
+  return SeededHash()
+      .Add(std::string_view(text, shape.comefrom))
+      .Add(std::string_view(text + shape.header, end - shape.header))
+      .value();
 }
 
 std::vector<uint32_t> RuleMatcher::Match(const Segment& segment, std::span<const uint32_t> offsets) const {

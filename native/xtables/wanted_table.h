@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "core/seeded_hash.h"
 #include "xtables/record.h"
 #include "xtables/rule_encoder.h"
 #include "xtables/table_image.h"
@@ -120,7 +121,7 @@ class WantedTable {
 
   std::deque<WantedChain> chains_;  ///< stable addresses: numbers_ points to the names
   std::vector<uint32_t> free_;
-  std::unordered_map<std::string_view, uint32_t> numbers_;
+  std::unordered_map<std::string_view, uint32_t, TextHash> numbers_;
   std::array<WantedHook, NF_INET_NUMHOOKS> hooks_ = {};
   std::unordered_map<Place, RawRules> raw_;
   std::vector<uint32_t> unwanted_;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/seeded_hash.h"
 #include "xtables/planned_calls.h"
 #include "xtables/refusal_search.h"
 
@@ -253,7 +254,7 @@ Result<std::vector<Packets>> XtablesTable::CountPackets(std::span<const std::str
   auto there = Read();
   if (!there.ok()) return there.error();
   const TableImage& image = there.value().image;
-  std::unordered_map<std::string_view, size_t> places;
+  std::unordered_map<std::string_view, size_t, TextHash> places;
   for (size_t i = 0; i < chains.size(); ++i) places.emplace(chains[i], i);
   std::vector<Packets> packets(chains.size());
   for (const ImageChain& candidate : image.chains()) {

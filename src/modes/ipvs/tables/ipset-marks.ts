@@ -15,6 +15,8 @@ export class MarkTable {
   readonly #taken = new Set<number>()
   /** Released marks, to which frontends may still lead. */
   readonly #resting = new Set<number>()
+  /** The number of the last mark that a search found. */
+  #lastFound = 0
 
   constructor(mask: number) {
     const bits = Array.from({ length: 32 }, (_, place) => 2 ** place).filter((bit) => (mask & bit) !== 0)
@@ -89,10 +91,21 @@ export class MarkTable {
     return this.#marks
   }
 
+  /**
+   * The mark for the number, or else the next free one after the last that was found so. From the number on, names that an attacker chose
+   * for one number would all search through the same marks.
+   */
   #findFree(start: number, isReserved: (mark: number) => boolean): number | undefined {
-    for (let step = 0; step < this.size; step++) {
-      const mark = this.#markAt(start + step)
-      if (!this.#taken.has(mark) && !isReserved(mark)) return mark
+    if (this.freeCount === 0) return undefined
+    const isUsable = (mark: number): boolean => !this.#taken.has(mark) && !isReserved(mark)
+    const preferred = this.#markAt(start)
+    if (isUsable(preferred)) return preferred
+    for (let step = 1; step <= this.size; step++) {
+      const place = (this.#lastFound + step) % this.size
+      const mark = this.#markAt(place)
+      if (!isUsable(mark)) continue
+      this.#lastFound = place
+      return mark
     }
     return undefined
   }
