@@ -67,7 +67,7 @@ export const suites = [
   { name: 'addon-sanitize', run: (log) => commands(log, [script('addon-sanitize')]) },
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
-  { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
+  { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '90')]) },
   { name: 'cross', fetch: prepareNode, run: crossSuite },
   // Mainly copies files and waits for npm's registry.
   { name: 'image', fetch: prepareBases, run: imageSuite },
