@@ -303,13 +303,16 @@ async function refusal(
   return statusError(operation, { ...status, ...fromHeader, code })
 }
 
+// The requested version is newer than the server's (k8s.io/apimachinery CauseTypeResourceVersionTooLarge, with status 504).
+const tooLarge = 'ResourceVersionTooLarge'
+
 /** The error for a Status of the server. */
 function statusError(operation: string, status: Status): ApiError {
-  const { code, reason, message, retryAfterSeconds } = status
+  const { code, reason, message, retryAfterSeconds, causes } = status
   const name = reason === '' ? (STATUS_CODES[code] ?? '') : reason
   const detail = message === '' ? '' : `: ${message.slice(0, longestMessage)}`
   return new ApiError({
-    code: 'status',
+    code: causes.includes(tooLarge) ? 'history' : 'status',
     operation,
     problem: `${code} ${name}${detail}`,
     status: code,

@@ -12,13 +12,15 @@ export type ApiErrorCode =
   | 'garbage'
   /** The connection ended in order, before the end of a streamed list. */
   | 'unfinished'
+  /** The server's history is not the one that the agent followed: it is at an older version, or has other objects. */
+  | 'history'
 
 export interface ApiErrorFields {
   readonly code: ApiErrorCode
   /** Method and path of the request. */
   readonly operation: string
   readonly problem: string
-  /** HTTP status; only with the code `status`. */
+  /** HTTP status; with the code `status`, and with `history` if the server said so. */
   readonly status?: number
   /** The delay that the server asks for; 0: none. */
   readonly retryAfterMs?: number

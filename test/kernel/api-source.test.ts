@@ -116,6 +116,15 @@ for (const access of accesses)
       await agent.line((line) => line.includes('API server is watched now'), from)
     })
 
+    it('takes over the older state of a server whose etcd was restored', async () => {
+      const from = agent.lines.length
+      server.signal('SIGKILL')
+      await server.ended
+      await startServer(['10.1.0.4'])
+      await haveEndpoints('10.1.0.4:8080')
+      await agent.line((line) => line.includes('all objects are listed again'), from)
+    })
+
     it('removes a deleted Service, and stops', async () => {
       await send('remove', 'Service', 'default/web')
       await haveEndpoints()

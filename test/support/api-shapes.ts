@@ -166,7 +166,16 @@ export const shapes = {
     status: [2, 'string'],
     message: [3, 'string'],
     reason: [4, 'string'],
-    details: [5, 'struct?', { name: [1, 'string'], kind: [3, 'string'], retryAfterSeconds: [5, 'int32'] }],
+    details: [
+      5,
+      'struct?',
+      {
+        name: [1, 'string'],
+        kind: [3, 'string'],
+        causes: [4, 'list', { reason: [1, 'string'], message: [2, 'string'] }],
+        retryAfterSeconds: [5, 'int32'],
+      },
+    ],
     code: [6, 'int32'],
   },
 } satisfies Record<string, Shape>

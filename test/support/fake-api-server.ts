@@ -75,6 +75,8 @@ interface Watch {
   readonly kind: Kind
   readonly selects: Selector
   readonly response: ServerResponse
+  /** The watch gets later changes only, also if the store does not have this version yet, as of the real server. */
+  readonly from: number
 }
 
 export class FakeApiServer {
@@ -82,7 +84,7 @@ export class FakeApiServer {
   readonly events = new FakeEvents()
   /** The answer to the next writes of Events; undefined: they succeed. */
   eventFault: Fault | undefined
-  /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in order of arrival. */
+  /** `Service list`, `Service list from 500`, `Service check from 7`, `Service watch from 7`, `Service stream`, in order of arrival. */
   readonly requests: string[] = []
   /** The query of each request. */
   readonly queries: URLSearchParams[] = []
@@ -152,9 +154,14 @@ export class FakeApiServer {
       this.#server.setSecureContext(tlsOptions(this.options, certificate))
   }
 
-  /** Sets the fault for later requests; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). */
+  /**
+   * Sets the fault for later requests; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). Without it,
+   * checks fail as well, unless the fault is for watches only.
+   */
   setFault(kind: Kind, fault: Fault | undefined, only: 'list' | 'watch' | 'all' = 'all'): void {
-    for (const verb of only === 'all' ? ['list', 'watch'] : [only]) {
+    const isOfWatches = fault?.type === 'stream' || fault?.type === 'error-event'
+    const all = isOfWatches ? ['list', 'watch'] : ['list', 'watch', 'check']
+    for (const verb of only === 'all' ? all : [only]) {
       if (fault === undefined) this.#faults.delete(`${kind} ${verb}`)
       else this.#faults.set(`${kind} ${verb}`, fault)
     }
@@ -277,10 +284,12 @@ export class FakeApiServer {
     { kind, query, isWatch }: { kind: Kind; query: URLSearchParams; isWatch: boolean },
     response: ServerResponse,
   ): void {
-    const fault = this.#faults.get(`${kind} ${isWatch ? 'watch' : 'list'}`)
-    if (fault !== undefined) return this.#fail(fault, response)
-    if (!isWatch) return this.#list(kind, query, response)
     const version = query.get('resourceVersion')
+    const verb = isWatch ? 'watch' : version === null ? 'list' : 'check'
+    const fault = this.#faults.get(`${kind} ${verb}`)
+    if (fault !== undefined) return this.#fail(fault, response)
+    if (verb === 'check' && Number(version) > this.store.version) return this.#refuseLarge(response)
+    if (!isWatch) return this.#list(kind, query, response)
     if (version === null) return this.#streamList(kind, query, response)
     const changes = this.store.changesSince(Number(version))
     if (changes === undefined) return this.#sendExpired(response)
@@ -329,7 +338,12 @@ export class FakeApiServer {
   }
 
   #openWatch(kind: Kind, query: URLSearchParams, response: ServerResponse): Watch {
-    const watch = { kind, selects: selectorOf(query), response }
+    const watch = {
+      kind,
+      selects: selectorOf(query),
+      response,
+      from: Number(query.get('resourceVersion') ?? 0),
+    }
     this.#watches.add(watch)
     response.on('close', () => {
       this.#watches.delete(watch)
@@ -341,8 +355,8 @@ export class FakeApiServer {
   }
 
   /** As the real server: an object that no longer matches is DELETED, an object that begins to match is ADDED. */
-  #send({ kind, selects, response }: Watch, change: StoredChange): void {
-    if (change.kind !== kind) return
+  #send({ kind, selects, response, from }: Watch, change: StoredChange): void {
+    if (change.kind !== kind || change.version <= from) return
     const before = change.before !== undefined && selects(change.before)
     const after = change.after !== undefined && selects(change.after)
     if (!before && !after) return
@@ -350,6 +364,14 @@ export class FakeApiServer {
     const object = (after ? change.after : change.before) ?? {}
     const metadata = { ...Object(object['metadata']), resourceVersion: String(change.version) }
     response.write(this.#writer.event(type, kind, { ...object, metadata }, this.#apiVersionOf(kind)))
+  }
+
+  /** As kube-apiserver (k8s.io/apiserver storage.NewTooLargeResourceVersionError). */
+  #refuseLarge(response: ServerResponse): void {
+    const causes = [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }]
+    const message = `Too large resource version, current: ${this.store.version}`
+    const details = { retryAfterSeconds: 1, causes }
+    this.#refuse(response, { code: 504, reason: 'Timeout', message, details })
   }
 
   #sendExpired(response: ServerResponse): void {
@@ -401,8 +423,11 @@ function tlsOptions({ clientAuthorities }: FakeApiOptions, certificate: Certific
 
 function describe(query: URLSearchParams): string {
   const token = query.get('continue')
-  if (query.get('watch') !== 'true') return token === null ? 'list' : `list from ${token.split('@')[0]}`
   const version = query.get('resourceVersion')
+  if (query.get('watch') !== 'true') {
+    if (version !== null) return `check from ${version}`
+    return token === null ? 'list' : `list from ${token.split('@')[0]}`
+  }
   return version === null ? 'stream' : `watch from ${version}`
 }
 

@@ -9,6 +9,11 @@ export interface StoredChange {
   readonly after: Document | undefined
 }
 
+export interface StoreBackup {
+  readonly version: number
+  readonly objects: Partial<Record<Kind, ReadonlyMap<string, Document>>>
+}
+
 /** Whether a watch or a list includes this object. */
 export type Selector = (object: Document) => boolean
 
@@ -16,7 +21,7 @@ export class FakeApiStore {
   #version = 1
   #oldest = 1
   #history: StoredChange[] = []
-  readonly #objects: Record<Kind, Map<string, Document>> = {
+  #objects: Record<Kind, Map<string, Document>> = {
     Service: new Map(),
     EndpointSlice: new Map(),
     Node: new Map(),
@@ -49,6 +54,21 @@ export class FakeApiStore {
 
   list(kind: Kind, selects: Selector): readonly Document[] {
     return [...this.#objects[kind].values()].filter(selects)
+  }
+
+  /** The state of now, for restore(). */
+  backUp(): StoreBackup {
+    const objects = Object.entries(this.#objects).map(([kind, of]) => [kind, new Map(of)])
+    return { version: this.#version, objects: Object.fromEntries(objects) }
+  }
+
+  /** Takes an earlier state, as an API server on a restored etcd. Later versions count on from it. */
+  restore({ version, objects }: StoreBackup): void {
+    this.#version = version
+    this.#oldest = version
+    this.#history = []
+    for (const kind of ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'] as const)
+      this.#objects[kind] = new Map(objects[kind])
   }
 
   /** Forgets the history. A client with an older version must list again. */

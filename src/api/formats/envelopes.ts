@@ -1,7 +1,7 @@
 // Messages that every kind of object shares: the envelope, lists, watch events and Status. Field numbers: generated.proto beside the
 // Go types (k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}).
 import { message } from './protobuf.js'
-import { anyCommonText, commonText, one, text, whole } from './protobuf-fields.js'
+import { anyCommonText, commonText, many, one, text, whole } from './protobuf-fields.js'
 
 /** runtime.Unknown: the content of a body after its four magic bytes. */
 export const unknownMessage = message({
@@ -23,6 +23,9 @@ export const watchEventMessage = message({
 export const statusMessage = message({
   3: text('message'),
   4: text('reason'),
-  5: one('details', message({ 5: whole('retryAfterSeconds') })),
+  5: one(
+    'details',
+    message({ 4: many('causes', message({ 1: text('reason') })), 5: whole('retryAfterSeconds') }),
+  ),
   6: whole('code'),
 })

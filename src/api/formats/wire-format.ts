@@ -25,6 +25,8 @@ export interface Status {
   readonly message: string
   /** 0: absent. */
   readonly retryAfterSeconds: number
+  /** The reasons of its causes. */
+  readonly causes: readonly string[]
 }
 
 export type WatchEvent =
@@ -76,11 +78,13 @@ export function assertType(
 export function statusOf(document: unknown): Status {
   const fields = isMapping(document) ? document : {}
   const details = isMapping(fields['details']) ? fields['details'] : {}
+  const causes: readonly unknown[] = Array.isArray(details['causes']) ? details['causes'] : []
   return {
     code: numberOf(fields['code']),
     reason: textOf(fields['reason']),
     message: textOf(fields['message']),
     retryAfterSeconds: numberOf(details['retryAfterSeconds']),
+    causes: causes.map((cause) => (isMapping(cause) ? textOf(cause['reason']) : '')),
   }
 }
 

@@ -10,8 +10,8 @@ import type { Resource } from './resources.js'
 export class KnownObjects {
   readonly #resource: Pick<Resource, 'kind' | 'read'>
   readonly #problems: StateReporter
-  /** Versions of the objects that were delivered, by `namespace/name`. */
-  readonly #versions = new Map<string, string>()
+  /** States of the objects that were delivered, by `namespace/name`: see stateOf(). */
+  readonly #states = new Map<string, string>()
   /** Keys of the objects whose last state was refused. An earlier state may be in force. */
   readonly #refused = new Set<string>()
   /** Keys of the objects that the current listing has named so far; undefined: no listing is under way. */
@@ -24,6 +24,24 @@ export class KnownObjects {
   constructor(resource: Pick<Resource, 'kind' | 'read'>, problems: StateReporter) {
     this.#resource = resource
     this.#problems = problems
+  }
+
+  /** Whether the object that the server has under this name is the one that was taken under it. True if it has no readable name. */
+  isSame(wire: WireObject): boolean {
+    if (!isNamed(wire)) return true
+    const key = this.#keyOf(wire)
+    const state = this.#states.get(key)
+    if (state === undefined) return this.#refused.has(key)
+    return state === '' || uidOf(state) === uidOf(stateOf(wire))
+  }
+
+  get isEmpty(): boolean {
+    return this.#states.size + this.#refused.size === 0
+  }
+
+  /** Versions mean nothing any more: the next listing delivers every object again. */
+  forgetVersions(): void {
+    for (const key of this.#states.keys()) this.#states.set(key, '')
   }
 
   /** Begins a listing: until endListing(), take() gets every existing object. An interrupted listing deletes nothing. */
@@ -40,14 +58,14 @@ export class KnownObjects {
     this.#missesNames = !this.#namesAll
     if (this.#missesNames) return []
     this.#problems.report(this.#resource.kind, undefined)
-    const known = new Set([...this.#versions.keys(), ...this.#refused])
+    const known = new Set([...this.#states.keys(), ...this.#refused])
     const gone = [...known].filter((key) => !seen.has(key))
     return gone.map((key) => this.#forget(key)).filter((event) => event !== undefined)
   }
 
   /** Whether a state of every existing object was delivered. An earlier run may have programmed the others. */
   get isComplete(): boolean {
-    return !this.#missesNames && [...this.#refused].every((key) => this.#versions.has(key))
+    return !this.#missesNames && [...this.#refused].every((key) => this.#states.has(key))
   }
 
   /** Takes the state of an existing object. undefined: the state is known already, or it cannot be used, which is reported. */
@@ -56,11 +74,11 @@ export class KnownObjects {
     if (key === undefined) return undefined
     this.#seen?.add(key)
     if (wire.problem !== undefined) return this.#refuse(key, wire.document, [wire.problem])
-    const version = versionOf(wire)
-    if (version !== '' && this.#versions.get(key) === version) return undefined
+    const state = stateOf(wire)
+    if (state !== '' && this.#states.get(key) === state) return undefined
     const object = this.#resource.read(wire.document)
     if (isProblems(object)) return this.#refuse(key, wire.document, object)
-    this.#versions.set(key, version)
+    this.#states.set(key, state)
     if (this.#refused.delete(key)) this.#problems.report(this.#problemKey(key), undefined)
     return { type: 'set', object }
   }
@@ -76,20 +94,25 @@ export class KnownObjects {
   /** undefined: it was never delivered. */
   #forget(key: string): ObjectEvent | undefined {
     if (this.#refused.delete(key)) this.#problems.forget(this.#problemKey(key))
-    if (!this.#versions.delete(key)) return undefined
+    if (!this.#states.delete(key)) return undefined
     return { type: 'delete', kind: this.#resource.kind, key: objectKeyOf(key) }
   }
 
   /** `namespace/name`, or undefined and a report. */
-  #nameOf({ document, problem }: WireObject): string | undefined {
-    const { name, namespace } = metadataOf(document)
-    // Not a template: the text of a template keeps its parts in memory.
-    if (typeof name === 'string') return [this.#namespaceOf(namespace), name].join('/')
+  #nameOf(wire: WireObject): string | undefined {
+    if (isNamed(wire)) return this.#keyOf(wire)
+    const { problem } = wire
     this.#namesAll = false
     const { path, problem: why } = problem ?? { path: 'metadata.name', problem: 'is missing' }
     const text = `${this.#resource.kind} without a name: ${path === '' ? '' : `${path}: `}${why}`
     this.#problems.report(this.#resource.kind, { text })
     return undefined
+  }
+
+  #keyOf({ document }: WireObject): string {
+    const { name, namespace } = metadataOf(document)
+    // Not a template: the text of a template keeps its parts in memory.
+    return [this.#namespaceOf(namespace), textOf(name)].join('/')
   }
 
   #namespaceOf(namespace: unknown): string {
@@ -115,6 +138,16 @@ export class KnownObjects {
 /** resourceVersion of an object; empty: none is readable. */
 export function versionOf({ document }: WireObject): string {
   return textOf(metadataOf(document)['resourceVersion'])
+}
+
+/** Version and uid of an object, which together name its state; empty: no version is readable. */
+function stateOf(wire: WireObject): string {
+  const version = versionOf(wire)
+  return version === '' ? '' : [version, textOf(metadataOf(wire.document)['uid'])].join(' ')
+}
+
+function uidOf(state: string): string {
+  return state.slice(state.indexOf(' ') + 1)
 }
 
 /** Whether the document names its object. */

@@ -22,6 +22,7 @@ const metadata = one(
   message({
     1: text('name'),
     3: commonText('namespace'),
+    5: text('uid'),
     6: text('resourceVersion'),
     8: { name: 'creationTimestamp', read: 'time' },
     9: { name: 'deletionTimestamp', read: 'presence' },

@@ -105,10 +105,11 @@ export class Reflector implements ListedPart {
     return this.#options.signal.aborted
   }
 
-  /** Makes one list, if needed, and one watch. undefined: the watch ended in good order. */
+  /** Makes one list, or proves that the watch may continue; then one watch. undefined: the watch ended in good order. */
   async #attempt(): Promise<ApiError | undefined> {
     try {
-      if (this.#version === undefined && !this.#streamsLists) await this.#listPages()
+      if (this.#version !== undefined) await this.#prove(this.#version)
+      else if (!this.#streamsLists) await this.#listPages()
       if (!this.#isStopped) await this.#watch()
       return undefined
     } catch (error) {
@@ -165,6 +166,7 @@ export class Reflector implements ListedPart {
     const { log, resource } = this.#options
     this.#isSuspect ||= failure.code === 'garbage'
     this.#version = undefined
+    if (failure.code === 'history') this.#known.forgetVersions()
     const level = this.#retry.isFirstRelist ? 'info' : 'debug'
     log[level]('API server cannot resume the watch; all objects are listed again', {
       kind: resource.kind,
@@ -186,6 +188,23 @@ export class Reflector implements ListedPart {
     if (code === 'unfinished') return true
     const isFinal = this.#openedAt !== undefined || status < 500
     return code === 'status' && isFinal && !passing.includes(status)
+  }
+
+  /**
+   * Asks for one object not older than the version. NB: a watch at a version that the server does not have yet is silent, without an error
+   * (kubernetes#135452). Such a server was restored from a backup, or lags behind. Throws ApiError.
+   */
+  async #prove(version: string): Promise<void> {
+    const { resource, client, random } = this.#options
+    const { selectors, path } = resource
+    const query = { ...selectors, limit: '1', resourceVersion: version, resourceVersionMatch: 'NotOlderThan' }
+    // NB: its answer does not end an outage: a server may answer lists and refuse watches.
+    const answer = await client.get({ path, query, isWatch: false, spread: random() })
+    const items = [...answer.format.readList(await answer.body(), resource).items]
+    const isOurs = items.length > 0 ? items.every((item) => this.#known.isSame(item)) : this.#known.isEmpty
+    if (isOurs) return
+    const problem = 'the first object is not one that was followed'
+    throw new ApiError({ code: 'history', operation: `GET ${path}`, problem })
   }
 
   async #listPages(): Promise<void> {
@@ -332,7 +351,7 @@ export class Reflector implements ListedPart {
 // Statuses for too many requests or missing rights. They do not show what the server supports.
 const passing = [401, 403, 408, 410, 429]
 
-/** 410: compacted. 504: newer than the server's, as after a restored etcd. Other 4xx: not a version. */
-function refusesVersion({ status = 0 }: ApiError): boolean {
-  return status === 410 || status === 504 || (status >= 400 && status < 500 && !passing.includes(status))
+/** 410: compacted. Other 4xx: not a version. History: newer than the server's, as after a restored etcd; or of another cluster. */
+function refusesVersion({ code, status = 0 }: ApiError): boolean {
+  return code === 'history' || status === 410 || (status >= 400 && status < 500 && !passing.includes(status))
 }

@@ -183,7 +183,13 @@ describe('the formats', () => {
         message: 'wait',
         details: { retryAfterSeconds: 3 },
       }
-      const expected = { code: 429, reason: 'TooManyRequests', message: 'wait', retryAfterSeconds: 3 }
+      const expected = {
+        code: 429,
+        reason: 'TooManyRequests',
+        message: 'wait',
+        retryAfterSeconds: 3,
+        causes: [],
+      }
       assert.deepEqual(format.readStatus(writer.status(status)), expected)
       const bytes = onlyFrame(format, writer.event('ERROR', 'Status', status))
       assert.deepEqual(format.readEvent(bytes, resource('Service')), { type: 'ERROR', status: expected })

@@ -82,8 +82,10 @@ async function tenSeconds(): Promise<void> {
 
 function asked(kind: string, from: number): readonly [lists: number, watches: number] {
   const requests = lab.server.requests.slice(from).filter((request) => request.startsWith(`${kind} `))
-  const watches = requests.filter((request) => request.includes(' watch from')).length
-  return [requests.length - watches, watches]
+  const count = (verb: string): number => requests.filter((request) => request.includes(verb)).length
+  const [checks, watches] = [count(' check from'), count(' watch from')]
+  // A check comes before each watch that continues. If it fails, no watch follows.
+  return [requests.length - checks - watches, Math.max(checks, watches)]
 }
 
 describe('a server name that DNS does not know', () => {
