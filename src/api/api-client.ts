@@ -184,6 +184,7 @@ export class ApiClient {
       const cancel = this.#clock.schedule(answerDeadlineMs, () => {
         const within = `within ${answerDeadlineMs / 1000} s`
         // NB: counts as a refused connection, not as a time-out: the attempt costs the server nothing.
+        this.#closeIdleSockets()
         if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
         else give(silence(operation, `no answer ${within}`))
       })
@@ -204,6 +205,12 @@ export class ApiClient {
     })
     if (response.statusCode === 401) login.refused?.()
     return { response, isRelayed: login.agent !== undefined || isOnThisMachine(response.socket) }
+  }
+
+  /** Sockets that no request uses may lead to the same dead server: the next request opens a connection. */
+  #closeIdleSockets(): void {
+    for (const sockets of Object.values(this.#agent.freeSockets))
+      for (const socket of sockets ?? []) socket.destroy()
   }
 
   #accept(isWatch: boolean): string {
@@ -228,9 +235,10 @@ export class ApiClient {
     const stream = decompressed(response)
     const silent = isRelayed ? relayedSilence : directSilence
     const silenceMs = silent.least + Math.floor(silent.spread * spread)
-    const watchdog = new IdleWatchdog(this.#clock, silenceMs, () =>
-      stream.destroy(silence(operation, `nothing came for ${silenceMs / 1000} s`)),
-    )
+    const watchdog = new IdleWatchdog(this.#clock, silenceMs, () => {
+      this.#closeIdleSockets()
+      stream.destroy(silence(operation, `nothing came for ${silenceMs / 1000} s`))
+    })
     try {
       for await (const chunk of stream) {
         watchdog.touch()

@@ -144,6 +144,11 @@ export class FakeApiServer {
     return new URL(`http${certificate === undefined ? '' : 's'}://${host}:${this.port}`)
   }
 
+  /** Ports of the clients' connections. */
+  get openConnections(): readonly number[] {
+    return Array.from(this.#sockets, ({ remotePort = 0 }) => remotePort)
+  }
+
   get openWatches(): number {
     return this.#watches.size
   }

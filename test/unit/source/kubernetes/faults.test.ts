@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { apiService } from '../../../support/api-documents.js'
 import { jsonWriter, protobufWriter } from '../../../support/api-writer.js'
 import type { Fault } from '../../../support/fake-api-server.js'
+import { until } from '../../../support/http.js'
 import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
 
 let lab: KubernetesLab
@@ -185,6 +186,20 @@ describe('an outage of the server', () => {
       lab.log.every((line) => line.startsWith('Watch is opened again (')),
       lab.log.join('\n'),
     )
+  })
+
+  it('is followed again over a new connection, not over an idle one that may be dead as well', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    lab.clock.pass(6000)
+    lab.server.setFault('Service', { type: 'status', status: { code: 503 } })
+    lab.server.endWatches('Service')
+    await lab.until(() => lab.clock.count(delays.first) === 1)
+    const idle = lab.server.openConnections
+    lab.server.setFault('Service', undefined)
+    await lab.fire(delays.silence, 2)
+    const isNew = (port: number): boolean => !idle.includes(port)
+    await until(() => lab.following === 2 && lab.server.openConnections.every(isNew))
   })
 
   it('is noticed if a watch is silent and the next request gets no answer', async () => {
