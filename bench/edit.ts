@@ -44,6 +44,7 @@ const options: ModeOptions = {
       },
       lookUp: async (questions) => await real.routes.lookUp(questions),
       dumpLocalRoutes: async (family) => await real.routes.dumpLocalRoutes(family),
+      dumpNextHops: async (family) => await real.routes.dumpNextHops(family),
       dumpAddresses: async (family, index) => await real.routes.dumpAddresses(family, index),
       close: async () => await real.routes.close(),
     },

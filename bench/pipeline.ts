@@ -42,6 +42,7 @@ export class CountedKernel {
       },
       lookUp: async (questions) => await kernel.routes.lookUp(questions),
       dumpLocalRoutes: async (family) => await kernel.routes.dumpLocalRoutes(family),
+      dumpNextHops: async (family) => await kernel.routes.dumpNextHops(family),
       dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
       close: async () => await kernel.routes.close(),
     }

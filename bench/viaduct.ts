@@ -55,7 +55,7 @@ async function applyByLedger(
     return [{ key, decided, desired: compileRoute(decided, mode, undefined) }]
   })
   const ledger = new IpvsLedger(
-    new VipTable('routes'),
+    new VipTable({ binding: 'routes' }),
     () => false,
     () => false,
   )

@@ -47,6 +47,7 @@ Napi::Function RouteSocketWrap::Define(Napi::Env env) {
                       InstanceMethod<&RouteSocketWrap::ApplyAddresses>("applyAddresses"),
                       InstanceMethod<&RouteSocketWrap::LookUp>("lookUp"),
                       InstanceMethod<&RouteSocketWrap::DumpLocalRoutes>("dumpLocalRoutes"),
+                      InstanceMethod<&RouteSocketWrap::DumpNextHops>("dumpNextHops"),
                       InstanceMethod<&RouteSocketWrap::DumpAddresses>("dumpAddresses"),
                       InstanceMethod<&RouteSocketWrap::DumpLinks>("dumpLinks"),
                       InstanceMethod<&RouteSocketWrap::DumpRules>("dumpRules"),
@@ -93,6 +94,15 @@ Napi::Value RouteSocketWrap::DumpLocalRoutes(const Napi::CallbackInfo& info) {
   return slot.Fly<std::vector<RouteRecord>>(
       info, {[family](RouteSocket& socket) { return socket.DumpLocalRoutes(family); },
              RecordsToValue<RouteRecord>});
+}
+
+Napi::Value RouteSocketWrap::DumpNextHops(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  return slot.Fly<std::vector<AddressRecord>>(
+      info,
+      {[family](RouteSocket& socket) { return socket.DumpNextHops(family); }, RecordsToValue<AddressRecord>});
 }
 
 Napi::Value RouteSocketWrap::DumpAddresses(const Napi::CallbackInfo& info) {

@@ -19,6 +19,7 @@ class RouteSocketWrap : public SocketWrap<RouteSocketWrap, route::RouteSocket> {
   Napi::Value ApplyAddresses(const Napi::CallbackInfo& info);
   Napi::Value LookUp(const Napi::CallbackInfo& info);
   Napi::Value DumpLocalRoutes(const Napi::CallbackInfo& info);
+  Napi::Value DumpNextHops(const Napi::CallbackInfo& info);
   Napi::Value DumpAddresses(const Napi::CallbackInfo& info);
   Napi::Value DumpLinks(const Napi::CallbackInfo& info);
   Napi::Value DumpRules(const Napi::CallbackInfo& info);

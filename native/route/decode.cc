@@ -26,6 +26,35 @@ bool CopyAddress(std::span<const uint8_t> value, uint8_t family, uint8_t (&addre
 
 void CopyName(std::string_view name, char (&field)[16]) { name.copy(field, sizeof field - 1); }
 
+/// False: `value` is not of the family.
+bool AddNextHop(std::vector<AddressRecord>& hops, std::span<const uint8_t> value, uint8_t family,
+                uint32_t interface_index) {
+  AddressRecord hop{};
+  if (!CopyAddress(value, family, hop.address)) return false;
+  hop.interface_index = interface_index;
+  hop.family = family;
+  hop.prefix_length = family == AF_INET ? 32 : 128;
+  hops.push_back(hop);
+  return true;
+}
+
+/// RTA_MULTIPATH: each rtnexthop has its length, which includes the attributes after it. False: malformed.
+bool AddMultipath(std::vector<AddressRecord>& hops, std::span<const uint8_t> bytes, uint8_t family) {
+  while (bytes.size() >= sizeof(rtnexthop)) {
+    const auto hop = ReadAs<rtnexthop>(bytes);
+    AttributeTable<RTA_GATEWAY> attributes;
+    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > bytes.size() ||
+        !attributes.Parse(bytes.subspan(sizeof hop, hop.rtnh_len - sizeof hop), kNextHopPolicy))
+      return false;
+    if (attributes.Has(RTA_GATEWAY) &&
+        !AddNextHop(hops, attributes.Bytes(RTA_GATEWAY), family, static_cast<uint32_t>(hop.rtnh_ifindex)))
+      return false;
+    const size_t step = RTNH_ALIGN(hop.rtnh_len);
+    bytes = step < bytes.size() ? bytes.subspan(step) : std::span<const uint8_t>{};
+  }
+  return bytes.empty();
+}
+
 Op EventOp(uint16_t type) { return type == RTM_NEWLINK || type == RTM_NEWADDR ? Op::kAdd : Op::kRemove; }
 
 }  // namespace
@@ -52,6 +81,24 @@ std::optional<RouteRecord> DecodeRoute(std::span<const uint8_t> payload) {
   route.scope = header->rtm_scope;
   route.tos = header->rtm_tos;
   return route;
+}
+
+std::optional<std::vector<AddressRecord>> DecodeNextHops(std::span<const uint8_t> payload) {
+  AttributeTable<RTA_VIA> attributes;
+  const auto header = ParseMessage<rtmsg>(payload, kRoutePolicy, attributes);
+  if (!header) return std::nullopt;
+  const uint8_t family = header->rtm_family;
+  std::vector<AddressRecord> hops;
+  if (header->rtm_type != RTN_UNICAST || (header->rtm_flags & RTM_F_CLONED) != 0) return hops;
+  const uint32_t interface_index = attributes.Number<uint32_t>(RTA_OIF);
+  if (attributes.Has(RTA_MULTIPATH)) {
+    if (!AddMultipath(hops, attributes.Bytes(RTA_MULTIPATH), family)) return std::nullopt;
+  } else if (attributes.Has(RTA_GATEWAY)) {
+    if (!AddNextHop(hops, attributes.Bytes(RTA_GATEWAY), family, interface_index)) return std::nullopt;
+  } else if (!attributes.Has(RTA_VIA) && header->rtm_dst_len == (family == AF_INET ? 32 : 128)) {
+    if (!AddNextHop(hops, attributes.Bytes(RTA_DST), family, interface_index)) return std::nullopt;
+  }
+  return hops;
 }
 
 std::optional<AddressRecord> DecodeAddress(std::span<const uint8_t> payload) {

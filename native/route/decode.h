@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "route/record.h"
 
@@ -12,6 +13,11 @@
 namespace viaduct::route {
 
 std::optional<RouteRecord> DecodeRoute(std::span<const uint8_t> payload);
+/// The addresses that a unicast route leads to by name, as host addresses with the interface: its next hops,
+/// or its own destination if it is a host route without one. Empty: it has neither, or is of another type, or
+/// the kernel cached it. A next hop of another family than the route's is left out: nearly all are
+/// link-local.
+std::optional<std::vector<AddressRecord>> DecodeNextHops(std::span<const uint8_t> payload);
 std::optional<AddressRecord> DecodeAddress(std::span<const uint8_t> payload);
 std::optional<LinkRecord> DecodeLink(std::span<const uint8_t> payload);
 std::optional<RuleRecord> DecodeRule(std::span<const uint8_t> payload);

@@ -123,6 +123,15 @@ bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family) {
   return Finish<rtmsg>(builder, kRoutePolicy);
 }
 
+// Checked by ip_valid_fib_dump_req(): with NETLINK_GET_STRICT_CHK the kernel filters by type, and leaves out
+// cached routes.
+bool EncodeDumpUnicastRoutes(MessageBuilder& builder, uint8_t family) {
+  auto* header = builder.BeginMessage<rtmsg>(RTM_GETROUTE, NLM_F_REQUEST, 0);
+  header->rtm_family = family;
+  header->rtm_type = RTN_UNICAST;
+  return Finish<rtmsg>(builder, kRoutePolicy);
+}
+
 // Checked by inet_valid_dump_ifaddr_req() and inet6_valid_dump_ifaddr_req().
 bool EncodeDumpAddresses(MessageBuilder& builder, uint8_t family, uint32_t interface_index) {
   auto* header = builder.BeginMessage<ifaddrmsg>(RTM_GETADDR, NLM_F_REQUEST, 0);

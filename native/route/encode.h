@@ -22,6 +22,8 @@ bool EncodeAddress(MessageBuilder& builder, uint32_t sequence, const AddressReco
 bool EncodeGetRoute(MessageBuilder& builder, const RouteQueryRecord& query);
 /// Routes of type local in table local.
 bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family);
+/// Routes of type unicast in all tables.
+bool EncodeDumpUnicastRoutes(MessageBuilder& builder, uint8_t family);
 /// `interface_index` 0: all interfaces.
 bool EncodeDumpAddresses(MessageBuilder& builder, uint8_t family, uint32_t interface_index);
 bool EncodeDumpLinks(MessageBuilder& builder);

@@ -15,13 +15,27 @@
 namespace viaduct::route {
 
 inline constexpr AttributePolicy kRouteRows[] = {
-    {RTA_DST, "DST", AttributeKind::kBinary, 4, 16}, {RTA_SRC, "SRC", AttributeKind::kBinary, 4, 16},
-    {RTA_IIF, "IIF", AttributeKind::kU32},           {RTA_OIF, "OIF", AttributeKind::kU32},
-    {RTA_PRIORITY, "PRIORITY", AttributeKind::kU32}, {RTA_PREFSRC, "PREFSRC", AttributeKind::kBinary, 4, 16},
-    {RTA_TABLE, "TABLE", AttributeKind::kU32},       {RTA_MARK, "MARK", AttributeKind::kU32},
-    {RTA_IP_PROTO, "IP_PROTO", AttributeKind::kU8},  {RTA_DPORT, "DPORT", AttributeKind::kBe16},
+    {RTA_DST, "DST", AttributeKind::kBinary, 4, 16},
+    {RTA_SRC, "SRC", AttributeKind::kBinary, 4, 16},
+    {RTA_IIF, "IIF", AttributeKind::kU32},
+    {RTA_OIF, "OIF", AttributeKind::kU32},
+    {RTA_GATEWAY, "GATEWAY", AttributeKind::kBinary, 4, 16},
+    {RTA_PRIORITY, "PRIORITY", AttributeKind::kU32},
+    {RTA_PREFSRC, "PREFSRC", AttributeKind::kBinary, 4, 16},
+    {RTA_MULTIPATH, "MULTIPATH", AttributeKind::kBinary, 8, 0xffff},
+    {RTA_TABLE, "TABLE", AttributeKind::kU32},
+    {RTA_MARK, "MARK", AttributeKind::kU32},
+    {RTA_VIA, "VIA", AttributeKind::kBinary, 2, 34},
+    {RTA_IP_PROTO, "IP_PROTO", AttributeKind::kU8},
+    {RTA_DPORT, "DPORT", AttributeKind::kBe16},
 };
 inline constexpr Policy kRoutePolicy{"RTA", kRouteRows};
+
+/// The attributes after each rtnexthop of RTA_MULTIPATH.
+inline constexpr AttributePolicy kNextHopRows[] = {
+    {RTA_GATEWAY, "GATEWAY", AttributeKind::kBinary, 4, 16},
+};
+inline constexpr Policy kNextHopPolicy{"RTNH", kNextHopRows};
 
 inline constexpr AttributePolicy kAddressRows[] = {
     {IFA_ADDRESS, "ADDRESS", AttributeKind::kBinary, 4, 16},

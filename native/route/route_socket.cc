@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/send_batch.h"
@@ -138,6 +139,32 @@ Result<std::vector<RouteRecord>> RouteSocket::DumpLocalRoutes(uint8_t family) {
   // A namespace that never had an address may lack the table.
   if (!routes.ok() && routes.error().code == ENOENT) return std::vector<RouteRecord>{};
   return Named(std::move(routes), "dump local routes");
+}
+
+Result<std::vector<AddressRecord>> RouteSocket::DumpNextHops(uint8_t family) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDumpUnicastRoutes(builder, family);
+  // A router has many routes and few next hops.
+  const auto precedes = [](const AddressRecord& one, const AddressRecord& other) {
+    return memcmp(one.address, other.address, sizeof one.address) < 0;
+  };
+  std::set<AddressRecord, decltype(precedes)> hops(precedes);
+  bool is_malformed = false;
+  Status status = socket_.Dump(
+      builder.sealed(),
+      [&](uint16_t, std::span<const uint8_t> payload) {
+        const auto found = DecodeNextHops(payload);
+        is_malformed = is_malformed || !found;
+        if (found) hops.insert(found->begin(), found->end());
+      },
+      [&] {
+        hops.clear();
+        is_malformed = false;
+      });
+  if (status.ok() && is_malformed) status = Error{EPROTO, {}, {}};
+  if (!status.ok()) return viaduct::Named(std::move(status), "dump next hops").error();
+  return std::vector<AddressRecord>(hops.begin(), hops.end());
 }
 
 Result<std::vector<AddressRecord>> RouteSocket::DumpAddresses(uint8_t family, uint32_t interface_index) {

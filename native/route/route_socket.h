@@ -30,6 +30,8 @@ class RouteSocket {
   Result<std::vector<RouteChoiceRecord>> LookUp(std::span<const RouteQueryRecord> queries);
   /// Host routes (/32, /128) of type local in table local, of any creator; empty if there are none.
   Result<std::vector<RouteRecord>> DumpLocalRoutes(uint8_t family);
+  /// The addresses that the unicast routes of all tables lead to by name (DecodeNextHops()), each once.
+  Result<std::vector<AddressRecord>> DumpNextHops(uint8_t family);
   /// `interface_index` 0: all interfaces. ENODEV: no such interface.
   Result<std::vector<AddressRecord>> DumpAddresses(uint8_t family, uint32_t interface_index);
   Result<std::vector<LinkRecord>> DumpLinks();

@@ -6,6 +6,8 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <string>
+
 #include "hex.h"
 
 namespace viaduct::route {
@@ -46,6 +48,78 @@ TEST(DecodeRoute, RefusesIncompleteMessages) {
       << "short address";
   EXPECT_FALSE(DecodeRoute(FromHex("05 20 00 00 ff ad fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
       << "unknown family";
+}
+
+TEST(DecodeNextHops, ReadsTheGateway) {
+  const auto hops = DecodeNextHops(FromHex(R"(
+    02 00 00 00  fe 03 00 01  00 00 00 00   # rtmsg: a default route
+    08 00 05 00  c0 00 02 01                # GATEWAY
+    08 00 04 00  03 00 00 00                # OIF
+  )"));
+  ASSERT_TRUE(hops);
+  ASSERT_EQ(hops->size(), 1U);
+  EXPECT_EQ(hops->front().address[0], 192);
+  EXPECT_EQ(hops->front().address[3], 1);
+  EXPECT_EQ(hops->front().interface_index, 3U);
+  EXPECT_EQ(hops->front().prefix_length, 32);
+  EXPECT_EQ(hops->front().family, AF_INET);
+}
+
+TEST(DecodeNextHops, ReadsEachPathOfAMultipathRoute) {
+  const auto hops = DecodeNextHops(FromHex(R"(
+    02 18 00 00  fe 03 00 01  00 00 00 00
+    08 00 01 00  0a f4 02 00                # DST
+    24 00 09 00                             # MULTIPATH
+    10 00 00 00  03 00 00 00  08 00 05 00  c0 00 02 0b    # rtnexthop, GATEWAY
+    10 00 00 01  04 00 00 00  08 00 05 00  c0 00 02 0c
+  )"));
+  ASSERT_TRUE(hops);
+  ASSERT_EQ(hops->size(), 2U);
+  EXPECT_EQ(hops->at(0).address[3], 11);
+  EXPECT_EQ(hops->at(1).address[3], 12);
+  EXPECT_EQ(hops->at(1).interface_index, 4U);
+}
+
+TEST(DecodeNextHops, AHostRouteWithoutANextHopLeadsToItsDestination) {
+  constexpr const char* kToPod = R"(
+    02 20 00 00  fe 03 fd 01  00 00 00 00
+    08 00 01 00  0a f4 01 05                # DST
+    08 00 04 00  07 00 00 00                # OIF
+  )";
+  const auto hops = DecodeNextHops(FromHex(kToPod));
+  ASSERT_TRUE(hops);
+  ASSERT_EQ(hops->size(), 1U);
+  EXPECT_EQ(hops->front().address[3], 5);
+  const auto by_other_family = DecodeNextHops(FromHex(std::string(kToPod) + R"(
+    16 00 12 00  0a 00 fe 80 00 00 00 00 00 00 00 00 00 00 00 00 00 01    # VIA
+  )"));
+  ASSERT_TRUE(by_other_family);
+  EXPECT_TRUE(by_other_family->empty());
+}
+
+TEST(DecodeNextHops, OtherRoutesNameNone) {
+  const auto connected =
+      DecodeNextHops(FromHex("02 18 00 00 fe 02 fd 01 00 00 00 00 08 00 01 00 c0 00 02 00"));
+  ASSERT_TRUE(connected);
+  EXPECT_TRUE(connected->empty());
+  const auto local = DecodeNextHops(FromHex(kRoute));
+  ASSERT_TRUE(local);
+  EXPECT_TRUE(local->empty());
+  const auto cached = DecodeNextHops(FromHex("02 20 00 00 fe 02 fd 01 00 02 00 00 08 00 01 00 c0 00 02 09"));
+  ASSERT_TRUE(cached);
+  EXPECT_TRUE(cached->empty());
+}
+
+TEST(DecodeNextHops, RefusesMalformedMessages) {
+  EXPECT_FALSE(DecodeNextHops(FromHex("02 00 00 00 fe 03 00 01"))) << "short header";
+  EXPECT_FALSE(DecodeNextHops(FromHex("0a 00 00 00 fe 03 00 01 00 00 00 00 08 00 05 00 c0 00 02 01")))
+      << "IPv4 gateway in an IPv6 route";
+  EXPECT_FALSE(
+      DecodeNextHops(FromHex("02 00 00 00 fe 03 00 01 00 00 00 00 0c 00 09 00 ff 00 00 00 03 00 00 00")))
+      << "a next hop longer than its list";
+  EXPECT_FALSE(
+      DecodeNextHops(FromHex("02 00 00 00 fe 03 00 01 00 00 00 00 0c 00 09 00 04 00 00 00 03 00 00 00")))
+      << "a next hop shorter than its header";
 }
 
 TEST(DecodeAddress, PrefersTheLocalOne) {

@@ -19,9 +19,11 @@ import {
   listNft,
   listRoutes,
   listXtables,
+  natGuardTables,
   openKernel,
 } from '../kernel/index.js'
 import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
+import { natGuardSet } from '../modes/vips/index.js'
 import { nodeName } from '../node/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findingsOf } from './doctor-command.js'
@@ -221,6 +223,11 @@ function kernelParts(kernel: Kernel): readonly Part[] {
   return [
     listing('nftables.nft', () => listNft(kernel, tableName, setNamed)),
     listing('hand-over.nft', () => listNft(kernel, handOverTable, setNamed)),
+    ...Object.values(natGuardTables).map((table) =>
+      listing(`${table}.nft`, () =>
+        listNft(kernel, table, (family, set) => (set === 'vips' ? natGuardSet(family, table) : undefined)),
+      ),
+    ),
     listing('iptables.txt', () => listXtables(kernel)),
     listing('ipset.txt', () => listIpsets(kernel)),
     listing('ipvs.txt', () => listIpvs(kernel)),

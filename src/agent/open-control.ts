@@ -2,6 +2,7 @@ import { geteuid } from 'node:process'
 import { ControlServer, controlPages } from '../control/index.js'
 import { machineAddresses } from '../host/index.js'
 import type { Inspected } from '../inspect/index.js'
+import { isOwnTable } from '../kernel/index.js'
 import { processStartMs } from '../metrics/index.js'
 import type { BuildOptions, Shown } from './build.js'
 
@@ -34,8 +35,7 @@ export function inspected({ config, clock, kernel, log, registry }: BuildOptions
       links: async () => await kernel.links.list(),
       sysctl: async (path) => await kernel.sysctl.read(path),
     },
-    firewall: async (family) =>
-      await kernel.firewall(family, { isLeftOut: (table) => table === 'kube-proxy', hasLegacyNat: true }),
+    firewall: async (family) => await kernel.firewall(family, { isLeftOut: isOwnTable, hasLegacyNat: true }),
     flows: async (...asked) => await kernel.conntrack.listFlows(...asked),
     flowCounts: async (...asked) => await kernel.conntrack.countFlows(...asked),
     problems: () => [...(log.reporters ?? [])].flatMap((reporter) => reporter.present),

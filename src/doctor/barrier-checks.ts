@@ -2,7 +2,13 @@
 import { type Cidr, type IpAddress, type IpFamily, readAddress } from '../address.js'
 import { acceptingCommand } from '../host/index.js'
 import { FirewallChains, type Passage, Walk } from '../inspect/index.js'
-import { type ChainPlace, type FirewallChain, type FirewallRule, XtState } from '../kernel/index.js'
+import {
+  type ChainPlace,
+  type FirewallChain,
+  type FirewallRule,
+  isOwnTable,
+  XtState,
+} from '../kernel/index.js'
 import { type Check, type Examined, nodePorts, ok, partProblemsOr, type Verdict } from './check.js'
 
 export const barrierChecks: readonly Check[] = [
@@ -90,7 +96,7 @@ async function barriersAt(
   const found: Barrier[] = []
   for (const family of ['ipv4', 'ipv6'] as const) {
     const all = await kernel.firewall(family, {
-      isLeftOut: (table) => table === 'kube-proxy',
+      isLeftOut: isOwnTable,
       hasLegacyNat: false,
     })
     const chains = new FirewallChains(all.map((chain) => withoutExceptions(chain, accepts)))

@@ -1,6 +1,6 @@
 // Rules of other programs that meet Viaduct's.
 import { KernelError, orRefusal } from '../errors.js'
-import { type ChainPlace, describeChainPlace, describePolicyRule } from '../kernel/index.js'
+import { type ChainPlace, describeChainPlace, describePolicyRule, isOwnTable } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
 import { natOrderCheck } from './nat-order.js'
 
@@ -104,5 +104,5 @@ function ownBits({ config, modes: { chosen = '' } }: Examined): number {
  */
 function isForeign({ table, chain }: ChainPlace): boolean {
   const isOfFlannel = chain === 'FLANNEL-POSTRTG' || table === 'flannel-ipv4' || table === 'flannel-ipv6'
-  return table !== 'kube-proxy' && !chain.startsWith('KUBE-') && !isOfFlannel
+  return !isOwnTable(table) && !chain.startsWith('KUBE-') && !isOfFlannel
 }

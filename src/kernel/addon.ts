@@ -63,6 +63,8 @@ export interface RawRouteSocket {
   /** RouteQueryRecords; RouteChoiceRecords in the same order. */
   lookUp(queries: Uint8Array): Promise<Uint8Array>
   dumpLocalRoutes(family: RawFamily): Promise<Uint8Array>
+  /** AddressRecords. */
+  dumpNextHops(family: RawFamily): Promise<Uint8Array>
   /** `interfaceIndex` 0: all interfaces. */
   dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>
   /** LinkRecords. */

@@ -37,6 +37,8 @@ export class ModelNetwork {
   readonly links = new Map<number, ModelLink>()
   routes: LocalRoute[] = []
   addresses: InterfaceAddress[] = []
+  /** The addresses that unicast routes lead to by name. */
+  nextHops: IpAddress[] = []
   /** Receives each change of links and addresses. */
   readonly listeners = new Set<(event: LinkEvent) => void>()
   #nextIndex = loopbackIndex + 1

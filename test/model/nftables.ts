@@ -6,6 +6,7 @@ import type { NftChange, NftChangedObject } from '../../src/kernel/nftables/chan
 import { nfError } from '../../src/kernel/nftables/decode-outcome.js'
 import { describeSet } from '../../src/kernel/nftables/describe.js'
 import { elementLayout, NfElements } from '../../src/kernel/nftables/elements.js'
+import { translatesDestinations } from '../../src/kernel/nftables/nat-hook.js'
 import type {
   NfApplyOptions,
   NfChainState,
@@ -111,6 +112,13 @@ export class ModelNftables implements Nftables {
           : [...chains.values()].flatMap((chain) => forwardChain(chain)),
       ),
     )
+  }
+
+  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+    this.#enter('dump nf_tables chains')
+    return this.#tablesOf({ family })
+      .filter(({ chains }) => [...chains.values()].some(({ chain }) => translatesDestinations(chain.hook)))
+      .map(({ state }) => state.table)
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {

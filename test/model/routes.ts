@@ -3,7 +3,7 @@ import { familyOf, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import { describeRouteOp, familyOfRouteOp } from '../../src/kernel/describe.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
-import { recordBuffer } from '../../src/kernel/records.js'
+import { hostPrefixLength, recordBuffer } from '../../src/kernel/records.js'
 import { addressLayout, opNumber, routeLayout } from '../../src/kernel/route/layout.js'
 import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../../src/kernel/route/encode.js'
 import type { RouteChoice, RouteOp, RouteQuestion, Routes } from '../../src/kernel/route/routes.js'
@@ -51,6 +51,17 @@ export class ModelRoutes implements Routes {
       writeRoute(buffer, at, route, opNumber.none)
       buffer.bytes[at + routeLayout.scope] = scope
       buffer.view.setUint32(at + routeLayout.metric, route.metric ?? metric, true)
+    }
+    return buffer.bytes
+  }
+
+  async dumpNextHops(family: IpFamily): Promise<Uint8Array> {
+    this.batches.enter('dumpNextHops', { family })
+    const hops = this.#network.nextHops.filter((address) => familyOf(address) === family)
+    const buffer = recordBuffer(hops.length * addressLayout.size)
+    for (const [index, address] of hops.entries()) {
+      const hop = { address, prefixLength: hostPrefixLength(family), interfaceIndex: 1 }
+      writeInterfaceAddress(buffer, index * addressLayout.size, hop, opNumber.none)
     }
     return buffer.bytes
   }

@@ -157,7 +157,7 @@ describe('a switch of the mode', () => {
       kernel.nftChains.discardTable = async (family, table) => {
         const servers = (await snapshot(kernel)).filter((line) => line.startsWith('tcp 10.96.0.1:80'))
         const rules = linesWith(kernel.xtNamespace, '--to-destination 10.1.0.1:8080')
-        wasServed.push((mode === 'iptables' ? rules : servers).length === 1)
+        if (table === 'kube-proxy') wasServed.push((mode === 'iptables' ? rules : servers).length === 1)
         return await discard(family, table)
       }
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
@@ -423,7 +423,7 @@ describe('--cleanup', () => {
   const lateErrors = [
     [
       'the virtual servers of IPv6',
-      /; removed 1 virtual servers, 1 VIP routes; failed: route: list: EIO$/u,
+      /; removed 1 virtual servers, 1 VIP routes; removed the table .*; failed: route: list: EIO$/u,
       refuseIpv6,
     ],
     [
@@ -436,7 +436,7 @@ describe('--cleanup', () => {
     ],
     [
       'the device',
-      /; removed 2 virtual servers, 2 VIP routes; failed: route: list: EIO$/u,
+      /; removed 2 virtual servers, 2 VIP routes; removed the table .*; failed: route: list: EIO$/u,
       ({ links }: ModelKernel) => (links.remove = refusal('EIO')),
     ],
     [

@@ -14,13 +14,19 @@ using namespace viaduct::route;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  switch (input.ConsumeIntegralInRange<int>(0, 3)) {
+  switch (input.ConsumeIntegralInRange<int>(0, 4)) {
     case 0:
       (void)DecodeRoute(MakePayload(input, sizeof(rtmsg), kRoutePolicy));
       break;
     case 1: {
       const auto address = DecodeAddress(MakePayload(input, sizeof(ifaddrmsg), kAddressPolicy));
       if (address && address->family != AF_INET && address->family != AF_INET6) abort();
+      break;
+    }
+    case 4: {
+      const auto hops = DecodeNextHops(MakePayload(input, sizeof(rtmsg), kRoutePolicy));
+      for (const AddressRecord& hop : hops.value_or(std::vector<AddressRecord>{}))
+        if (hop.family != AF_INET && hop.family != AF_INET6) abort();
       break;
     }
     case 3: {

@@ -211,6 +211,8 @@ export interface Nftables {
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
   /** The base chains of hook forward, in all tables of `ip`, `ip6` and `inet`. Tables that are dormant have none. */
   forwardChains(): Promise<readonly NfHookChain[]>
+  /** The tables of any program that translate addresses of new connections of the family: a chain of type nat is at prerouting or output. */
+  tablesWithNat(family: IpFamily): Promise<readonly string[]>
   /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>

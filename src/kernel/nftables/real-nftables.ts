@@ -11,6 +11,7 @@ import { describeSet } from './describe.js'
 import { elementLayout, NfElements } from './elements.js'
 import { encodeTransaction, writeLayout } from './encode.js'
 import type { NfExpression } from './expressions.js'
+import { translatesDestinations } from './nat-hook.js'
 import type {
   NfActiveChain,
   NfApplyOptions,
@@ -89,6 +90,15 @@ export class RealNftables implements Nftables {
       found.push({ family, table, chain, policy, rules: await this.rulesOf({ family, table, chain }) })
     }
     return found
+  }
+
+  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+    const chains = await this.activeChains()
+    return chains
+      .filter(
+        (chain) => (chain.family === family || chain.family === 'inet') && translatesDestinations(chain.hook),
+      )
+      .map(({ table }) => table)
   }
 
   /** All chains of all tables of `ip`, `ip6` and `inet` that are not dormant, of any program. Throws KernelError. */

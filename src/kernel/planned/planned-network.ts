@@ -118,6 +118,11 @@ export class PlannedNetwork implements Links, Routes {
     return buffer.bytes
   }
 
+  /** A plan changes no unicast route. */
+  async dumpNextHops(family: IpFamily): Promise<Uint8Array> {
+    return await this.#routes.dumpNextHops(family)
+  }
+
   async dumpAddresses(family: IpFamily, interfaceIndex = 0): Promise<Uint8Array> {
     const { addresses } = await this.#read()
     const found = [...addresses.values()].filter(

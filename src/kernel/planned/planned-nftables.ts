@@ -4,6 +4,7 @@ import { KernelError } from '../../errors.js'
 import { nfError } from '../nftables/decode-outcome.js'
 import { describeSet, describeTable } from '../nftables/describe.js'
 import type { NfElements } from '../nftables/elements.js'
+import { translatesDestinations } from '../nftables/nat-hook.js'
 import type {
   NfApplyOptions,
   NfChainState,
@@ -104,6 +105,17 @@ export class PlannedNftables implements Nftables {
         const rules = (await planned.rules(chain)).map(({ expressions }) => expressions)
         found.push({ family, table, chain, policy: hook.policy ?? 'accept', rules })
       }
+    }
+    return found
+  }
+
+  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+    const kernel = this.#isLoaded ? await this.#real.tablesWithNat(family) : []
+    const found = kernel.filter((table) => !this.#tables.has(describeTable({ family, table })))
+    for (const planned of this.#tables.values()) {
+      const isOfFamily = planned !== undefined && planned.state.family === family
+      if (isOfFamily && [...planned.chains.values()].some(({ hook }) => translatesDestinations(hook)))
+        found.push(planned.state.table)
     }
     return found
   }

@@ -52,6 +52,10 @@ export class RealRoutes implements Routes {
     return this.#queue.run((socket) => socket.dumpLocalRoutes(addressFamily[family]), { family })
   }
 
+  dumpNextHops(family: IpFamily): Promise<Uint8Array> {
+    return this.#queue.run((socket) => socket.dumpNextHops(addressFamily[family]), { family })
+  }
+
   dumpAddresses(family: IpFamily, interfaceIndex = 0): Promise<Uint8Array> {
     return this.#queue.run((socket) => socket.dumpAddresses(addressFamily[family], interfaceIndex), {
       family,

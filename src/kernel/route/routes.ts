@@ -82,6 +82,11 @@ export interface Routes {
   lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]>
   /** Packed RouteRecords: host routes (/32, /128) of type local in table local, of any creator. */
   dumpLocalRoutes(family: IpFamily): Promise<Uint8Array>
+  /**
+   * Packed AddressRecords of the addresses that routes of type unicast lead to by name, in all tables, each once: next hops, and
+   * destinations of host routes without a next hop, such as those of pods.
+   */
+  dumpNextHops(family: IpFamily): Promise<Uint8Array>
   /** Packed AddressRecords of one interface or of all. */
   dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array>
   /** Waits for the batch in flight; idempotent. */

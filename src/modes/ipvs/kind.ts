@@ -6,6 +6,8 @@ import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
+import { natGuardTables } from '../../kernel/index.js'
+import { cleanUpNatGuard } from '../vips/index.js'
 
 /** ipvs mode. */
 export const ipvsKind: ModeKind = {
@@ -26,12 +28,18 @@ export const ipvsKind: ModeKind = {
       () => cleanUp(kernel, excludeCidrs),
       () => mangle.hasRemoved,
     )
-    if (report instanceof KernelError) return { ...mangle, failures: [...mangle.failures, report.message] }
-    const text = describeCleanUp({ ...report, failures: [] })
+    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.ipvs)
+    const isUnread = report instanceof KernelError
+    const texts = [
+      ...(mangle.hasRemoved || isUnread ? [mangle.text] : []),
+      ...(isUnread ? [] : [describeCleanUp({ ...report, failures: [] })]),
+      ...guard.texts,
+    ]
+    const errors = [...(isUnread ? [report] : report.failures), ...guard.failures]
     return {
-      text: mangle.hasRemoved ? `${mangle.text}; ${text}` : text,
-      hasRemoved: mangle.hasRemoved || hasRemoved(report),
-      failures: [...mangle.failures, ...report.failures.map(({ message }) => message)],
+      text: texts.join('; '),
+      hasRemoved: mangle.hasRemoved || guard.texts.length > 0 || (!isUnread && hasRemoved(report)),
+      failures: [...mangle.failures, ...errors.map(({ message }) => message)],
     }
   },
 }

@@ -1,6 +1,5 @@
 import { type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import type { LinkEvent } from '../../kernel/index.js'
-import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
@@ -9,6 +8,7 @@ import { openWarnings } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
 import { openIpvsWatch } from './watch.js'
+import { openVipHints } from '../vips/index.js'
 import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/index.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { familiesWithSetRules } from './rules-probe.js'
@@ -48,12 +48,7 @@ export function ipvsMode(
   const { config, kernel, log, metrics, flavour } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
-  const hints = new StateReporter({
-    log,
-    level: 'warn',
-    problemLine: 'VIP binding is limited',
-    recovery: 'VIP binding is no longer limited',
-  })
+  const hints = openVipHints(log)
   const warnings = openWarnings(options)
   const unmet = new UnmetServices(warnings)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))

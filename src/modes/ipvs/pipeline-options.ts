@@ -25,7 +25,7 @@ export interface IpvsPipelineOptions {
   readonly isExcluded: (address: IpAddress) => boolean
   /** Time for which an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
-  readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
+  readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl' | 'activeTables'>
   readonly flavour: XtFlavour
   /** One look for all families that have a pipeline. */
   readonly look: KernelLook

@@ -1,6 +1,8 @@
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUpRoutes } from './clean-up.js'
 import { openUserspaceMode } from './mode.js'
+import { natGuardTables } from '../../kernel/index.js'
+import { cleanUpNatGuard } from '../vips/index.js'
 
 /** userspace mode: it needs routes and sockets alone, so no kernel lacks what it needs. */
 export const userspaceKind: ModeKind = {
@@ -11,10 +13,12 @@ export const userspaceKind: ModeKind = {
   lackOf: () => undefined,
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpRoutes(kernel)
+    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.userspace)
+    const routes = removed === 0 ? [] : [`removed ${removed} VIP routes of userspace mode`]
     return {
-      text: removed === 0 ? '' : `removed ${removed} VIP routes of userspace mode`,
-      hasRemoved: removed > 0,
-      failures: failures.map(({ message }) => message),
+      text: [...routes, ...guard.texts].join('; '),
+      hasRemoved: removed > 0 || guard.texts.length > 0,
+      failures: [...failures, ...guard.failures].map(({ message }) => message),
     }
   },
 }

@@ -3,6 +3,7 @@ import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findFamilies, firstFreePort } from '../../host/index.js'
 import { SharedRelay, StrainWatch } from '../relay/index.js'
 import { openWarnings } from '../shared/index.js'
+import { openVipHints } from '../vips/index.js'
 import { UserspacePipeline } from './pipeline.js'
 import { probeRoutes } from './route-probe.js'
 
@@ -33,6 +34,7 @@ export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode>
 export function userspaceMode(options: ModeOptions, families: readonly IpFamily[], firstPort?: number): Mode {
   const { config, kernel, log, metrics } = options
   const warnings = openWarnings(options)
+  const hints = openVipHints(log)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
   const relay = new SharedRelay(kernel.relay, config)
   return {
@@ -47,6 +49,7 @@ export function userspaceMode(options: ModeOptions, families: readonly IpFamily[
         firstFreePort: firstPort,
         syncPeriodMs,
         warnings,
+        hints,
         metrics: metrics[family],
         listeners: options.openHealthChecks(family, isHealthy),
       }),

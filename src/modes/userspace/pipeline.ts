@@ -20,7 +20,7 @@ import {
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
-import type { LinkEvent, Links, Ports, Routes } from '../../kernel/index.js'
+import { type LinkEvent, type Links, natGuardTables, type Ports, type Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
@@ -42,7 +42,7 @@ import {
   RouteDecisions,
   type TrafficConfig,
 } from '../shared/index.js'
-import { VipBindings } from '../vips/index.js'
+import { NatGuard, type NatGuardOptions, VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import { flowsOf } from './read-flows.js'
@@ -59,6 +59,8 @@ export interface UserspacePipelineOptions {
   readonly links: Links
   readonly routes: Routes
   readonly ports: Ports
+  readonly nftables: NatGuardOptions['nftables']
+  readonly activeTables: NatGuardOptions['activeTables']
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -68,6 +70,8 @@ export interface UserspacePipelineOptions {
   readonly problems: StateReporter
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
+  /** Gets hints for the operator about the VIPs. */
+  readonly hints: StateReporter
   readonly listeners: HealthCheckListeners
   /** This process may not bind lower ports; undefined: it may, or that is not known. */
   readonly firstFreePort: number | undefined
@@ -83,6 +87,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #intake: Intake
   readonly #table: RelayTable
   readonly #vips: VipBindings
+  readonly #guard: NatGuard
   readonly #unserved: UnservedPorts
   readonly #shared: SharedAddresses
   readonly #decisions: RouteDecisions
@@ -115,8 +120,10 @@ export class UserspacePipeline implements Pipeline {
       relay: options.relay.relay,
       nextId: options.relay.nextId,
     })
-    this.#vips = new VipBindings({ ...options, stages })
     this.#shared = new SharedAddresses(options.family, options.warnings)
+    this.#guard = new NatGuard({ ...options, stages, table: natGuardTables.userspace, hasOwnRules: false })
+    const onNeed = (address: IpAddress, isVip: boolean): void => this.#guard.put(address, isVip)
+    this.#vips = new VipBindings({ ...options, stages, onNeed })
     this.#unserved = new UnservedPorts(options.family, options.warnings)
     const reports = new ConflictReports(options)
     const { tracker } = this.#intake
@@ -238,7 +245,8 @@ export class UserspacePipeline implements Pipeline {
     this.#options.metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     this.#shared.report(this.#machine)
-    if (routes > 0 || isNewlyComplete || this.#table.isWriteDue || this.#vips.isWriteDue)
+    const parts = [this.#table, this.#vips, this.#guard]
+    if (routes > 0 || isNewlyComplete || parts.some(({ isWriteDue }) => isWriteDue))
       await this.#write(pass, { routes, isComplete })
     if (pass.isFailed) {
       backlog.waitOn()
@@ -277,7 +285,9 @@ export class UserspacePipeline implements Pipeline {
     const read = await this.#questions.ask({ key: 'read addresses', subject }, () => this.#readMachine())
     if (read instanceof KernelError || !(await this.#renewSettings(read))) return false
     if (!this.#hasReleasedPorts) await this.#releasePorts()
-    return !isReading || (await this.#vips.read())
+    if (!isReading) return true
+    await this.#guard.read()
+    return await this.#vips.read()
   }
 
   /** Reads the machine's addresses if they may have changed. Throws KernelError. */
@@ -346,6 +356,7 @@ export class UserspacePipeline implements Pipeline {
     { routes, isComplete }: { readonly routes: number; readonly isComplete: boolean },
   ): Promise<void> {
     const { metrics } = this.#options
+    await this.#guard.write({ isComplete })
     // A listener needs its address, so the VIP is local first, and no longer than its listeners.
     await this.#table.write(pass, async () => await this.#vips.bind(pass))
     await this.#vips.unbind(pass, { keepsUnneeded: !isComplete })

@@ -3,10 +3,13 @@
 // Owner of: the table of acknowledged bindings of VIPs.
 // Read next: vip-table.ts, vip.ts, vip-place.ts, docs/adr/0004, docs/adr/0005.
 export { bindingOperations } from './operations.js'
+export { cleanUpNatGuard } from './clean-up-nat-guard.js'
+export { NatGuard, natGuardSet, type NatGuardOptions } from './nat-guard.js'
 export { missingVips } from './missing-vips.js'
 export { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from './packed-address.js'
 export { hostAddresses, PackedRoutes } from './packed-bindings.js'
 export { describeVipRoute, VipBindings, type VipBindingsOptions } from './vip-bindings.js'
+export { openVipHints } from './vip-hints.js'
 export { type Vip, type VipHolder, type VipPlace } from './vip.js'
 export {
   type DummyProblem,

@@ -18,7 +18,7 @@ import type { NodeFacts } from '../../node/index.js'
 import { bindingOperations } from './operations.js'
 import type { Vip, VipHolder } from './vip.js'
 import { findDummyDevice, findVipPlace } from './vip-place.js'
-import { userspaceRouteMetric, type VipCut, VipTable } from './vip-table.js'
+import { userspaceRouteMetric, type VipCut, VipTable, type VipTableOptions } from './vip-table.js'
 
 export interface VipBindingsOptions {
   readonly family: IpFamily
@@ -33,6 +33,8 @@ export interface VipBindingsOptions {
   readonly metrics: FamilyMetrics
   /** Gets the VIPs that cannot be made local now, of both families. */
   readonly problems: StateReporter
+  /** As `VipTableOptions.onNeed`. */
+  readonly onNeed?: VipTableOptions['onNeed']
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
@@ -44,7 +46,7 @@ export interface VipBindingsOptions {
 export class VipBindings {
   readonly #options: VipBindingsOptions
   readonly #questions: KernelQuestions
-  readonly #vips = new VipTable('routes', userspaceRouteMetric)
+  readonly #vips: VipTable
   readonly #failed: FailedObjects<Vip, IpAddress>
   readonly #claims = new Map<
     ServicePortKey,
@@ -62,6 +64,12 @@ export class VipBindings {
   constructor(options: VipBindingsOptions) {
     this.#options = options
     this.#questions = new KernelQuestions(options)
+    const { onNeed } = options
+    this.#vips = new VipTable({
+      binding: 'routes',
+      metric: userspaceRouteMetric,
+      ...(onNeed === undefined ? {} : { onNeed }),
+    })
     this.#failed = new FailedObjects({
       ...options,
       keyOf: ({ address }) => address,

@@ -51,9 +51,18 @@ const maxBatchCost = 4096
  */
 export const userspaceRouteMetric = 0x56494144
 
+export interface VipTableOptions {
+  readonly binding: VipBinding
+  /** Of the routes; absent: the kernel's default. */
+  readonly metric?: typeof userspaceRouteMetric
+  /** Learns when an address gets its first holder, and when it loses its last one. */
+  readonly onNeed?: (address: IpAddress, isNeeded: boolean) => void
+}
+
 export class VipTable {
   readonly #binding: VipBinding
   readonly #metric: number | undefined
+  readonly #onNeed: NonNullable<VipTableOptions['onNeed']>
   readonly #table = new ObjectTable<IpAddress, Vip>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
   #kind: ReturnType<typeof bindingKind>
@@ -63,10 +72,10 @@ export class VipTable {
   /** Addresses that a foreign route or address made local, at the last reconcile. */
   #foreign: ReadonlySet<PackedAddress> = new Set()
 
-  /** `metric`: of the routes; undefined: the kernel's default. */
-  constructor(binding: VipBinding, metric?: typeof userspaceRouteMetric) {
+  constructor({ binding, metric, onNeed = () => {} }: VipTableOptions) {
     this.#binding = binding
     this.#metric = metric
+    this.#onNeed = onNeed
     this.#kind = bindingKind(this.#place, metric)
   }
 
@@ -75,14 +84,18 @@ export class VipTable {
     const vip = this.#vipOf(address)
     if (vip.holders.includes(holder)) return
     vip.holders = [...vip.holders, holder]
-    if (vip.holders.length === 1) this.#table.markDirty(vip)
+    if (vip.holders.length > 1) return
+    this.#table.markDirty(vip)
+    this.#onNeed(address, true)
   }
 
   release(address: IpAddress, holder: VipHolder): void {
     const vip = this.#table.get(address)
     if (vip === undefined || !vip.holders.includes(holder)) return
     vip.holders = vip.holders.filter((other) => other !== holder)
-    if (vip.holders.length === 0) this.#table.markDirty(vip)
+    if (vip.holders.length > 0) return
+    this.#table.markDirty(vip)
+    this.#onNeed(address, false)
   }
 
   isNeeded(address: IpAddress): boolean {

@@ -99,6 +99,7 @@ describe('the addon', () => {
       'dumpAddresses',
       'dumpLinks',
       'dumpLocalRoutes',
+      'dumpNextHops',
       'dumpRules',
       'lookUp',
       'removeLink',
@@ -300,6 +301,7 @@ describe('arguments of the addon', () => {
   ])[] = [
     ['dumpLocalRoutes', ['ipv4'], /^family: a number/],
     ['dumpLocalRoutes', [3], /^family: AF_INET/],
+    ['dumpNextHops', [3], /^family: AF_INET/],
     ['dumpAddresses', [inet, -1], /^interfaceIndex: a whole number from 0 to 2147483647/],
     ['dumpAddresses', [inet, 2 ** 31], /^interfaceIndex: a whole number/],
     ['dumpAddresses', [inet, 1.5], /^interfaceIndex: a whole number/],

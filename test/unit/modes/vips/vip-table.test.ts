@@ -42,7 +42,7 @@ const marked = (): boolean => true
 const unmarked = (): boolean => false
 
 it('a route without a reply to its request may exist: its set entry stays until a dump', () => {
-  const table = new VipTable('routes')
+  const table = new VipTable({ binding: 'routes' })
   const address = ip('10.96.0.1')
   const holder = { service: 'default/web' }
   table.adopt(reading(new Uint8Array(), unmarked))
@@ -58,7 +58,7 @@ describe('a former route that no VIP needs (issue 18, A1)', () => {
   for (const address of ['10.96.0.1', 'fd00:10:96::1']) {
     for (const protocol of [viaductRouteProtocol, formerRouteProtocol]) {
       it(`${address}, protocol ${protocol}: is own if a set has its address, and is removed with its own protocol`, () => {
-        const table = new VipTable('routes')
+        const table = new VipTable({ binding: 'routes' })
         table.adopt(reading(dumpOf(address, { protocol }), marked))
         const route = { address: ip(address), interfaceIndex: 1, protocol }
         assert.deepEqual(unbinds(table), [{ op: 'remove-route', route }])
@@ -80,7 +80,7 @@ describe('a former route that no VIP needs (issue 18, A1)', () => {
     }
     for (const [name, { isUnmarked, ...route }] of Object.entries(foreign)) {
       it(`${address} is foreign: ${name}`, () => {
-        const table = new VipTable('routes')
+        const table = new VipTable({ binding: 'routes' })
         table.adopt(reading(dumpOf(address, route), isUnmarked === true ? unmarked : marked))
         assert.equal(table.carriesOurBinding(ip(address)), false)
         assert.deepEqual(unbinds(table), [])
@@ -97,7 +97,7 @@ describe('a route whose address is needed', () => {
   const holder = { service: 'default/web' }
 
   it('is own with the current protocol number, also if no set has it', () => {
-    const table = new VipTable('routes')
+    const table = new VipTable({ binding: 'routes' })
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: viaductRouteProtocol }), unmarked))
     assert.equal(table.carriesOurBinding(address), true)
@@ -109,7 +109,7 @@ describe('a route whose address is needed', () => {
   })
 
   it('gets the current protocol number in place of the former one', () => {
-    const table = new VipTable('routes')
+    const table = new VipTable({ binding: 'routes' })
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: formerRouteProtocol }), marked))
     const route = { address, interfaceIndex: 1, protocol: viaductRouteProtocol }
@@ -117,7 +117,7 @@ describe('a route whose address is needed', () => {
   })
 
   it('stays own when its set entry is removed at run time', () => {
-    const table = new VipTable('routes')
+    const table = new VipTable({ binding: 'routes' })
     const dump = dumpOf(address, { protocol: viaductRouteProtocol })
     table.adopt(reading(dump, marked))
     table.adopt(reading(dump, unmarked))

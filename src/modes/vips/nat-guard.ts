@@ -1,0 +1,240 @@
+// A table of nf_tables that keeps VIPs from rules of other programs for the node's own addresses, such as `--dst-type LOCAL` of host
+// ports: a VIP is such an address (docs/adr/0027).
+import { isDeepStrictEqual } from 'node:util'
+import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../address.js'
+import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
+import { asRefusal, isNotFound, KernelError } from '../../errors.js'
+import {
+  type Kernel,
+  type NatGuardTable,
+  NfElements,
+  type NfExpression,
+  type NfHook,
+  type NfSet,
+  type NfTransaction,
+  type Nftables,
+} from '../../kernel/index.js'
+import type { StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+
+export interface NatGuardOptions {
+  readonly family: IpFamily
+  readonly table: NatGuardTable
+  readonly nftables: Pick<Nftables, 'apply' | 'chains' | 'elements' | 'rules' | 'tablesWithNat'>
+  readonly activeTables: Kernel['activeTables']
+  readonly metrics: Pick<FamilyMetrics, 'kernelError'>
+  readonly problems: StateReporter
+  /** Learns why VIPs are exposed. */
+  readonly hints: StateReporter
+  /** The mode itself has rules in table nat. Where nf_tables is missing, they come before those of other programs. */
+  readonly hasOwnRules: boolean
+  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
+  readonly stages?: StageTimes
+}
+
+/** The set of VIPs. */
+export function natGuardSet(family: IpFamily, table: NatGuardTable): NfSet {
+  return { family, table, set: 'vips', key: [family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'] }
+}
+
+/** Before priority -100 of all known programs: their order of registration does not count. */
+const hooks: readonly NfHook[] = (['prerouting', 'output'] as const).map((hook) => ({
+  type: 'nat',
+  hook,
+  priority: -101,
+}))
+
+/** Errors of a kernel without nf_tables, or without its chains of type nat. */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL', 'EOPNOTSUPP', 'ENOENT'])
+
+/** Elements of a transaction. 8000 IPv6 addresses are some 300 kB. */
+const mostElements = 8000
+
+/**
+ * The table of one family. Its rules translate a connection to a VIP to the VIP itself: for the kernel the connection is translated then,
+ * and no later chain of type nat sees it, of nf_tables and of the legacy tables alike. It exists only where another program
+ * translates addresses, as a chain of type nat turns connection tracking on.
+ */
+export class NatGuard {
+  readonly #options: NatGuardOptions
+  readonly #questions: KernelQuestions
+  readonly #set: NfSet
+  readonly #vips = new Set<IpAddress>()
+  /** Addresses whose element may have to come or go. */
+  readonly #dirty = new Set<IpAddress>()
+  /** The kernel's elements; undefined: the table is absent, or another program changed it. */
+  #acknowledged: Set<IpAddress> | undefined
+  #isNeeded = false
+  #isRead = false
+
+  constructor(options: NatGuardOptions) {
+    const { family, table } = options
+    this.#options = options
+    this.#questions = new KernelQuestions(options)
+    this.#set = natGuardSet(family, table)
+  }
+
+  /** The address becomes a VIP, or is none any more. */
+  put(address: IpAddress, isVip: boolean): void {
+    if (isVip) this.#vips.add(address)
+    else this.#vips.delete(address)
+    this.#dirty.add(address)
+  }
+
+  /** `write` has something to do. */
+  get isWriteDue(): boolean {
+    const isDirty = this.#acknowledged === undefined ? this.#vips.size > 0 : this.#dirty.size > 0
+    return this.#isNeeded && isDirty
+  }
+
+  /** Reads whether other programs translate, and the table. A refusal is reported; the former answer stays. */
+  async read(): Promise<void> {
+    const { family, hints, hasOwnRules } = this.#options
+    const read = await this.#questions.ask({ key: 'read VIP guard', subject: this.#subject }, async () => {
+      const translating = await this.#translating()
+      return { translating, elements: translating === 'yes' ? await this.#readElements() : undefined }
+    })
+    this.#isRead = true
+    if (read instanceof KernelError) return
+    const { translating, elements } = read
+    const text = `${logFamily(family)}: the kernel has no nf_tables, so rules of table nat for the node's own addresses, such as those of host ports, take packets to VIPs`
+    const isExposed = translating === 'no-nf-tables' && !hasOwnRules
+    hints.report(`VIP guard ${family}`, isExposed ? { text } : undefined)
+    this.#isNeeded = translating === 'yes'
+    this.#acknowledged = elements
+    for (const address of [...this.#vips, ...(elements ?? [])]) this.#dirty.add(address)
+  }
+
+  /**
+   * Brings the VIPs to the kernel. `isComplete`: all VIPs are known, and other addresses go. A refusal is reported, and tried again in the next
+   * pass.
+   */
+  async write({ isComplete }: { readonly isComplete: boolean }): Promise<void> {
+    if (!this.#isRead) await this.read()
+    if (!this.isWriteDue) return
+    const question = { key: 'write VIP guard', subject: this.#subject }
+    const isWritten = await this.#questions.ask(question, async () => {
+      if (this.#acknowledged === undefined) await this.#make()
+      return await this.#change(this.#acknowledged ?? new Set(), isComplete)
+    })
+    if (isWritten !== true) this.#acknowledged = undefined
+  }
+
+  get #subject(): string {
+    return `table ${this.#set.table} of nf_tables`
+  }
+
+  /** Whether another program translates addresses. */
+  async #translating(): Promise<'yes' | 'no' | 'no-nf-tables'> {
+    const { family, nftables, activeTables, hasOwnRules } = this.#options
+    const hasNat = hasOwnRules || (await activeTables(family, 'legacy')).includes('nat')
+    try {
+      const tables = await nftables.tablesWithNat(family)
+      return hasNat || tables.some((table) => table !== this.#set.table) ? 'yes' : 'no'
+    } catch (error) {
+      asRefusal(error, ({ code }) => absences.has(code))
+      return hasNat ? 'no-nf-tables' : 'no'
+    }
+  }
+
+  /** undefined: the table is absent, or its chains and rules are not ours. */
+  async #readElements(): Promise<Set<IpAddress> | undefined> {
+    const { nftables, family } = this.#options
+    const scope = { family, table: this.#set.table }
+    const chains = await nftables.chains(scope)
+    const rules = await nftables.rules(scope)
+    const expected = hooks.map((hook) => ({ chain: hook.hook, hook, expressions: toItself(this.#set) }))
+    const isOurs =
+      chains.length === expected.length &&
+      rules.length === expected.length &&
+      expected.every(({ chain: name, hook, expressions }) => {
+        const chain = chains.find((each) => each.chain === name)
+        const rule = rules.find((each) => each.chain === name)
+        return (
+          isDeepStrictEqual({ ...chain?.hook, policy: undefined }, { ...hook, policy: undefined }) &&
+          isDeepStrictEqual(rule?.expressions, expressions)
+        )
+      })
+    if (!isOurs) return undefined
+    try {
+      const { bytes, stride, length } = await nftables.elements(this.#set)
+      return new Set(Array.from({ length }, (_, index) => readAddress(bytes, index * stride, family)))
+    } catch (error) {
+      asRefusal(error, isNotFound)
+      return undefined
+    }
+  }
+
+  /** Makes the table without elements, in the place of the one that exists. */
+  async #make(): Promise<void> {
+    const { family, table } = this.#set
+    const key = { family, table }
+    const chains = hooks.map((hook) => ({ ...key, chain: hook.hook, hook }))
+    const rules = chains.map(({ chain }) => ({ ...key, chain, expressions: toItself(this.#set) }))
+    const isMade = await this.#apply([
+      { op: 'add-table', table: key },
+      { op: 'delete-table', table: key },
+      { op: 'add-table', table: { ...key, comment: "keeps VIPs from rules for the node's addresses" } },
+      { op: 'add-set', set: this.#set },
+      ...chains.map((chain) => ({ op: 'add-chain', chain }) as const),
+      ...rules.map((rule) => ({ op: 'add-rule', rule }) as const),
+    ])
+    if (!isMade) return
+    this.#acknowledged = new Set()
+    for (const address of this.#vips) this.#dirty.add(address)
+  }
+
+  /** False: an answer was lost. Throws KernelError. */
+  async #change(acknowledged: Set<IpAddress>, isComplete: boolean): Promise<boolean> {
+    const dirty = [...this.#dirty]
+    const added = dirty.filter((address) => this.#vips.has(address) && !acknowledged.has(address))
+    const removed = dirty.filter((address) => !this.#vips.has(address) && acknowledged.has(address))
+    for (const part of partsOf(added)) {
+      if (!(await this.#apply([{ op: 'add-elements', elements: this.#elements(part) }]))) return false
+      for (const address of part) acknowledged.add(address)
+    }
+    if (!isComplete && removed.length > 0) return true
+    for (const part of partsOf(removed)) {
+      if (!(await this.#apply([{ op: 'delete-elements', elements: this.#elements(part) }]))) return false
+      for (const address of part) acknowledged.delete(address)
+    }
+    for (const address of dirty) this.#dirty.delete(address)
+    return true
+  }
+
+  #elements(addresses: readonly IpAddress[]): NfElements {
+    const elements = new NfElements(this.#set)
+    for (const address of addresses) {
+      const bytes = new Uint8Array(16)
+      writeAddress(address, bytes, 0)
+      elements.add(bytes.subarray(0, elements.layout.keyBytes))
+    }
+    return elements
+  }
+
+  /** False: the answer was lost. Throws KernelError. */
+  async #apply(transaction: NfTransaction): Promise<boolean> {
+    const { state, failures } = await this.#options.nftables.apply(transaction)
+    const [failure] = failures
+    if (failure !== undefined) throw failure.error
+    return state === 'applied'
+  }
+}
+
+function* partsOf(addresses: readonly IpAddress[]): Generator<readonly IpAddress[]> {
+  for (let start = 0; start < addresses.length; start += mostElements)
+    yield addresses.slice(start, start + mostElements)
+}
+
+/** `ip daddr @vips dnat to ip daddr`. */
+function toItself({ family, set }: NfSet): readonly NfExpression[] {
+  const isIPv4 = family === 'ipv4'
+  const load = {
+    kind: 'payload',
+    to: 0,
+    base: 'network',
+    offset: isIPv4 ? 16 : 24,
+    length: isIPv4 ? 4 : 16,
+  } as const
+  return [load, { kind: 'lookup', set, from: 0 }, load, { kind: 'nat', type: 'dnat', family, addressMin: 0 }]
+}
