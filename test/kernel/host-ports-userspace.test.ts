@@ -7,6 +7,11 @@ import { eventually } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 
+/** Whether a list of tables has the guard of both families. */
+function isGuarded(tables: string): boolean {
+  return tables.split('viaduct-userspace').length === 3
+}
+
 describe('a host port in userspace mode', { timeout: 60_000 }, () => {
   let lab: HostPortNode
   beforeEach(async () => {
@@ -30,7 +35,6 @@ describe('a host port in userspace mode', { timeout: 60_000 }, () => {
     await agent.synced()
     assert.equal(await tables(), '')
     await lab.portmap('nftables')
-    const isGuarded = (text: string): boolean => text.split('viaduct-userspace').length === 3
     assert.ok(isGuarded(await eventually(tables, isGuarded)))
     assert.deepEqual(await lab.askAll(), allServed)
     await agent.terminate()
