@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { allServed, HostPortNode } from '../support/host-ports.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 
-describe('a host port in ipvs mode', { timeout: 240_000 }, () => {
+describe('a host port in ipvs mode', { timeout: 480_000 }, () => {
   let lab: HostPortNode
   beforeEach(async () => {
     lab = await HostPortNode.create()
@@ -14,9 +14,7 @@ describe('a host port in ipvs mode', { timeout: 240_000 }, () => {
 
   for (const [flavour, kind] of [
     ['legacy', 'nft'],
-    ['legacy', 'nftables'],
     ['nft', 'legacy'],
-    ['nft', 'nftables'],
   ] as const)
     it(`takes no Service's port where the agent's flavour is ${flavour} and portmap writes ${kind} rules`, async () => {
       await lab.portmap(kind)

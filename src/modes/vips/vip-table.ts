@@ -53,7 +53,7 @@ export const userspaceRouteMetric = 0x56494144
 
 export interface VipTableOptions {
   readonly binding: VipBinding
-  /** Of the routes; absent: the kernel's default. */
+  /** The metric of the routes. Absent: the kernel's default. */
   readonly metric?: typeof userspaceRouteMetric
   /** Learns when an address gets its first holder, and when it loses its last one. */
   readonly onNeed?: (address: IpAddress, isNeeded: boolean) => void
