@@ -25,7 +25,7 @@ const [servedPort, hostPort] = [8080, 9090]
 
 const answerMs = 5000
 
-/** What `askAll` returns if no host port takes a connection. */
+/** The result of `askAll` if no host port takes a connection. */
 export const allServed: Readonly<Record<string, string>> = {
   'pod ipv4': 'Service',
   'pod ipv6': 'Service',
@@ -111,7 +111,7 @@ export class HostPortNode {
     await this.node.must('nft', text.replaceAll('; ', ';\n').replaceAll('{ ', '{\n').replaceAll('}; ', '}\n'))
   }
 
-  /** Who answers at port 80 of the VIP, by client and family; otherwise the failed probe as text. */
+  /** The answer of port 80 of the VIP, by client and family: `Service`, `host port`, or the failed probe as text. */
   async askAll(): Promise<Readonly<Record<string, string>>> {
     const answers: Record<string, string> = {}
     for (const from of ['pod', 'node'] as const)
