@@ -1,10 +1,8 @@
 // Rules of table nat that come before those of Services: the kernel translates a connection once.
 import { decidingRules } from '../host/index.js'
-import { describeChainPlace, type FirewallChain } from '../kernel/index.js'
+import { describeChainPlace, type FirewallChain, isOwnTable } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
 
-/** The name of the table of a mode that has one of its own. */
-const ownTable = 'kube-proxy'
 /** A node may have many chains that are alike. */
 const mostChains = 8
 
@@ -39,7 +37,7 @@ async function earlierChains(node: Examined): Promise<readonly Verdict[]> {
   const found = new Map<string, Verdict>()
   for (const family of ['ipv4', 'ipv6'] as const) {
     const chains = await node.kernel.firewall(family, {
-      isLeftOut: (table) => table === ownTable,
+      isLeftOut: isOwnTable,
       hasLegacyNat: false,
     })
     for (const chain of chains) {

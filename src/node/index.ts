@@ -28,6 +28,7 @@ export {
   servedPlaces,
   type ServedPlace,
 } from './protected-places.js'
+export { OtherNodes } from './other-nodes.js'
 export { NodeWatch } from './node-watch.js'
 export {
   mergeNodeChanges,

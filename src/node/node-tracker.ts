@@ -8,6 +8,7 @@ import {
   type IpFamily,
 } from '../address.js'
 import { type NodeObject, type ObjectEvent, readLabels } from '../source/index.js'
+import { OtherNodes } from './other-nodes.js'
 import { ApiServerPlaces, type ProtectedPlaces, type ServedPlace } from './protected-places.js'
 
 /** The cluster's facts about this node. */
@@ -21,6 +22,8 @@ export interface NodeFacts {
   readonly podCIDRs: readonly Cidr[]
   /** The addresses and ports that no Service takes from the node. */
   readonly places: ProtectedPlaces
+  /** The other Nodes, if the source delivers them. The same object at all times. */
+  readonly otherNodes: Pick<OtherNodes, 'nodeOf' | 'podNetworkOf'>
 }
 
 /** Which decisions an event may have changed. */
@@ -31,7 +34,7 @@ export interface NodeChange {
   readonly vipBinding: boolean
   /** The rules of a mode may differ: they contain the node's IPs and, with detectLocalMode NodeCIDR, its pods' networks. */
   readonly modeSettings: boolean
-  /** `NodeFacts.places` differ: other frontends may be left out. */
+  /** `NodeFacts.places` or `NodeFacts.otherNodes` differ: other frontends may be left out. */
   readonly places: boolean
 }
 
@@ -57,10 +60,11 @@ export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange
 /** Key of the taint that the cluster's autoscaler sets, with any effect. */
 const scaledDown = 'ToBeDeletedByClusterAutoscaler'
 
-/** Keeps the facts of this node's Node and the places of the API server. Ignores other Nodes. Pure. */
+/** Keeps the facts of this node's Node and the places of the API server. Of other Nodes it keeps the addresses. Pure. */
 export class NodeTracker {
   readonly #bindAddress: IpAddress | undefined
   readonly #apiServer = new ApiServerPlaces()
+  readonly #otherNodes = new OtherNodes()
   #facts: NodeFacts
   #primaryFamily: IpFamily
   /** Not known yet: true. A start while the API server is away must not take the node from the load balancers that it serves. */
@@ -72,7 +76,14 @@ export class NodeTracker {
     this.#bindAddress = bindAddress
     this.#primaryFamily = bindAddress === undefined ? 'ipv4' : familyOf(bindAddress)
     const places = { apiServer: this.#apiServer.places, agent }
-    this.#facts = { name, zone: undefined, addresses: this.#withBindAddress({}), podCIDRs: [], places }
+    this.#facts = {
+      name,
+      zone: undefined,
+      addresses: this.#withBindAddress({}),
+      podCIDRs: [],
+      places,
+      otherNodes: this.#otherNodes,
+    }
   }
 
   get facts(): NodeFacts {
@@ -93,8 +104,10 @@ export class NodeTracker {
   }
 
   apply(event: ObjectEvent): NodeChange {
-    if (event.type === 'delete' && event.kind === 'Node' && event.key.name === this.#facts.name)
+    if (event.type === 'delete' && event.kind === 'Node') {
+      if (event.key.name !== this.#facts.name) return changeOfPlaces(this.#otherNodes.remove(event.key.name))
       this.#isEligible = false
+    }
     if (this.#apiServer.apply(event)) {
       const places = { ...this.#facts.places, apiServer: this.#apiServer.places }
       this.#facts = { ...this.#facts, places }
@@ -103,7 +116,7 @@ export class NodeTracker {
     if (event.type === 'synced' && !this.#isSeen) this.#isEligible = false
     if (event.type !== 'set' || event.object.kind !== 'Node') return noNodeChange
     const before = this.#facts
-    if (event.object.name !== before.name) return noNodeChange
+    if (event.object.name !== before.name) return changeOfPlaces(this.#otherNodes.set(event.object))
     this.#isSeen = true
     this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
@@ -126,6 +139,10 @@ export class NodeTracker {
     const own = this.#bindAddress
     return own === undefined ? addresses : { ...addresses, [familyOf(own)]: own }
   }
+}
+
+function changeOfPlaces(places: boolean): NodeChange {
+  return places ? { ...noNodeChange, places } : noNodeChange
 }
 
 function formatAll(networks: readonly Cidr[]): string {

@@ -71,6 +71,7 @@ export interface ModelKernel {
   readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
+  readonly network: ModelNetwork
   readonly ports: ModelPorts
   readonly relay: ModelRelay
   readonly xtNamespace: ModelXtNamespace
@@ -139,6 +140,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
+    network,
     routes,
     links,
     sysctl,

@@ -75,11 +75,12 @@ export function endpoint(address: string, rest: EndpointRest = {}): SliceEndpoin
 
 export function node(
   name: string,
-  facts: { readonly zone?: string; readonly ips?: readonly string[] },
+  facts: { readonly zone?: string; readonly ips?: readonly string[]; readonly podCIDRs?: readonly string[] },
 ): NodeObject {
   const labels = facts.zone === undefined ? {} : { 'topology.kubernetes.io/zone': facts.zone }
   const addresses = (facts.ips ?? []).map((address) => ({ type: 'InternalIP', address }))
-  return { kind: 'Node', namespace: '', name, labels, addresses, podCIDRs: [], taintKeys: [], deleted: false }
+  const { podCIDRs = [] } = facts
+  return { kind: 'Node', namespace: '', name, labels, addresses, podCIDRs, taintKeys: [], deleted: false }
 }
 
 export function set(object: KubernetesObject): ObjectEvent {

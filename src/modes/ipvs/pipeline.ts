@@ -7,7 +7,7 @@ import {
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
-import { bindingOperations, NatGuard, VipTable } from '../vips/index.js'
+import { bindingOperations, ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Frontend, Route } from '../../routing/index.js'
@@ -56,6 +56,7 @@ export class IpvsPipeline {
   readonly #tracker: Tracker
   readonly #vips: VipTable
   readonly #guard: NatGuard
+  readonly #foreign: ForeignAddresses
   readonly #ledger: IpvsLedger
   readonly #reconciler: Reconciler
   readonly #failures: Failures
@@ -83,6 +84,7 @@ export class IpvsPipeline {
     this.#intake = new Intake(options)
     this.#rival = new Rival({ ...options, mode: 'ipvs' })
     this.#tracker = this.#intake.tracker
+    this.#foreign = new ForeignAddresses({ ...options, routes: kernel.routes, stages })
     // KUBE-SERVICES comes first in the tables of its flavour.
     this.#guard = new NatGuard({ ...options, ...kernel, table: natGuardTables.ipvs, hasOwnRules: true })
     this.#vips = new VipTable({
@@ -143,8 +145,9 @@ export class IpvsPipeline {
   applyNode({ routing, vipBinding, places }: NodeChange): boolean {
     if (routing) this.#tracker.markAll()
     if (vipBinding) this.requestReconcile()
+    if (places) this.#foreign.note()
     const isConcerned = places && this.decisions.applyPlaces()
-    return vipBinding || isConcerned
+    return vipBinding || isConcerned || (places && this.#foreign.isRenewDue)
   }
 
   /** The next run begins with a reconcile. */
@@ -246,7 +249,7 @@ export class IpvsPipeline {
     let isReconcile = false
     if (isReconcileDue) await this.#keepKernel()
     if (!(await this.#preparePolicies(isReconcileDue, known))) pass.fail()
-    else await this.#claimDirty(pass)
+    else await this.#claimChanged(pass)
     if (this.#reconciler.isDue && !pass.isFailed) {
       await this.#drainChoice.refresh()
       isReconcile = true
@@ -326,7 +329,7 @@ export class IpvsPipeline {
   #isIdle(known: KnownObjects): boolean {
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
-    const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue
+    const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue || this.#foreign.isRenewDue
     return (
       this.#isInForce &&
       !(this.#isDropDue(known) || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
@@ -368,13 +371,13 @@ export class IpvsPipeline {
   async readCounters(): Promise<CounterReading> {
     const { family, kernel, clock, scheduling } = this.#options
     return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) => {
-      const servers = this.#policies.present(decided, scheduling.settings)
+      const servers = this.#policies.present(this.#foreign.view(decided), scheduling.settings)
       return servers.filter(({ key }) => this.#ledger.ownerOf(key) === decided.key)
     })
   }
 
   describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
-    return this.#policies.describe(decided, this.#options.scheduling.settings, isLost)
+    return this.#policies.describe(this.#foreign.view(decided), this.#options.scheduling.settings, isLost)
   }
 
   packetRules(): PacketRules | undefined {
@@ -383,7 +386,7 @@ export class IpvsPipeline {
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
     const { scheduling, kernel } = this.#options
-    return await this.#policies.differences(decided, scheduling.settings, kernel.ipvs)
+    return await this.#policies.differences(this.#foreign.view(decided), scheduling.settings, kernel.ipvs)
   }
 
   /** Frees its resources, after the last run. Idempotent. */
@@ -401,6 +404,14 @@ export class IpvsPipeline {
     this.#tracker.mark(keys)
     await this.#claimDirty(pass)
     return true
+  }
+
+  /** Claims the changed service ports, and those whose addresses are other machines' now, or are not any more. */
+  async #claimChanged(pass: Pass): Promise<void> {
+    this.#foreign.setMachine(this.#policies.machine)
+    await this.#claimDirty(pass)
+    this.#tracker.mark(await this.#foreign.renew())
+    if (this.#tracker.hasDirty) await this.#claimDirty(pass)
   }
 
   async #claimDirty(pass: Pass): Promise<void> {
@@ -426,8 +437,10 @@ export class IpvsPipeline {
 
   #claim(key: ServicePortKey, decided: Route | undefined): void {
     const { scheduling } = this.#options
-    this.#ledger.claim(key, decided, decided ? this.#policies.compile(decided, scheduling.settings) : [])
+    const served = decided && this.#foreign.admit(decided)
+    this.#ledger.claim(key, served, served ? this.#policies.compile(served, scheduling.settings) : [])
     if (decided !== undefined) return
+    this.#foreign.forget(key)
     scheduling.forget(key)
     this.#policies.forget(key)
   }

@@ -109,6 +109,11 @@ export class IpvsPolicies {
     })
   }
 
+  /** This machine's addresses, as last read. */
+  get machine(): readonly IpAddress[] {
+    return this.#machine
+  }
+
   /** The addresses of the machine changed: the next run reads them. */
   noteAddresses(): void {
     this.#isMachineKnown = false

@@ -42,7 +42,7 @@ import {
   RouteDecisions,
   type TrafficConfig,
 } from '../shared/index.js'
-import { NatGuard, type NatGuardOptions, VipBindings } from '../vips/index.js'
+import { ForeignAddresses, NatGuard, type NatGuardOptions, VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import { flowsOf } from './read-flows.js'
@@ -88,6 +88,7 @@ export class UserspacePipeline implements Pipeline {
   readonly #table: RelayTable
   readonly #vips: VipBindings
   readonly #guard: NatGuard
+  readonly #foreign: ForeignAddresses
   readonly #unserved: UnservedPorts
   readonly #shared: SharedAddresses
   readonly #decisions: RouteDecisions
@@ -122,6 +123,7 @@ export class UserspacePipeline implements Pipeline {
     })
     this.#shared = new SharedAddresses(options.family, options.warnings)
     this.#guard = new NatGuard({ ...options, stages, table: natGuardTables.userspace, hasOwnRules: false })
+    this.#foreign = new ForeignAddresses({ ...options, stages })
     const onNeed = (address: IpAddress, isVip: boolean): void => this.#guard.put(address, isVip)
     this.#vips = new VipBindings({ ...options, stages, onNeed })
     this.#unserved = new UnservedPorts(options.family, options.warnings)
@@ -149,10 +151,11 @@ export class UserspacePipeline implements Pipeline {
   }
 
   applyNode({ routing, vipBinding, modeSettings, places }: NodeChange): boolean {
+    if (places) this.#foreign.note()
     if (routing) this.#intake.tracker.markAll()
     if (vipBinding) this.#vips.requestRead()
     const isConcerned = places && this.#decisions.applyPlaces()
-    return vipBinding || modeSettings || isConcerned
+    return vipBinding || modeSettings || isConcerned || (places && this.#foreign.isRenewDue)
   }
 
   applyLinks(events: readonly LinkEvent[]): boolean {
@@ -201,9 +204,11 @@ export class UserspacePipeline implements Pipeline {
 
   describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
     const settings = this.#settings
-    return settings === undefined
-      ? []
-      : describeDesired(decided, compileRoute(decided, settings), { ...settings, isLost })
+    return settings === undefined ? [] : this.#describe(this.#foreign.view(decided), { ...settings, isLost })
+  }
+
+  #describe(served: Route, settings: Parameters<typeof describeDesired>[2]): readonly string[] {
+    return describeDesired(served, compileRoute(served, settings), settings)
   }
 
   packetRules(): PacketRules | undefined {
@@ -213,7 +218,8 @@ export class UserspacePipeline implements Pipeline {
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
     if (this.#settings === undefined) return undefined
-    const desired = { relayed: compileRoute(decided, this.#settings), vips: vipsOf(decided) }
+    const served = this.#foreign.view(decided)
+    const desired = { relayed: compileRoute(served, this.#settings), vips: vipsOf(served) }
     return await differences(desired, this.#options.family, this.#options)
   }
 
@@ -241,7 +247,10 @@ export class UserspacePipeline implements Pipeline {
       return retryMs
     }
     pass.reason = this.#reasonOf(isReading)
-    const routes = await this.#claimDirty(pass)
+    this.#foreign.setMachine(this.#machine)
+    const claimed = await this.#claimDirty(pass)
+    this.#intake.tracker.mark(await this.#foreign.renew())
+    const routes = claimed + (this.#intake.tracker.hasDirty ? await this.#claimDirty(pass) : 0)
     this.#options.metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     this.#shared.report(this.#machine)
@@ -340,9 +349,11 @@ export class UserspacePipeline implements Pipeline {
       intake: this.#intake,
       decisions: this.#decisions,
       claim: (key, decided) => {
-        const desired = decided && this.#settings && compileRoute(decided, this.#settings)
-        this.#table.claim(key, decided, desired)
-        this.#vips.claim(key, decided?.service ?? '', decided === undefined ? [] : vipsOf(decided))
+        const served = decided && this.#foreign.admit(decided)
+        if (decided === undefined) this.#foreign.forget(key)
+        const desired = served && this.#settings && compileRoute(served, this.#settings)
+        this.#table.claim(key, served, desired)
+        this.#vips.claim(key, served?.service ?? '', served === undefined ? [] : vipsOf(served))
         this.#afterSync.note(key, decided)
         this.#unserved.note(key, decided)
         this.#shared.note(key, decided)

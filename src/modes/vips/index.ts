@@ -5,6 +5,7 @@
 export { bindingOperations } from './operations.js'
 export { cleanUpNatGuard } from './clean-up-nat-guard.js'
 export { NatGuard, natGuardSet, type NatGuardOptions } from './nat-guard.js'
+export { ForeignAddresses } from './foreign-addresses.js'
 export { missingVips } from './missing-vips.js'
 export { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from './packed-address.js'
 export { hostAddresses, PackedRoutes } from './packed-bindings.js'

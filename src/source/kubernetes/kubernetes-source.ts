@@ -6,13 +6,16 @@ import { ListingProgress } from './listing-progress.js'
 import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
 import { Reflector, type ReflectorOptions } from './reflector.js'
-import { resourcesOf } from './resources.js'
+import { NodeLinks } from './node-links.js'
+import { type Resource, resourcesOf } from './resources.js'
 import { ServiceCidrLinks, type ServiceCidrLinksOptions } from './service-cidr-links.js'
 
 export interface KubernetesSourceOptions {
   readonly client: ClientOptions
-  /** Name of this node's Node, the only Node that is read. */
+  /** Name of this node's Node. */
   readonly nodeName: string
+  /** Whether the other Nodes are read too. Absent: they are not. */
+  readonly followsOtherNodes?: boolean
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
@@ -65,12 +68,13 @@ export class KubernetesSource implements Source {
     peer: () => Peer | undefined,
     { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
   ): readonly Promise<unknown>[] {
-    const { nodeName, log, clock } = this.#options
+    const { nodeName, followsOtherNodes = false, log, clock } = this.#options
     const lifeline = new Lifeline(peer, log)
     const ends = new ConnectionEnds(peer)
-    const reflectors = resourcesOf(nodeName).map((resource) =>
+    const openOne = (resource: Resource, finalStatuses: readonly number[] = []): Reflector =>
       open({
         resource,
+        finalStatuses,
         deliver: (events) => {
           const passed = [...ends.news(), ...lifeline.pass(events)]
           if (passed.length > 0) deliver(passed)
@@ -81,7 +85,11 @@ export class KubernetesSource implements Source {
           lifeline.endFirstListing()
           listed()
         },
-      }),
+      })
+    const reflectors = resourcesOf(nodeName).map((resource) =>
+      resource.kind === 'Node' && followsOtherNodes
+        ? new NodeLinks({ own: resource, open: openOne, log })
+        : openOne(resource),
     )
     const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
     const runs: Promise<unknown>[] = reflectors.map(async (reflector) => await reflector.run())

@@ -107,7 +107,7 @@ describe('a source whose environment names a proxy', () => {
         const { client } = resolveConfig({ manifests: 'none' })
         const to = `api.example:${api.port}`
         const { source } = await openSource(
-          { manifests: undefined, client: { ...client, master: `http://${to}` } },
+          { manifests: undefined, mode: 'iptables', client: { ...client, master: `http://${to}` } },
           {
             fileSystem: nodeFileSystem,
             clock: systemClock,

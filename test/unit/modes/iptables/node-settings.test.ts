@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
 import { tableSettings } from '../../../../src/modes/iptables/node-settings.js'
-import type { NodeFacts } from '../../../../src/node/index.js'
+import { type NodeFacts, OtherNodes } from '../../../../src/node/index.js'
 import { cidr, ip } from '../../../support/routes.js'
 
 const node: NodeFacts = {
@@ -11,6 +11,7 @@ const node: NodeFacts = {
   addresses: { ipv4: ip('192.0.2.7'), ipv6: ip('2001:db8::7') },
   podCIDRs: [cidr('10.244.1.0/24')],
   places: { apiServer: [], agent: [] },
+  otherNodes: new OtherNodes(),
 }
 const loopback = ['127.0.0.0/8', '::1/128']
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type ConfigInput, resolveConfig } from '../../../../src/config/index.js'
 import { type NftConfig, nftSettings } from '../../../../src/modes/nftables/index.js'
-import type { NodeFacts } from '../../../../src/node/index.js'
+import { type NodeFacts, OtherNodes } from '../../../../src/node/index.js'
 import { cidr, ip } from '../../../support/routes.js'
 
 const node: NodeFacts = {
@@ -11,6 +11,7 @@ const node: NodeFacts = {
   addresses: { ipv4: ip('192.0.2.7') },
   podCIDRs: [cidr('10.244.1.0/24'), cidr('fd00:10:244:1::/64')],
   places: { apiServer: [], agent: [] },
+  otherNodes: new OtherNodes(),
 }
 const machine = [ip('127.0.0.1'), ip('192.0.2.7'), ip('198.51.100.7')]
 
