@@ -73,7 +73,9 @@ describe('NodeTracker', () => {
       modeSettings: true,
       places: false,
     })
-    assert.deepEqual(tracker.facts, {
+    const { otherNodes, ...facts } = tracker.facts
+    assert.equal(otherNodes.nodeOf(ip('192.0.2.1')), undefined)
+    assert.deepEqual(facts, {
       name: 'node-a',
       zone: 'west',
       addresses: { ipv4: '192.0.2.1' },
@@ -104,7 +106,11 @@ describe('NodeTracker', () => {
       event: set({ podCIDRs: ['10.244.1.0/24'] }),
       expected: { ...nothing, modeSettings: true },
     },
-    { name: 'another Node', event: set({ name: 'node-b', labels: {} }), expected: nothing },
+    {
+      name: 'another Node',
+      event: set({ name: 'node-b', labels: {} }),
+      expected: { ...nothing, places: true },
+    },
     { name: 'synced', event: { type: 'synced' }, expected: nothing },
   ]
   for (const { name, event, expected } of changes) {
