@@ -82,7 +82,7 @@ describe('external IPs that are other machines, in userspace mode', { timeout: 6
   })
 
   it('answers no ARP request for them', async () => {
-    // Nobody has the address now.
+    // No machine has the address now.
     await other.ip(`address delete ${worker}/24 dev eth0`)
     const { kind } = await new ProbeClient(other).probe({ protocol: 'tcp', address: worker, port: 80 }, 5000)
     assert.ok(kind !== 'answer' && kind !== 'refused', kind)

@@ -36,7 +36,7 @@ interface Claim {
   readonly holders: ReadonlyMap<IpAddress, string>
 }
 
-const nobody: ReadonlyMap<IpAddress, string> = new Map()
+const noHolders: ReadonlyMap<IpAddress, string> = new Map()
 
 /** Time until routing tables that could not be read are read again. */
 const retryMs = 1000
@@ -81,7 +81,7 @@ export class ForeignAddresses {
     const port = { key, service, externalIPs, loadBalancerIPs }
     const holders = this.#holdersOf(port)
     this.#claims.set(key, { port, holders })
-    this.#report(port, former?.holders ?? nobody, holders)
+    this.#report(port, former?.holders ?? noHolders, holders)
     return without(decided, holders)
   }
 
@@ -95,7 +95,7 @@ export class ForeignAddresses {
     const claim = this.#claims.get(key)
     if (claim === undefined) return
     this.#claims.delete(key)
-    this.#report(claim.port, claim.holders, nobody)
+    this.#report(claim.port, claim.holders, noHolders)
   }
 
   /** Facts about other machines changed: `renew` may find another answer. */
@@ -132,17 +132,17 @@ export class ForeignAddresses {
   }
 
   #holdersOf({ service, externalIPs, loadBalancerIPs }: Exposed): ReadonlyMap<IpAddress, string> {
-    if (service === apiServerService) return nobody
+    if (service === apiServerService) return noHolders
     let found: Map<IpAddress, string> | undefined
     for (const address of new Set([...externalIPs, ...loadBalancerIPs])) {
       const holder = this.#holderOf(address, loadBalancerIPs.includes(address))
       if (holder !== undefined) (found ??= new Map()).set(address, holder)
     }
-    return found ?? nobody
+    return found ?? noHolders
   }
 
   /**
-   * Who has the address; undefined: nobody else that is known. The controller of a load balancer may take its addresses from clusterCIDR: on
+   * The holder of the address; undefined: no other holder is known. The controller of a load balancer may take its addresses from clusterCIDR: on
    * some clouds that is the network of all machines.
    */
   #holderOf(address: IpAddress, isOfLoadBalancer: boolean): string | undefined {
