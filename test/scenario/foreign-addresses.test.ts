@@ -25,6 +25,10 @@ async function localVips({ kernel }: PipelineLab): Promise<readonly string[]> {
     .toSorted()
 }
 
+function mustNotBeLocal(address: string, holder: string): string {
+  return `AddressNotServed Service default/web: this mode does not make ${address} local, as it belongs to ${holder}`
+}
+
 function notes({ events }: PipelineLab): readonly string[] {
   return events.map(({ reason, note }) => `${reason} ${note}`)
 }
@@ -32,8 +36,6 @@ function notes({ events }: PipelineLab): readonly string[] {
 for (const mode of ['ipvs', 'userspace'] as const) {
   const open = (config: ConfigInput = {}, kernel = openModelKernel()): PipelineLab =>
     new PipelineLab({ kernel, config: { ...config, mode } })
-  const mustNotBeLocal = (address: string, holder: string): string =>
-    `AddressNotServed Service default/web: this mode does not make ${address} local, as it belongs to ${holder}`
 
   describe(`${mode} mode`, () => {
     const cases = [
