@@ -54,6 +54,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, flavour, families } = mode
+  if (name === 'userspace') node.noteListeningMode()
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,

@@ -86,6 +86,15 @@ export class NodeTracker {
     }
   }
 
+  /** The mode listens on the frontends itself. A server of the agent at all addresses then has its port at each of them. */
+  noteListeningMode(): void {
+    const { places } = this.#facts
+    const agent = places.agent.map((place) =>
+      place.address === 'all' ? { ...place, address: 'every frontend' as const } : place,
+    )
+    this.#facts = { ...this.#facts, places: { ...places, agent } }
+  }
+
   get facts(): NodeFacts {
     return this.#facts
   }

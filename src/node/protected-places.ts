@@ -12,8 +12,11 @@ export interface Place {
 /** A TCP port on which a server of the agent listens. */
 export interface ServedPlace {
   readonly server: 'healthz' | 'metrics'
-  /** `all`: every address of this machine. */
-  readonly address: IpAddress | 'all'
+  /**
+   * `all`: every address of this machine. `every frontend`: the same in a mode that makes frontends addresses of this machine and listens
+   * there itself, so that a server at all addresses has its port at each frontend.
+   */
+  readonly address: IpAddress | 'all' | 'every frontend'
   readonly port: number
 }
 

@@ -1,5 +1,5 @@
 // Frontends that no Service gets, as the node itself needs their addresses and ports (docs/adr/0007).
-import { apiServerService, isLoopback, type ProtectedPlaces } from '../node/index.js'
+import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
 import type { IpAddress } from '../address.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
@@ -36,11 +36,20 @@ export function holderOf(
   }
   for (const { server, address: served, port } of agent) {
     if (port !== frontend.port) continue
-    const isMet = served === 'all' ? address === undefined || isLocal(address) : served === address
-    if (isMet || (address === undefined && served !== 'all' && isLocal(served)))
-      return `the agent's ${server} server`
+    if (covers(served, address, isLocal)) return `the agent's ${server} server`
   }
   return undefined
+}
+
+/** Whether a server at these addresses has the frontend's address. A node port (undefined) is a port of every address of the machine. */
+function covers(
+  served: ServedPlace['address'],
+  frontend: IpAddress | undefined,
+  isLocal: (own: IpAddress) => boolean,
+): boolean {
+  if (served === 'every frontend') return true
+  if (served === 'all') return frontend === undefined || isLocal(frontend)
+  return frontend === undefined ? isLocal(served) : served === frontend
 }
 
 /** The frontends of the service port that it does not get, its health check port included. */

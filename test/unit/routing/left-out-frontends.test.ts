@@ -1,7 +1,7 @@
 // Issue 35, A2: the agent was cut off from the API server, and its health server replaced, by external IPs of a tenant's Service.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { ProtectedPlaces } from '../../../src/node/index.js'
+import { NodeTracker, type ProtectedPlaces } from '../../../src/node/index.js'
 import {
   dependsOnMachine,
   describeFrontend,
@@ -105,6 +105,23 @@ describe('a Service does not get', () => {
         leftOut,
       )
     })
+
+  it('any frontend with the port of a server at all addresses, where the mode listens itself', () => {
+    // Before, a Service in userspace mode with port 10256 kept the health server from its start: EADDRINUSE.
+    const tracker = new NodeTracker('node-a', undefined, places.agent)
+    tracker.noteListeningMode()
+    const listening = { ...places, agent: tracker.facts.places.agent }
+    const found = leftOutFrontends(
+      plainRoute({ port: 10256, clusterIP: ip('10.96.0.66') }),
+      listening,
+      machine,
+    )
+    assert.deepEqual(
+      found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder}`),
+      ["tcp 10.96.0.66:10256 of the agent's healthz server"],
+    )
+    assert.deepEqual(leftOutFrontends(plainRoute({ port: 10249 }), listening, machine), [])
+  })
 
   it('more than the one frontend: the others stay', () => {
     const route = { port: 6443, externalIPs: [ip('192.0.2.1'), ip('203.0.113.1')], nodePort: 30080 }
