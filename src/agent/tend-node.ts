@@ -7,6 +7,7 @@ import {
   reportReturnedDevice,
   takeBackLocalnet,
 } from '../host/index.js'
+import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { servesLocalhostByConfig } from '../node/index.js'
 import { leavingOthers } from './modes.js'
@@ -19,7 +20,8 @@ export function routesLocalnet(
   return name === 'iptables' && servesLocalhostByConfig(config)
 }
 
-interface TendOptions extends Pick<CleanUpOptions, 'kernel'> {
+interface TendOptions {
+  readonly kernel: CleanUpOptions['kernel'] & Pick<Kernel, 'firewall'>
   readonly config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates' | 'ipvs'>
   readonly log: Log
 }
@@ -39,7 +41,14 @@ export function tendingNode(
   const conflicts = openConflicts(options.log)
   const other = inUse === undefined ? undefined : new OtherFlavour({ ...options, inUse, families, conflicts })
   const tables = name === 'ipvs' ? (['mangle', 'filter', 'nat'] as const) : (['filter', 'nat'] as const)
-  const nft = new NftConflicts({ ...options, inUse, tables, families, conflicts })
+  const nft = new NftConflicts({
+    ...options,
+    inUse,
+    hasOwnTable: name === 'iptables',
+    tables,
+    families,
+    conflicts,
+  })
   let isClean = false
   return async () => {
     isClean ||= await leave()

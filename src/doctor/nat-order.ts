@@ -1,13 +1,40 @@
 // Rules of table nat that come before those of Services: the kernel translates a connection once.
-import { decidingRules } from '../host/index.js'
+import { decidingRules, rulesBeforeServices } from '../host/index.js'
 import { describeChainPlace, type FirewallChain, isOwnTable } from '../kernel/index.js'
-import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, ok, partProblemsOr, type Verdict } from './check.js'
 
 /** A node may have many chains that are alike. */
 const mostChains = 8
 
 const translatedOnce =
   'The kernel translates a connection once: what this chain translates never reaches a Service.'
+
+export const natRulesCheck: Check = {
+  name: 'nat-rules',
+  looksAt:
+    'in iptables mode of the flavour nft, rules of table nat before the jump to KUBE-SERVICES that accept, translate or drop packets',
+  run: async (node) => {
+    if (node.modes.chosen !== 'iptables (nft)')
+      return ok('in this mode rules before the jump to KUBE-SERVICES have effect')
+    const found: Verdict[] = []
+    for (const family of ['ipv4', 'ipv6'] as const)
+      for (const { text } of await rulesBeforeServices(node.kernel, family))
+        found.push({
+          status: 'warning',
+          seen: `${text} comes before the jump to KUBE-SERVICES`,
+          cause:
+            "The rule has no effect on connections to Services: Viaduct's own table, with priority -101, translates them before.",
+          remedy:
+            'Translate in a chain of nf_tables with type nat and a priority below -101, drop in table mangle, or use --iptables-flavour=legacy.',
+        })
+    return partProblemsOr(
+      node,
+      ['nf_tables'],
+      found.slice(0, mostChains),
+      'no rule before the jump to KUBE-SERVICES decides',
+    )
+  },
+}
 
 export const natOrderCheck: Check = {
   name: 'nat-order',

@@ -2,7 +2,7 @@
 import { KernelError, orRefusal } from '../errors.js'
 import { type ChainPlace, describeChainPlace, describePolicyRule, isOwnTable } from '../kernel/index.js'
 import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
-import { natOrderCheck } from './nat-order.js'
+import { natOrderCheck, natRulesCheck } from './nat-order.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
 const dropMark = 0x8000
@@ -29,6 +29,7 @@ export const ruleChecks: readonly Check[] = [
     },
   },
   natOrderCheck,
+  natRulesCheck,
 ]
 
 /** Rules of the legacy tables and of nf_tables that match or set our bits. */

@@ -17,7 +17,7 @@ export {
   otherFlavour,
 } from './iptables-flavour.js'
 export { reportReturnedDevice } from './returned-device.js'
-export { decidingRules } from './nat-rules.js'
+export { decidingRules, rulesBeforeServices } from './nat-rules.js'
 export { acceptingCommand, NftConflicts } from './nft-conflicts.js'
 export { openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'

@@ -1,5 +1,6 @@
 // Rules of other programs in table nat that decide about a packet themselves: they translate its destination, or end its way.
-import { describeChainPlace, type FirewallChain, type FirewallRule } from '../kernel/index.js'
+import type { IpFamily } from '../address.js'
+import { describeChainPlace, type FirewallChain, type FirewallRule, type Kernel } from '../kernel/index.js'
 
 /** A rule of table nat. */
 export interface NatRule {
@@ -30,6 +31,25 @@ export async function decidingRules(
 
 function isJumpTo(verdict: FirewallRule['verdict'], chain: string): boolean {
   return typeof verdict === 'object' && verdict.chain === chain
+}
+
+/**
+ * The rules that decide about packets in the shared table nat of nf_tables, before the jumps to KUBE-SERVICES. Each once. Throws
+ * KernelError.
+ */
+export async function rulesBeforeServices(
+  kernel: Pick<Kernel, 'firewall'>,
+  family: IpFamily,
+): Promise<readonly NatRule[]> {
+  const scope = { isLeftOut: (table: string) => table !== 'nat', hasLegacyNat: false }
+  const chains = (await kernel.firewall(family, scope)).filter(
+    (chain) => chain.flavour === 'nft' && chain.family === family,
+  )
+  const found = new Map<string, NatRule>()
+  for (const chain of chains)
+    if (chain.chain === 'PREROUTING' || chain.chain === 'OUTPUT')
+      for (const rule of await decidingRules(chain, chains, 'KUBE-SERVICES')) found.set(rule.text, rule)
+  return [...found.values()]
 }
 
 class Search {

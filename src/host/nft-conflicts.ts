@@ -15,12 +15,15 @@ import {
 } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
 import { familyName } from './iptables-flavour.js'
+import { type NatRule, rulesBeforeServices } from './nat-rules.js'
 import { describeBarrier } from './other-flavour.js'
 
 export interface NftConflictsOptions {
-  readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers'>
+  readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers' | 'firewall'>
   /** The flavour of x_tables in which the mode has its rules; undefined: it has none. */
   readonly inUse: XtFlavour | undefined
+  /** The mode translates in a table of its own, before the chains of the shared table nat. */
+  readonly hasOwnTable: boolean
   /** The tables of x_tables that the mode writes. */
   readonly tables: readonly XtTableName[]
   readonly families: readonly IpFamily[]
@@ -43,9 +46,11 @@ export class NftConflicts {
 
   /** Looks once. Never throws KernelError: what cannot be read keeps its state. */
   async look(): Promise<void> {
-    const { inUse, families, log } = this.#options
+    const { inUse, families, hasOwnTable, log } = this.#options
     const refusal = await orRefusal(async () => {
       if (inUse === 'nft') for (const family of families) await this.#lookAtTables(family)
+      if (inUse === 'nft' && hasOwnTable)
+        for (const family of families) await this.#lookBeforeServices(family)
       this.#reportBarriers(await this.#options.kernel.forwardBarriers())
     })
     if (refusal instanceof KernelError) log.debug('The tables of nf_tables cannot be read', { err: refusal })
@@ -68,6 +73,12 @@ export class NftConflicts {
     }
   }
 
+  async #lookBeforeServices(family: IpFamily): Promise<void> {
+    const { kernel, conflicts } = this.#options
+    const rules = await rulesBeforeServices(kernel, family)
+    conflicts.report(`before services ${family}`, rules.length === 0 ? undefined : withoutEffect(rules))
+  }
+
   /** Viaduct accepts connections to Services in FORWARD of the flavour in use. `OtherFlavour` reports that of the other one. */
   #reportBarriers(barriers: readonly NfHookBarrier[]): void {
     const { inUse, families, conflicts } = this.#options
@@ -84,6 +95,16 @@ export class NftConflicts {
 }
 
 type Problem = Parameters<StateReporter['report']>[1]
+
+function withoutEffect([first, ...others]: readonly NatRule[]): Problem {
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  return {
+    text:
+      `${first?.text ?? ''}${more} before the jump to KUBE-SERVICES: without effect on connections to Services, which Viaduct's own table ` +
+      'translates before; translate in a chain of nf_tables with type nat and a priority below -101, drop in table mangle, ' +
+      'or use --iptables-flavour=legacy',
+  }
+}
 
 function dormancy(family: IpFamily, table: XtTableName): Problem {
   return {

@@ -46,6 +46,17 @@ describe('viaduct doctor, beside nat chains of other programs', { timeout: 240_0
       seen: /has priority -100, as Viaduct's rules have/,
       remedy: /use nftables mode, whose chains come before those with priority -100\.$/,
     },
+    {
+      what: 'a rule before the jump to KUBE-SERVICES, in the flavour nft',
+      make: () =>
+        sh(`iptables-nft -t nat -N KUBE-SERVICES; iptables-nft -t nat -A OUTPUT -d 10.96.0.9 -j ACCEPT
+iptables-nft -t nat -A OUTPUT -j KUBE-SERVICES`),
+      undo: () => sh('nft delete table ip nat'),
+      options: nft,
+      check: 'nat-rules',
+      status: 'warning',
+      seen: /^rule 1 of chain OUTPUT of table ip nat in nf_tables \("-d 10\.96\.0\.9\/32 -j ACCEPT"\) comes before the jump to KUBE-SERVICES$/,
+    },
   ])
 
   const harmless = [

@@ -29,6 +29,7 @@ function lookIn(inUse: XtFlavour | undefined): () => Promise<readonly string[]> 
   const options = {
     kernel,
     inUse,
+    hasOwnTable: true,
     tables: ['filter', 'nat'],
     families: ['ipv4', 'ipv6'],
     log,
@@ -80,6 +81,22 @@ const cases: readonly Case[] = [
     flavours: ['legacy', undefined],
     commands: ['add table ip nat { flags dormant; }'],
     report: undefined,
+  },
+  // The rules had no effect, and nothing said so. Issue 35, E4.
+  {
+    what: 'a rule before the jump to KUBE-SERVICES',
+    flavours: ['nft'],
+    commands: [
+      'iptables-nft -t nat -N KUBE-SERVICES',
+      'iptables-nft -t nat -A PREROUTING -p tcp --dport 30080 -j ACCEPT',
+      'iptables-nft -t nat -A PREROUTING -j KUBE-SERVICES',
+      'iptables-nft -t nat -A PREROUTING -p tcp --dport 30081 -j ACCEPT',
+    ],
+    report:
+      'rule 1 of chain PREROUTING of table ip nat in nf_tables ("-p tcp -m tcp --dport 30080 -j ACCEPT") before the jump to KUBE-SERVICES: ' +
+      "without effect on connections to Services, which Viaduct's own table translates before; translate in a chain of nf_tables with " +
+      'type nat and a priority below -101, drop in table mangle, or use --iptables-flavour=legacy',
+    remedy: ['iptables-nft -t nat -D PREROUTING 1'],
   },
   {
     what: 'a base chain with another priority',

@@ -81,6 +81,8 @@ export interface ModelKernel {
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
   forwardBarriers(): Promise<readonly NfHookBarrier[]>
+  /** Empty: no rules of other programs. */
+  firewall(): Promise<readonly []>
   look(families: readonly IpFamily[]): ModelKernelLook
   /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
@@ -159,6 +161,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
         ? await findNftBarrier(nftables, place)
         : await table(place.family, place.table).barrier(place.hook),
     forwardBarriers: async () => await findForwardBarriers(nftables),
+    firewall: async () => await Promise.resolve([]),
     time,
     look: (families) => {
       const key = families.join()
