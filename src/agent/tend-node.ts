@@ -5,6 +5,7 @@ import {
   openConflicts,
   OtherFlavour,
   reportReturnedDevice,
+  reportSavedTables,
   takeBackLocalnet,
 } from '../host/index.js'
 import type { Kernel } from '../kernel/index.js'
@@ -55,6 +56,7 @@ export function tendingNode(
     await takeBack?.()
     await other?.look({ isClean })
     await nft.look()
+    await reportSavedTables(conflicts)
     if (isClean && name !== 'ipvs') await reportReturnedDevice(kernel.links, conflicts)
   }
 }

@@ -1,7 +1,8 @@
 // Rules of other programs that meet Viaduct's.
 import { KernelError, orRefusal } from '../errors.js'
+import { filesWithTable, realFiles, savedTableConsequence, savedTableRemedy } from '../host/index.js'
 import { type ChainPlace, describeChainPlace, describePolicyRule, isOwnTable } from '../kernel/index.js'
-import { type Check, type Examined, partProblemsOr, type Verdict } from './check.js'
+import { type Check, type Examined, partProblemsOr, problemsOr, type Verdict } from './check.js'
 import { natOrderCheck, natRulesCheck } from './nat-order.js'
 
 /** The mark by which kubelet before 1.28 asks for a drop. */
@@ -30,6 +31,21 @@ export const ruleChecks: readonly Check[] = [
   },
   natOrderCheck,
   natRulesCheck,
+  {
+    name: 'saved-rules',
+    looksAt:
+      "the files that nftables.service loads, and those that they include: Viaduct's table kube-proxy in them",
+    run: async ({ read }) =>
+      problemsOr(
+        (await filesWithTable({ ...realFiles, read: async (path) => await read(path) })).map((path) => ({
+          status: 'warning',
+          seen: `${path}, which nftables.service loads, has the table kube-proxy`,
+          cause: savedTableConsequence,
+          remedy: savedTableRemedy,
+        })),
+        'no saved ruleset has the table kube-proxy',
+      ),
+  },
 ]
 
 /** Rules of the legacy tables and of nf_tables that match or set our bits. */

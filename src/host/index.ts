@@ -18,6 +18,14 @@ export {
 } from './iptables-flavour.js'
 export { reportReturnedDevice } from './returned-device.js'
 export { decidingRules, rulesBeforeServices } from './nat-rules.js'
+export {
+  filesWithTable,
+  realFiles,
+  reportSavedTables,
+  type SavedFiles,
+  savedTableConsequence,
+  savedTableRemedy,
+} from './saved-rules.js'
 export { acceptingCommand, NftConflicts } from './nft-conflicts.js'
 export { openConflicts, OtherFlavour } from './other-flavour.js'
 export { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
