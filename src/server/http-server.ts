@@ -114,9 +114,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
     import('node:http'),
     import('./paced-socket.js'),
   ])
-  // Like Go's server, the parser then accepts lines that end with LF alone. It accepts further deviations too. They are harmless: each
-  // client has a connection of its own, and no page depends on who asks.
-  const server = createServer({ ...limits, insecureHTTPParser: true }, (request, response) => {
+  const server = createServer(limits, (request, response) => {
     const { socket } = request
     if (socket instanceof PacedSocket) {
       connections.touch(socket)

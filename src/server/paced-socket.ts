@@ -6,7 +6,6 @@ import { formatCidr, parseCidr } from '../address.js'
 import type { Turns } from './turns.js'
 
 const [carriageReturn, lineFeed] = [0x0d, 0x0a]
-const lineEnd = Buffer.from('\r\n')
 /** Bytes per turn. */
 const longestPiece = 16_384
 const nothing = Buffer.alloc(0)
@@ -111,38 +110,45 @@ export class PacedSocket extends Duplex {
   readonly #pass = (): void => {
     // Outside of a body: a body that arrives after its reply is not awaited any more, and its bytes stay as they are.
     const isHead = this.#request?.complete !== false
-    const { size, endsBarely } = this.#nextPiece()
+    const isAfterReturn = this.#isAfterReturn
+    const size = this.#nextPiece()
     const piece = this.#pending.subarray(0, size)
     this.#pending = this.#pending.subarray(size)
-    // Node's parser does not end a request without headers at a line feed alone.
-    if (isHead && endsBarely) this.push(Buffer.concat([piece.subarray(0, -1), lineEnd]))
-    else this.push(piece)
+    this.push(isHead ? withReturns(piece, isAfterReturn) : piece)
     if (this.#pending.length > 0) this.#queue()
     else if (this.#hasEnded) this.push(null)
     else this.#socket.resume()
   }
 
-  /**
-   * Length up to the next end of headers, which may begin in the previous piece; otherwise the longest piece. Lines end with CR LF or, as
-   * for Go's server, with LF. `endsBarely`: it ends with the LF of an empty line that has no CR.
-   */
-  #nextPiece(): { readonly size: number; readonly endsBarely: boolean } {
+  /** Length up to the next end of headers, which may begin in the previous piece; otherwise the longest piece. */
+  #nextPiece(): number {
     const most = Math.min(this.#pending.length, longestPiece)
     for (let index = 0; index < most; index++) {
       const byte = this.#pending[index]
       if (byte === lineFeed) {
-        const [isEnd, endsBarely] = [this.#isAtLineStart, !this.#isAfterReturn]
+        const isEnd = this.#isAtLineStart
         this.#isAtLineStart = !isEnd
         this.#isAfterReturn = false
-        if (isEnd) return { size: index + 1, endsBarely }
+        if (isEnd) return index + 1
       } else {
         const isReturn = byte === carriageReturn
         this.#isAtLineStart = this.#isAtLineStart && isReturn && !this.#isAfterReturn
         this.#isAfterReturn = isReturn
       }
     }
-    return { size: most, endsBarely: false }
+    return most
   }
+}
+
+/**
+ * The piece with CR LF at the end of each line. Go's server accepts lines that end with LF alone, and Node's parser refuses them. Its
+ * lenient form would accept a CR alone too, at which this stream does not cut. `isAfterReturn`: the byte before is a CR.
+ */
+function withReturns(piece: Buffer, isAfterReturn: boolean): Buffer {
+  const text = piece.toString('latin1')
+  const before = isAfterReturn ? '\r' : ''
+  const whole = `${before}${text}`.replaceAll(/(?<!\r)\n/gu, '\r\n')
+  return Buffer.from(whole.slice(before.length), 'latin1')
 }
 
 /** Empty: a connection over a Unix socket, or one that is closed already. */

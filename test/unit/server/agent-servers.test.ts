@@ -330,6 +330,15 @@ describe('a check that is written by hand gets the page', () => {
     })
   }
 
+  it('but not with lines that end with CR alone, at which no turn ends', async () => {
+    // With Node's lenient parser, 700 requests in one buffer were replied to in one turn of the event loop.
+    const bench = await open()
+    await bench.servers.start(atOnce)
+    const socket = await connected(bench.metrics)
+    socket.write('GET /proxyMode HTTP/1.1\rHost:\r\r'.repeat(700))
+    assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 400 Bad Request\r\n(?:[^]*\r\n)?\r\n$/u)
+  })
+
   it('for each of several requests with LF in one buffer', async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
