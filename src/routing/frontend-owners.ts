@@ -39,15 +39,12 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
     claimant: Claimant | undefined,
     claimed: readonly W[],
   ): readonly FrontendChange<W>[] {
-    const wanted = claimant === undefined ? [] : claimed
-    const nameOfEach = wanted.map(({ frontend }) => describeFrontend(frontend))
-    const names = nameOfEach.filter((name, i) => nameOfEach.indexOf(name) === i)
+    const wantedOf = claimant === undefined ? new Map<string, W[]>() : byFrontend(claimed)
     const former = this.#namesOf.get(route) ?? []
-    if (names.length > 0) this.#namesOf.set(route, names)
+    if (wantedOf.size > 0) this.#namesOf.set(route, [...wantedOf.keys()])
     else this.#namesOf.delete(route)
     const changes: FrontendChange<W>[] = []
-    for (const name of names) {
-      const value = names.length === 1 ? wanted : wanted.filter((_, i) => nameOfEach[i] === name)
+    for (const [name, value] of wantedOf) {
       const frontend = value[0]?.frontend
       if (claimant === undefined || frontend === undefined) continue
       const claims = this.#claims.get(name) ?? this.#open(name, frontend)
@@ -59,7 +56,7 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
       this.#change(name, claims, () => claims.put(claim), changes)
     }
     for (const name of former) {
-      const claims = names.includes(name) ? undefined : this.#claims.get(name)
+      const claims = wantedOf.has(name) ? undefined : this.#claims.get(name)
       if (claims !== undefined) this.#change(name, claims, () => claims.remove(route), changes)
     }
     return changes
@@ -117,4 +114,16 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
   #forgetUnused(name: string, claims: FrontendClaims<readonly W[]>): void {
     if (claims.owner === undefined && !claims.isContested) this.#claims.delete(name)
   }
+}
+
+/** The objects by the names of their frontends, in the order of the first object of each. Reads each object once. */
+function byFrontend<W extends { readonly frontend: Frontend }>(objects: readonly W[]): Map<string, W[]> {
+  const groups = new Map<string, W[]>()
+  for (const object of objects) {
+    const name = describeFrontend(object.frontend)
+    const group = groups.get(name)
+    if (group === undefined) groups.set(name, [object])
+    else group.push(object)
+  }
+  return groups
 }

@@ -339,3 +339,24 @@ describe('the frontends of a service port', () => {
     ])
   })
 })
+
+describe('a claim on many frontends', () => {
+  const count = 500
+  const addresses = Array.from({ length: count }, (_, i) => ip(`192.0.${2 + (i >> 8)}.${i & 255}`))
+  const many = addresses.map((address): Frontend => ({ ...shared, address }))
+
+  it('reads each object a fixed number of times', () => {
+    let reads = 0
+    const claimed = many.map((frontend) => ({ frontend, text: 'a' }))
+    const counted = new Proxy(claimed, {
+      get: (target, property): unknown => {
+        if (typeof property === 'string' && /^\d+$/u.test(property)) reads++
+        return Reflect.get(target, property)
+      },
+    })
+    const owners = new FrontendOwners<Wanted>()
+    owners.claim(keyOf('a/http'), claimantOf('a/http', plain), counted)
+    assert.equal(owners.size, count)
+    assert.ok(reads <= 3 * count, `${reads} reads of ${count} objects`)
+  })
+})
