@@ -5,7 +5,8 @@ const warning =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.'
 const component = 'kube-proxy'
 const apiGroup = 'config.k8s.io'
-const versions: readonly string[] = ['v1alpha1', 'v1beta1']
+const deprecatedVersion = 'v1alpha1'
+const versions: readonly string[] = [deprecatedVersion, 'v1beta1']
 
 export interface ProcessFacts {
   /** Unix milliseconds. */
@@ -87,10 +88,19 @@ async function negotiated(
     if (write === undefined || version === undefined || !isOurs) continue
     const head = { kind, apiVersion: `${apiGroup}/${version}`, metadata: { name: component } }
     const contentType = `${type};g=${apiGroup};v=${version};as=${kind}`
-    return { status: 200, contentType, body: await write({ ...head, ...forms.fields() }) }
+    const headers = version === deprecatedVersion ? deprecation(kind) : {}
+    return { status: 200, contentType, headers, body: await write({ ...head, ...forms.fields() }) }
   }
   const types = ['text/plain', ...writers.keys()].join(', ')
   return text(`supported types: ${types}; the latter two with the parameters v, g and as\n`, 406)
+}
+
+/** kube-proxy 1.37's header with the objects of a deprecated version. */
+function deprecation(kind: 'Statusz' | 'Flagz'): NonNullable<Reply['headers']> {
+  const page = kind.toLowerCase()
+  return {
+    Warning: `299 - "This version of the ${page} endpoint is deprecated. Please use a newer version."`,
+  }
 }
 
 function uptime(seconds: number): string {

@@ -239,14 +239,19 @@ describe('the pages of the metrics server', () => {
   })
 
   const accepts = [
-    { accept: 'application/json;v=v1alpha1;g=config.k8s.io;as=Statusz', version: 'v1alpha1' },
+    {
+      accept: 'application/json;v=v1alpha1;g=config.k8s.io;as=Statusz',
+      version: 'v1alpha1',
+      warns: '299 - "This version of the statusz endpoint is deprecated. Please use a newer version."',
+    },
     { accept: 'text/html, application/json;as=Statusz;v=v1beta1;g=config.k8s.io', version: 'v1beta1' },
   ]
-  for (const { accept, version } of accepts) {
+  for (const { accept, version, warns } of accepts) {
     it(`include /statusz as an object for ${accept}`, async () => {
       const bench = await open()
       await bench.servers.start(atOnce)
       const reply = await ask(bench.metrics, { path: '/statusz', headers: { accept } })
+      assert.equal(reply.headers['warning'], warns)
       const type = `application/json;g=config.k8s.io;v=${version};as=Statusz`
       assert.equal(reply.headers['content-type'], type)
       assert.deepEqual(JSON.parse(reply.body), {
