@@ -58,7 +58,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    tendNode: tendingNode(mode, { kernel, log, config }),
+    tendNode: tendingNode(mode, { kernel, log, config, node }),
     onInForce: () => {
       milestones.emit('inForce')
       const { primaryFamily, facts } = node

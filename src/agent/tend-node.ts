@@ -10,10 +10,10 @@ import {
 } from '../host/index.js'
 import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
-import { servesLocalhostByConfig } from '../node/index.js'
+import { type NodeFacts, servesLocalhostByConfig, servesLocalhostNodePorts } from '../node/index.js'
 import { leavingOthers } from './modes.js'
 
-/** Whether the mode needs route_localnet. */
+/** Whether the mode needs route_localnet, by the configuration alone. */
 export function routesLocalnet(
   name: Mode['name'],
   config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates'>,
@@ -21,10 +21,20 @@ export function routesLocalnet(
   return name === 'iptables' && servesLocalhostByConfig(config)
 }
 
+/** Whether the mode needs route_localnet, by the configuration or by the facts of the Node so far. */
+function needsLocalnet(name: Mode['name'], { config, node }: Pick<TendOptions, 'config' | 'node'>): boolean {
+  return (
+    routesLocalnet(name, config) ||
+    (name === 'iptables' && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
+  )
+}
+
 interface TendOptions {
   readonly kernel: CleanUpOptions['kernel'] & Pick<Kernel, 'firewall'>
   readonly config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates' | 'ipvs'>
   readonly log: Log
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
 }
 
 /**
@@ -38,7 +48,7 @@ export function tendingNode(
   const { config, kernel } = options
   const { name, flavour: inUse, families } = mode
   const leave = leavingOthers(mode, { ...options, excludeCidrs: config.ipvs.excludeCIDRs })
-  const takeBack = routesLocalnet(name, config) ? undefined : takingBackLocalnet(options)
+  const takeBack = takingBackLocalnet(options)
   const conflicts = openConflicts(options.log)
   const other = inUse === undefined ? undefined : new OtherFlavour({ ...options, inUse, families, conflicts })
   const tables = name === 'ipvs' ? (['mangle', 'filter', 'nat'] as const) : (['filter', 'nat'] as const)
@@ -53,7 +63,7 @@ export function tendingNode(
   let isClean = false
   return async () => {
     isClean ||= await leave()
-    await takeBack?.()
+    if (!needsLocalnet(name, options)) await takeBack()
     await other?.look({ isClean })
     await nft.look()
     await reportSavedTables(conflicts)

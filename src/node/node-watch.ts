@@ -53,6 +53,8 @@ export class NodeWatch {
   #reject: (error: ConfigError) => void = () => {}
   /** Whether the Node exists now. */
   #isThere = false
+  /** A Node has existed. Its last known facts stay in force. */
+  #wasThere = false
   #hasWaitedForIPs = false
   /** The Node with the machine's addresses is being made. */
   #isMakingNode = false
@@ -81,7 +83,7 @@ export class NodeWatch {
       }
     }
     if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others, change)
-    if (!this.#isThere && (this.#milestones.length > 0 || this.#isOpen)) this.#makeNode(waitedMs)
+    if (!this.#wasThere && this.#milestones.length > 0) this.#makeNode(waitedMs)
     this.#proceed(waitedMs)
   }
 
@@ -142,6 +144,7 @@ export class NodeWatch {
       log.info('Node is deleted: its last known facts stay in force', { node: name })
     } else if (event.type === 'set' && event.object.kind === 'Node' && event.object.name === name) {
       this.#isThere = true
+      this.#wasThere = true
       this.#compare(before, node.facts)
     }
     return change

@@ -6,10 +6,12 @@ import { tendingNode } from '../../../src/agent/index.js'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { Mode } from '../../../src/engine/index.js'
 import type { XtOp } from '../../../src/kernel/index.js'
+import { NodeTracker } from '../../../src/node/index.js'
 import { type ModelKernel, openModelKernel } from '../../model/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
 const config = resolveConfig({ manifests: 'm' })
+const node = new NodeTracker('node-a')
 
 const tables = ['legacy nat', 'legacy mangle', 'nft nat', 'nft mangle', 'kube-proxy'] as const
 type Place = (typeof tables)[number]
@@ -66,7 +68,7 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       assert.deepEqual(await placesOfKubeProxy(kernel), tables)
       const log = new MemoryLog()
-      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config })()
+      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node })()
       assert.deepEqual(await placesOfKubeProxy(kernel), kept)
       assert.deepEqual(log.find('warn', ''), [])
     })
@@ -78,7 +80,7 @@ describe('the leftovers of other modes and flavours', () => {
     await nat.apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
     await tendingNode(
       { name: 'ipvs', flavour: 'nft', families: ['ipv4'] },
-      { kernel, log: new MemoryLog(), config },
+      { kernel, log: new MemoryLog(), config, node },
     )()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['nft nat'])
   })
@@ -88,7 +90,7 @@ describe('the leftovers of other modes and flavours', () => {
     const log = new MemoryLog()
     const tend = tendingNode(
       { name: 'iptables', flavour: 'legacy', families: ['ipv4'] },
-      { kernel, log, config },
+      { kernel, log, config, node },
     )
     await tend()
     const { xtNamespace, nftables } = kernel
@@ -111,7 +113,7 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       await kernel.links.addDummy('kube-ipvs0')
       const log = new MemoryLog()
-      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config })
+      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node })
       await tend()
       assert.deepEqual(log.find('warn', ''), [])
       assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
@@ -134,7 +136,7 @@ describe('the leftovers of other modes and flavours', () => {
   it('are tried again while they cannot be removed', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()
-    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config })
+    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config, node })
     kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
     await tend()
     assert.equal(log.find('warn', 'Leftovers of iptables mode cannot all be removed').length, 1)
@@ -149,7 +151,7 @@ describe('route_localnet', () => {
   const off: ConfigInput['iptables'] = { localhostNodePorts: false }
   const cases: readonly {
     readonly name: Mode['name']
-    readonly iptables?: ConfigInput['iptables']
+    readonly input?: ConfigInput
     readonly before: string
     readonly expected: string
   }[] = [
@@ -157,16 +159,18 @@ describe('route_localnet', () => {
     { name: 'ipvs', before: '2', expected: '0' },
     { name: 'userspace', before: '2', expected: '0' },
     { name: 'iptables', before: '2', expected: '2' },
-    { name: 'iptables', iptables: off, before: '2', expected: '0' },
+    { name: 'iptables', input: { iptables: off }, before: '2', expected: '0' },
+    // The IP of the Node is not known: node ports are on all addresses (Q-01).
+    { name: 'iptables', input: { nodePortAddresses: ['primary'] }, before: '2', expected: '2' },
     { name: 'nftables', before: '1', expected: '1' },
     { name: 'nftables', before: '0', expected: '0' },
   ]
-  for (const { name, iptables, before, expected } of cases) {
-    const of = iptables === undefined ? '' : ' without node ports on localhost'
+  for (const { name, input = {}, before, expected } of cases) {
+    const of = Object.keys(input).length === 0 ? '' : ` with ${JSON.stringify(input)}`
     it(`that is ${before} becomes ${expected} in ${name} mode${of}: 2 shows that Viaduct set it`, async () => {
       const kernel = openModelKernel({ sysctls: { [path]: before } })
-      const own = resolveConfig({ manifests: 'm', ...(iptables && { iptables }) })
-      await tendingNode({ name, families: ['ipv4'] }, { kernel, log: new MemoryLog(), config: own })()
+      const own = resolveConfig({ manifests: 'm', ...input })
+      await tendingNode({ name, families: ['ipv4'] }, { kernel, log: new MemoryLog(), config: own, node })()
       assert.equal(await kernel.sysctl.read(path), expected)
     })
   }
@@ -175,7 +179,7 @@ describe('route_localnet', () => {
     const kernel = openModelKernel({ sysctls: { [path]: '2' } })
     kernel.sysctl.fault = () => constants.errno.EROFS
     const log = new MemoryLog()
-    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config })
+    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config, node })
     await tend()
     await tend()
     assert.deepEqual(

@@ -376,12 +376,13 @@ describe('without an API server', () => {
     assert.deepEqual(lab.log.find('info', 'No manifest has the Node'), [])
   })
 
-  it('the machine is the node again when the manifest of the Node is deleted', async () => {
-    const lab = new Lab(primary, undefined, machine)
-    await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }] }), synced)
+  it('the facts of a Node stay when its manifest is deleted, and a restart is not needed', async () => {
+    const lab = new Lab({ ...primary, ...nodeCIDR }, undefined, machine)
+    await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }], podCIDRs }), synced)
     await lab.see(deleted)
-    assert.deepEqual(lab.node.facts.addresses, { ipv4: address })
-    assert.equal(lab.node.isEligible, true)
+    assert.deepEqual(Object.values(lab.node.facts.addresses), ['198.51.100.7'])
+    assert.equal(lab.node.facts.podCIDRs.length, 1)
+    assert.equal(lab.end, undefined)
   })
 
   it('an address that the kernel does not tell delays the first sync by 30 s', async () => {
