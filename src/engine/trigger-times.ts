@@ -54,10 +54,14 @@ export class TriggerTimes {
     this.#inWork = []
   }
 
-  /** Forgets the waiting changes of all slices of the Service, not only of the removed slice, as kube-proxy does. */
+  /**
+   * Forgets the changes of all slices of the Service, not only of the removed slice, as kube-proxy does. The removal may join the run in
+   * progress, so the changes of that run count too.
+   */
   #forget(service: string): void {
-    if (this.#waiting.length > 0)
-      this.#waiting = this.#waiting.filter((trigger) => trigger.service !== service)
+    const isOther = (trigger: Trigger): boolean => trigger.service !== service
+    if (this.#waiting.length > 0) this.#waiting = this.#waiting.filter(isOther)
+    if (this.#inWork.length > 0) this.#inWork = this.#inWork.filter(isOther)
   }
 }
 

@@ -231,8 +231,10 @@ describe('the health of the data plane', () => {
     await lab.clock.advance(30_000)
     assert.deepEqual(health(), [true, true])
     refuse()
-    await lab.clock.advance(120_000)
-    assert.deepEqual(health(), [true, true], 'nothing waits')
+    await lab.clock.advance(60_000)
+    assert.deepEqual(health(), [true, true], 'a repair has failed for less than two periods')
+    await lab.clock.advance(60_000)
+    assert.deepEqual(health(), [false, false], 'repairs have failed for two periods')
     await lab.stop()
   })
 

@@ -116,6 +116,10 @@ describe('a restart while some objects cannot be read', () => {
     const lab = new PipelineLab({ kernel: former.kernel })
     lab.takeOps()
     const rest = [[...shop, synced]]
+    // Each question for the time takes a millisecond, so that the decisions take several slices.
+    const now = lab.clock.now.bind(lab.clock)
+    let asked = 0
+    lab.clock.now = () => now() + asked++
     lab.clock.pause = () => {
       const events = rest.pop()
       if (events !== undefined) lab.synchronizer.deliver(events)

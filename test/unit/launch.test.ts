@@ -109,7 +109,8 @@ for (const scheme of ['http', 'socks5'])
       const { readFileSync } = require('node:fs')
       const readFile = (path) => readFileSync(path, 'utf8')
       const clock = { now: Date.now, unixMs: Date.now, schedule: () => () => undefined }
-      const dependencies = { environment: {}, readFile, clock, warnings: { report: () => undefined } }
+      const reports = { report: () => undefined }
+      const dependencies = { environment: {}, readFile, clock, warnings: reports, changes: reports }
       kubeconfigOptions({ path: ${JSON.stringify(kubeconfig)}, master: '' }, dependencies)
         .then(({ login }) => login())
         .then(({ agent }) => require('node:http').get('http://192.0.2.1', { agent }))
