@@ -74,6 +74,7 @@ const source = new KubernetesSource({
   },
 })
 const inbox = new Inbox(systemClock)
+source.followNodes('own')
 void source.start((batch) => inbox.deliver(batch))
 void inbox.open(take)
 createInterface({ input: process.stdin }).on('line', () => report('now'))

@@ -11,6 +11,7 @@ import { FirstEnd } from '../process/index.js'
 import { type Agent, build, type BuildOptions } from './build.js'
 import type { Desired } from './owners.js'
 import type { ObjectEvent } from '../source/index.js'
+import { followForMode } from './follow-for-mode.js'
 import { openConfiguredSource } from './open-source.js'
 
 export interface PlanOptions extends Pick<BuildOptions, 'config' | 'flagTexts' | 'kernel' | 'clock' | 'log'> {
@@ -82,7 +83,7 @@ async function syncOnce(
     const { mode, synchronizer, nodeWatch, node, inForce } = built
     synchronizer.start()
     first.onFailureOf(source.start((events) => inbox.deliver(events)))
-    if (mode === 'nftables') source.followServiceCidrs?.()
+    followForMode(source, mode)
     first.onFailureOf(nodeWatch.end)
     const see = (events: readonly ObjectEvent[]): void => {
       if (events.some(({ type }) => type === 'listed')) onCrash(unreadable())

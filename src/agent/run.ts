@@ -23,6 +23,7 @@ import {
 import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
 import { reportDefaultMode } from './default-mode.js'
+import { followForMode } from './follow-for-mode.js'
 import { openConfiguredSource } from './open-source.js'
 import type { Clock } from '../clock.js'
 
@@ -96,7 +97,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       agent = built
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
-      if (built.mode === 'nftables') source.followServiceCidrs?.()
+      followForMode(source, built.mode)
       sender.record(startOf(name))
       reportDefaultMode(config, { node: name, log, events: sender })
       end.onFailureOf(reading)

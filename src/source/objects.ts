@@ -138,7 +138,10 @@ export type ObjectEvent =
   | { readonly type: 'listed' }
   /** All objects have been delivered; ServiceCIDRs only as the event says. Comes once. */
   | { readonly type: 'synced'; readonly withServiceCidrs?: true }
-  /** An API server answered over a connection to this address and port. Comes before the objects of the answer, when the two changed. */
+  /**
+   * An API server answered over a connection to this address and port. Delivered when the address or port differs from the last one,
+   * before the next objects.
+   */
   | { readonly type: 'connected'; readonly address: string; readonly port: number }
   /** All ServiceCIDRs that can be read have been delivered. Comes once, from a source that follows them apart. */
   | { readonly type: 'service-cidrs-listed' }
@@ -149,10 +152,15 @@ export function objectOf(event: ObjectEvent): string {
   return event.type === 'delete' ? `${event.kind} ${event.key.namespace}/${event.key.name}` : event.type
 }
 
+/** This node's Node alone, or the Nodes of the cluster. */
+export type FollowedNodes = 'own' | 'all'
+
 /** Delivers Kubernetes objects and their changes as events, in order, in batches that were seen together. */
 export interface Source {
   /** Resolves when the first listing has been delivered, `synced` or `listed` included. Throws ConfigError when it can never work. */
   start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void>
+  /** Chooses the Nodes that are delivered. `synced` and `listed` wait for the first call; later calls have no effect. Absent: no choice. */
+  followNodes?(which: FollowedNodes): void
   /** Delivers ServiceCIDRs too. Nothing waits for them. Absent: the source delivers them unasked. */
   followServiceCidrs?(): void
   /** Idempotent; after it resolves nothing more is delivered. */

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Config, ProxyMode } from '../config/index.js'
+import type { Config } from '../config/index.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import { openClientOptions, type ClientOptions } from '../api/index.js'
@@ -22,7 +22,7 @@ export interface SourceDependencies {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-type SourceConfig = Pick<Config, 'manifests' | 'client' | 'mode'>
+type SourceConfig = Pick<Config, 'manifests' | 'client'>
 
 export interface OpenedSource {
   /** Not yet started. */
@@ -40,7 +40,7 @@ export async function openSource(
   if (manifests !== undefined)
     return { source: openManifests(resolve(manifests), dependencies), client: undefined }
   const client = await openClientOptions(config.client, dependencies)
-  return { source: openApi(client, config.mode, dependencies), client }
+  return { source: openApi(client, dependencies), client }
 }
 
 function openManifests(root: string, dependencies: SourceDependencies): Source {
@@ -55,10 +55,7 @@ function openManifests(root: string, dependencies: SourceDependencies): Source {
   return new ManifestSource({ root, fileSystem, clock, log, problems, onCrash })
 }
 
-/** The modes that make VIPs local must not take the addresses of other Nodes (docs/adr/0028). */
-const modesWithVips: ReadonlySet<ProxyMode> = new Set(['ipvs', 'userspace'])
-
-function openApi(client: ClientOptions, mode: ProxyMode, dependencies: SourceDependencies): Source {
+function openApi(client: ClientOptions, dependencies: SourceDependencies): Source {
   const { clock, log, metrics, nodeName, onCrash } = dependencies
   const problems = new StateReporter({
     log,
@@ -78,7 +75,6 @@ function openApi(client: ClientOptions, mode: ProxyMode, dependencies: SourceDep
   return new KubernetesSource({
     client,
     nodeName,
-    followsOtherNodes: modesWithVips.has(mode),
     clock,
     random: Math.random,
     log,

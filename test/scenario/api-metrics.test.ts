@@ -81,6 +81,7 @@ describe('requests to the API server', () => {
     lab.server.options = { streamedLists: 'yes' }
     lab.server.setFault('Service', statusFault(503))
     lab.server.setFault('Node', { type: 'silence' })
+    opened.source.followNodes?.('own')
     void opened.source.start(() => undefined)
     // The request for EndpointSlices is answered and stays open.
     await lab.until(() => lab.server.requests.length === 3 && answered === 2)

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../src/clock.js'
 import { openLog, StateReporter } from '../../src/log.js'
-import type { ObjectEvent } from '../../src/source/index.js'
+import type { FollowedNodes, ObjectEvent } from '../../src/source/index.js'
 import { masterOptions, type ClientOptions, type RequestReport } from '../../src/api/client-options.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import { apiNode, apiService, apiSlice } from './api-documents.js'
@@ -140,6 +140,8 @@ export class KubernetesLab {
   /** The source's random number, from 0 to below 1. */
   random: () => number = () => 0
   #wake: () => void = () => undefined
+  /** The Nodes that the source is to follow. */
+  nodes: FollowedNodes = 'own'
   #source: KubernetesSource | undefined
 
   constructor(options: FakeApiOptions = {}) {
@@ -180,6 +182,7 @@ export class KubernetesLab {
       onCrash: (error) => this.#noteCrash(error),
     })
     this.#source = source
+    source.followNodes(this.nodes)
     return source.start((events) => this.#take(events))
   }
 

@@ -1,7 +1,7 @@
 import { openApiClient, type ClientOptions, type Peer } from '../../api/index.js'
 import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
-import type { ObjectEvent, Source } from '../objects.js'
+import type { FollowedNodes, ObjectEvent, Source } from '../objects.js'
 import { ListingProgress } from './listing-progress.js'
 import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
@@ -14,8 +14,6 @@ export interface KubernetesSourceOptions {
   readonly client: ClientOptions
   /** Name of this node's Node. */
   readonly nodeName: string
-  /** Whether the other Nodes are read too. Absent: they are not. */
-  readonly followsOtherNodes?: boolean
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
@@ -31,18 +29,20 @@ export interface KubernetesSourceOptions {
 type OpenReflector = ServiceCidrLinksOptions['open']
 
 /**
- * Services, EndpointSlices and this node's Node of a Kubernetes API server, and their changes; ServiceCIDRs on request. It never gives
- * up.
+ * Services, EndpointSlices and Nodes of a Kubernetes API server, and their changes; ServiceCIDRs on request. It never gives up.
  */
 export class KubernetesSource implements Source {
   readonly #options: KubernetesSourceOptions
   readonly #end = new AbortController()
+  #chooseNodes: (which: FollowedNodes) => void = () => undefined
+  readonly #nodesChosen: Promise<FollowedNodes>
   #wantServiceCidrs: () => void = () => undefined
   readonly #serviceCidrsWanted: Promise<void>
   #runs: readonly Promise<unknown>[] = []
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options
+    this.#nodesChosen = new Promise((resolve) => (this.#chooseNodes = resolve))
     this.#serviceCidrsWanted = new Promise((resolve) => (this.#wantServiceCidrs = resolve))
   }
 
@@ -68,7 +68,7 @@ export class KubernetesSource implements Source {
     peer: () => Peer | undefined,
     { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
   ): readonly Promise<unknown>[] {
-    const { nodeName, followsOtherNodes = false, log, clock } = this.#options
+    const { nodeName, log, clock } = this.#options
     const lifeline = new Lifeline(peer, log)
     const ends = new ConnectionEnds(peer)
     const openOne = (resource: Resource, finalStatuses: readonly number[] = []): Reflector =>
@@ -87,8 +87,8 @@ export class KubernetesSource implements Source {
         },
       })
     const reflectors = resourcesOf(nodeName).map((resource) =>
-      resource.kind === 'Node' && followsOtherNodes
-        ? new NodeLinks({ own: resource, open: openOne, log })
+      resource.kind === 'Node'
+        ? new NodeLinks({ own: resource, chosen: this.#nodesChosen, open: openOne, log })
         : openOne(resource),
     )
     const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
@@ -102,12 +102,17 @@ export class KubernetesSource implements Source {
     await new ServiceCidrLinks({ ...this.#options, open, signal, deliver }).run()
   }
 
+  followNodes(which: FollowedNodes): void {
+    this.#chooseNodes(which)
+  }
+
   followServiceCidrs(): void {
     this.#wantServiceCidrs()
   }
 
   async stop(): Promise<void> {
     this.#end.abort()
+    this.#chooseNodes('own')
     this.#wantServiceCidrs()
     await Promise.allSettled(this.#runs)
   }

@@ -107,7 +107,7 @@ describe('a source whose environment names a proxy', () => {
         const { client } = resolveConfig({ manifests: 'none' })
         const to = `api.example:${api.port}`
         const { source } = await openSource(
-          { manifests: undefined, mode: 'iptables', client: { ...client, master: `http://${to}` } },
+          { manifests: undefined, client: { ...client, master: `http://${to}` } },
           {
             fileSystem: nodeFileSystem,
             clock: systemClock,
@@ -124,6 +124,7 @@ describe('a source whose environment names a proxy', () => {
           },
         )
         const events: string[] = []
+        source.followNodes?.('own')
         await source.start((batch) => void events.push(...batch.map(describeEvent)))
         await source.stop()
         await api.close()
