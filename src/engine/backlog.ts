@@ -119,8 +119,11 @@ export class Backlog {
 
   get health(): FamilyHealth {
     const { family, clock, syncPeriodMs } = this.#options
-    const sinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs ?? this.#failedSinceMs
-    const isHealthy = sinceMs === undefined || clock.now() - sinceMs < 2 * syncPeriodMs
+    // NB: an event that comes during a failure does not make the failure younger.
+    const sinceMs = Math.min(
+      ...[this.#inWorkSinceMs, this.#waitingSinceMs, this.#failedSinceMs].map((ms) => ms ?? Infinity),
+    )
+    const isHealthy = clock.now() - sinceMs < 2 * syncPeriodMs
     return { family, lastUpdatedMs: this.#lastUpdatedMs, isHealthy }
   }
 }

@@ -42,6 +42,22 @@ describe('the health of a family', () => {
     assert.ok(backlog.health.isHealthy)
   })
 
+  it('stays bad when an event comes while runs fail, until a run is complete', async () => {
+    const { backlog, clock } = new Bench()
+    backlog.begin()
+    backlog.waitOn()
+    await clock.advance(2 * period)
+    backlog.note([])
+    assert.equal(backlog.health.isHealthy, false, 'the event waits')
+    backlog.begin()
+    assert.equal(backlog.health.isHealthy, false, 'the run is in progress')
+    backlog.waitOn()
+    assert.equal(backlog.health.isHealthy, false, 'the run has failed')
+    backlog.begin()
+    backlog.settle()
+    assert.ok(backlog.health.isHealthy)
+  })
+
   it('is good until the oldest event has waited for two periods, regardless of the number of runs', async () => {
     const { backlog, clock, queued } = new Bench()
     const isHealthy = (): boolean => backlog.health.isHealthy
