@@ -6,13 +6,14 @@ const nothing = new Map()
 
 /** The prom-client objects of all metrics of /metrics, in the order of their registration. */
 async function registered() {
-  const { openKernelMetrics, openMetrics, openProcessMetrics, openRelayMetrics } =
+  const { openKernelMetrics, openLocalhostNodePortMetrics, openMetrics, openProcessMetrics, openRelayMetrics } =
     await import('../../out/ts/src/metrics/index.js')
   const { systemClock } = await import('../../out/ts/src/clock.js')
   const registry = new Registry()
   openMetrics(registry)
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
   openRelayMetrics(registry, async () => undefined)
+  openLocalhostNodePortMetrics(registry, () => ({}))
   openProcessMetrics(registry, { build: { version: '0.0.0', featureGates: {} }, clock: systemClock, log: {} })
   return registry.getMetricsAsArray()
 }

@@ -7,7 +7,13 @@ import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
 import type { Kernel, XtFlavour } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
-import { openKernelMetrics, openRelayMetrics, processStartMs, type Metrics } from '../metrics/index.js'
+import {
+  openKernelMetrics,
+  openLocalhostNodePortMetrics,
+  openRelayMetrics,
+  processStartMs,
+  type Metrics,
+} from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch, servedPlaces } from '../node/index.js'
 import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl } from './open-control.js'
@@ -87,6 +93,8 @@ export async function build(options: BuildOptions): Promise<Agent> {
     clock,
   })
   openRelayMetrics(registry, async () => await mode.countRelay?.())
+  if (name === 'nftables' && config.featureGates.KubeProxyNFTablesLocalhostNodePorts)
+    openLocalhostNodePortMetrics(registry, () => mode.countLocalhostNodePorts?.() ?? {})
   const servers = openServers(options, { mode: name, flavour, node, synchronizer })
   return { mode: name, synchronizer, nodeWatch, node, servers, inForce: once(milestones, 'inForce') }
 }

@@ -5,7 +5,7 @@ import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { Metrics, RelayTotals } from '../metrics/index.js'
+import type { LocalhostNodePortCounts, Metrics, RelayTotals } from '../metrics/index.js'
 import type { HealthCheck } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import type { Clock } from '../clock.js'
@@ -116,6 +116,8 @@ export interface Mode {
   readonly openWatch?: () => ModeWatch | undefined
   /** The numbers of the relay; absent, or undefined while the relay is not in use: none. Never throws KernelError. */
   readonly countRelay?: () => Promise<RelayTotals | undefined>
+  /** The node ports on loopback addresses that the relay serves beside the mode's own objects; absent: the mode has no such part. */
+  readonly countLocalhostNodePorts?: () => LocalhostNodePortCounts
 }
 
 /** A watch of the kernel between runs. */

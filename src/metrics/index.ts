@@ -13,5 +13,10 @@ export {
   type Metrics,
   type OperationMetrics,
 } from './metrics.js'
+export {
+  openLocalhostNodePortMetrics,
+  type LocalhostNodePortCounts,
+  type LocalhostNodePortTotals,
+} from './localhost-metrics.js'
 export { openRelayMetrics, type RelayTotals } from './relay-metrics.js'
 export { openProcessMetrics, processStartMs } from './process-metrics.js'

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
+import { askInNamespace } from '../support/page-question.js'
 import { port, service, slice } from '../support/objects.js'
 import { eventually, ProbeClient, serve } from '../support/traffic.js'
 import { AgentProcess } from '../traffic/agent-process.js'
@@ -57,16 +58,22 @@ describe('node ports on localhost in nftables mode', { timeout: 60_000 }, () => 
   })
 
   const requests = {
-    "networks and kube-proxy's flag": [
-      '--nodeport-addresses=127.0.0.0/8,::1/128',
-      '--iptables-localhost-nodeports',
-    ],
-    "keywords and kube-proxy's gate": [
-      '--nodeport-addresses=primary,localhost',
-      '--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true',
-    ],
+    "networks and kube-proxy's flag": {
+      flags: ['--nodeport-addresses=127.0.0.0/8,::1/128', '--iptables-localhost-nodeports'],
+      metrics: [],
+    },
+    "keywords and kube-proxy's gate": {
+      flags: [
+        '--nodeport-addresses=primary,localhost',
+        '--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true',
+      ],
+      metrics: [
+        'kubeproxy_nftables_localhost_nodeport_listeners{ip_family="IPv4"} 2',
+        'kubeproxy_nftables_localhost_nodeport_listeners{ip_family="IPv6"} 2',
+      ],
+    },
   }
-  for (const [name, flags] of Object.entries(requests))
+  for (const [name, { flags, metrics }] of Object.entries(requests))
     it(`answer over TCP and UDP, on 127.0.0.1 and ::1, while the agent runs: ${name}`, async () => {
       const agent = AgentProcess.start({ node, manifests: folder, mode: 'nftables', flags })
       // The listeners follow the sync.
@@ -79,6 +86,9 @@ describe('node ports on localhost in nftables mode', { timeout: 60_000 }, () => 
         )
         assert.deepEqual(answer, { kind: 'answer', from: by }, `${protocol} ${address}`)
       }
+      const [, text] = await askInNamespace(node, 'http://127.0.0.1:10249/metrics')
+      const listeners = /^kubeproxy_nftables_localhost_nodeport_listeners\{.*/gmu
+      assert.deepEqual(text.match(listeners) ?? [], metrics)
       assert.equal((await agent.terminate()).code, 0)
       const { protocol, address } = targets[0]
       assert.equal((await client.probe({ protocol, address, port: 30080 }, answerMs)).kind, 'refused')

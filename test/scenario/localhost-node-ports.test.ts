@@ -153,9 +153,16 @@ describe('node ports on localhost', () => {
     await lab.deliver(...web6, synced)
     await lab.clock.advance(1000)
     assert.equal(lab.log.find('error', 'EADDRINUSE').length, 1)
+    // kubeproxy_nftables_localhost_nodeport_listeners and kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total
+    assert.deepEqual(lab.countLocalhostNodePorts(), {
+      ipv4: { listeners: 0, creationFailures: 0 },
+      ipv6: { listeners: 0, creationFailures: 1 },
+    })
     isTaken = false
     await lab.clock.advance(65_000)
     assert.deepEqual(listeners(lab), ipv6)
+    const { ipv6: counts } = lab.countLocalhostNodePorts()
+    assert.equal(counts?.listeners, 1)
     await lab.stop()
   })
 })

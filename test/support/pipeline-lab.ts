@@ -13,7 +13,7 @@ import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
 import type { AdjustableLog, LogFields } from '../../src/log.js'
-import { openMetrics } from '../../src/metrics/index.js'
+import { type LocalhostNodePortCounts, openMetrics } from '../../src/metrics/index.js'
 import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
@@ -110,6 +110,7 @@ export class PipelineLab {
   readonly synchronizer: Synchronizer
   readonly pipelines = new Map<IpFamily, Pipeline>()
   readonly crashes: unknown[] = []
+  readonly countLocalhostNodePorts: () => LocalhostNodePortCounts
   /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
   /** The state of the data plane for health checks of Services. May be called at any time. */
@@ -156,6 +157,7 @@ export class PipelineLab {
       userspace: () => userspaceMode(modeOptions, families),
     }
     const mode = modes[config.mode]()
+    this.countLocalhostNodePorts = () => mode.countLocalhostNodePorts?.() ?? {}
     const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
       const pipeline = mode.openPipeline(family, isHealthy)
       this.pipelines.set(family, pipeline)

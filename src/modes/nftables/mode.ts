@@ -1,7 +1,12 @@
 import { inOrder } from '../../host/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
-import { openLocalhostNodePorts, SharedRelay, withStrainWatch } from '../relay/index.js'
+import {
+  type LocalhostNodePorts,
+  openLocalhostNodePorts,
+  SharedRelay,
+  withStrainWatch,
+} from '../relay/index.js'
 import { familiesWithNftables, openNftPipelines } from '../nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
@@ -23,12 +28,21 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
   const { config, kernel, metrics } = options
   const { syncPeriodMs, minSyncPeriodMs } = config.nftables
   const relay = new SharedRelay(kernel.relay, config)
+  const localhost: Partial<Record<IpFamily, LocalhostNodePorts | undefined>> = {}
+  for (const family of families)
+    localhost[family] = openLocalhostNodePorts({
+      ...options,
+      mode: 'nftables',
+      family,
+      relay,
+      metrics: metrics[family],
+    })
   const { openPipeline, openWatch } = openNftPipelines(options, (family) => ({
     config: withoutLocalhost(config),
     settingsOf: (state) => nftSettings(family, config, state),
     syncPeriodMs,
     metrics: metrics[family],
-    also: openLocalhostNodePorts({ ...options, mode: 'nftables', family, relay, metrics: metrics[family] }),
+    also: localhost[family],
   }))
   return {
     name: 'nftables',
@@ -36,6 +50,8 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
     openPipeline,
     openWatch: () => withStrainWatch(openWatch(), { ...options, mode: 'nftables', families }),
     countRelay: async () => await relay.counters(),
+    countLocalhostNodePorts: () =>
+      Object.fromEntries(families.map((family) => [family, localhost[family]?.totals])),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor,

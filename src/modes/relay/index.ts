@@ -12,7 +12,7 @@ export {
   relayProtocolOf,
   type RelayRouteSettings,
 } from './compile/compile.js'
-export { openLocalhostNodePorts, withStrainWatch } from './localhost-node-ports.js'
+export { type LocalhostNodePorts, openLocalhostNodePorts, withStrainWatch } from './localhost-node-ports.js'
 export { RelayTable, type RelayTableOptions } from './relay-table.js'
 export { StrainWatch } from './strain-watch.js'
 export { nearClients, SharedRelay } from './shared-relay.js'

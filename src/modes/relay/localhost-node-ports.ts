@@ -4,6 +4,7 @@ import { KernelError } from '../../errors.js'
 import type { Relay } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { type LocalhostFacts, relayedLoopback } from '../../node/index.js'
+import type { LocalhostNodePortTotals } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Route } from '../../routing/index.js'
 import type { AfterSyncPart } from '../shared/index.js'
@@ -18,10 +19,15 @@ export interface LocalhostNodePortsOptions extends Omit<RelayTableOptions, 'rela
   readonly relay: SharedRelay
 }
 
+/** The part, and what it has done so far. */
+export interface LocalhostNodePorts extends AfterSyncPart {
+  readonly totals: LocalhostNodePortTotals
+}
+
 /** undefined: the configuration does not ask for node ports on the loopback address of this family. */
-export function openLocalhostNodePorts(options: LocalhostNodePortsOptions): AfterSyncPart | undefined {
+export function openLocalhostNodePorts(options: LocalhostNodePortsOptions): LocalhostNodePorts | undefined {
   const address = relayedLoopback(options)
-  return address === undefined ? undefined : new LocalhostNodePorts(options, address)
+  return address === undefined ? undefined : new RelayedNodePorts(options, address)
 }
 
 export interface LocalhostWatchOptions extends Pick<LocalhostNodePortsOptions, 'mode' | 'config'> {
@@ -41,18 +47,23 @@ export function withStrainWatch(
   return watch === undefined ? strain : new JoinedWatch([watch, strain])
 }
 
-/** A write of this part is no pass of its own: its failures are reported as problems. */
-const uncounted: RelayPass = { count: () => {}, fail: () => {} }
-
 /**
  * The node ports of one family on its loopback address, through the relay, in a mode whose own objects do not serve them. The relay starts
  * with the first listener. The clients are this node itself: they get the endpoints of policy Cluster (F-051).
  */
-class LocalhostNodePorts implements AfterSyncPart {
+class RelayedNodePorts implements LocalhostNodePorts {
   readonly #options: LocalhostNodePortsOptions
   readonly listensOn: IpAddress
   readonly #questions: KernelQuestions
   readonly #table: RelayTable
+  #creationFailures = 0
+  /** A write of this part is no pass of its own: its failures are reported as problems. */
+  readonly #pass: RelayPass = {
+    count: (_kind, ops, { failures }) => {
+      for (const { index } of failures) if (ops.at(index)?.op === 'set-listener') this.#creationFailures++
+    },
+    fail: () => {},
+  }
 
   constructor(options: LocalhostNodePortsOptions, address: IpAddress) {
     const { relay } = options
@@ -60,6 +71,13 @@ class LocalhostNodePorts implements AfterSyncPart {
     this.listensOn = address
     this.#questions = new KernelQuestions(options)
     this.#table = new RelayTable({ ...options, relay: relay.relay, nextId: relay.nextId })
+  }
+
+  get totals(): LocalhostNodePortTotals {
+    return {
+      listeners: this.#table.sizes['relay-listener'],
+      creationFailures: this.#creationFailures,
+    }
   }
 
   note(key: ServicePortKey, decided: Route | undefined): void {
@@ -75,6 +93,6 @@ class LocalhostNodePorts implements AfterSyncPart {
     const { family, relay } = this.#options
     const near = nearClients([this.listensOn], undefined)
     const isReady = await this.#questions.ask({ key: 'relay settings' }, () => relay.setNear(family, near))
-    if (!(isReady instanceof KernelError)) await this.#table.write(uncounted, async () => {})
+    if (!(isReady instanceof KernelError)) await this.#table.write(this.#pass, async () => {})
   }
 }

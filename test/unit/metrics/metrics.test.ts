@@ -6,6 +6,7 @@ import { systemClock, type Clock } from '../../../src/clock.js'
 import {
   openHealthcheckMetrics,
   openKernelMetrics,
+  openLocalhostNodePortMetrics,
   openRelayMetrics,
   type RelayTotals,
   openMetrics,
@@ -371,6 +372,29 @@ describe('openRelayMetrics', () => {
     }
     present = undefined
     assert.deepEqual(await samples(registry, 'viaduct_relay_'), [])
+  })
+})
+
+describe('openLocalhostNodePortMetrics', () => {
+  const prefix = 'kubeproxy_nftables_localhost_nodeport_'
+  const rejected = 'kubeproxy_nftables_localhost_nodeport_rejected_packets_total'
+
+  it("has kube-proxy's series: listeners of the families that have any, and packets refused by protocol", async () => {
+    const registry = new Registry()
+    let ipv4 = { listeners: 2, creationFailures: 0 }
+    openLocalhostNodePortMetrics(registry, () => ({ ipv4, ipv6: undefined }))
+    const expected = (listeners: number, failures: number): readonly string[] => [
+      `${prefix}listeners{ip_family="IPv4"} ${listeners}`,
+      `${prefix}listener_creation_failures_total{ip_family="IPv4"} ${failures}`,
+      `${rejected}{ip_family="IPv4",protocol="UDP"} 0`,
+      `${rejected}{ip_family="IPv4",protocol="SCTP"} 0`,
+      `${rejected}{ip_family="IPv6",protocol="TCP"} 0`,
+      `${rejected}{ip_family="IPv6",protocol="UDP"} 0`,
+      `${rejected}{ip_family="IPv6",protocol="SCTP"} 0`,
+    ]
+    assert.deepEqual(await samples(registry, prefix), expected(2, 0))
+    ipv4 = { listeners: 1, creationFailures: 3 }
+    assert.deepEqual(await samples(registry, prefix), expected(1, 3))
   })
 })
 

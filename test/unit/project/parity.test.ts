@@ -11,6 +11,7 @@ import { formatConfig, resolveConfig } from '../../../src/config/index.js'
 import {
   openHealthcheckMetrics,
   openKernelMetrics,
+  openLocalhostNodePortMetrics,
   openMetrics,
   openProcessMetrics,
 } from '../../../src/metrics/index.js'
@@ -124,6 +125,7 @@ async function metricNames(): Promise<readonly string[]> {
     packets: async () => await Promise.resolve(undefined),
     clock: new ManualClock(),
   })
+  openLocalhostNodePortMetrics(registry, () => ({}))
   const checks = (await openHealthcheckMetrics().metrics()).matchAll(/^# TYPE (\w+) /gmu)
   const names = registry.getMetricsAsArray().map(({ name }) => name)
   return [...names, ...[...checks].map(([, name = '']) => name)].filter(
