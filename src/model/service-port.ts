@@ -57,6 +57,14 @@ export interface ReadService {
 
 const nothing: ReadService = { ports: [], problems: [] }
 
+/** An API server gives each Service an address. A manifest has only what is written. */
+const withoutClusterIP: ReadService = {
+  ports: [],
+  problems: [
+    'spec.clusterIP is missing: nothing is programmed; write an address, or None for a headless Service',
+  ],
+}
+
 export function portIdOf(name: string, protocol: ServiceProtocol): string {
   return `${name}/${protocol}`
 }
@@ -75,7 +83,9 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
 /** Reads the service ports of this family. A Service that is headless, external or another proxy's has none. */
 export function readServicePorts(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
   if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
-  if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
+  if (service.clusterIP === 'None') return nothing
+  // A Service without an address is of no family. Only the IPv4 instance reports it.
+  if (service.clusterIP === '') return family === 'ipv4' ? withoutClusterIP : nothing
   const text = clusterIPText(service, family)
   if (text === undefined) return nothing
   const clusterIP = parseIpAddress(text)

@@ -4,7 +4,7 @@ import type { ObjectEvent, Source } from '../objects.js'
 import { joinProblems } from '../readers/read-object.js'
 import type { Clock } from '../../clock.js'
 import { Catalog, type Conflict } from './catalog.js'
-import type { KeyedObjects } from './document.js'
+import type { FileObjects } from './document.js'
 import type { FileContents, FileSystem } from './file-system.js'
 import { parseManifest } from './parse.js'
 import { RetryTimer } from './retry-timer.js'
@@ -23,7 +23,7 @@ export interface ManifestSourceOptions {
   readonly onCrash: (error: unknown) => void
 }
 
-type Changes = Map<string, KeyedObjects | undefined>
+type Changes = Map<string, FileObjects | undefined>
 
 // After this time of reading and parsing, events, timers and the first syncs get their turn. A turn may be longer by one file (0.3 s
 // at the size limit) or by the listing of one folder, since these are not divided.
@@ -192,10 +192,16 @@ export class ManifestSource implements Source {
       return this.#tree.touch(path)
     }
     const reading = parseManifest(path, contents.bytes)
-    if ('problems' in reading) return this.#refuse(path, reading.problems)
-    changes.set(path, reading.objects)
-    this.#unread.delete(path)
-    this.#options.problems.report(path, undefined)
+    if (!('objects' in reading)) return this.#refuse(path, reading.problems)
+    const { objects, unusable, hasNameless, problems } = reading
+    changes.set(path, { objects, unusable, hasNameless })
+    // The state of an unusable object is not known: the kernel keeps it until the file can be read in full.
+    if (!hasNameless && unusable.size === 0) this.#unread.delete(path)
+    else if (!this.#isSynced) this.#unread.add(path)
+    this.#options.problems.report(
+      path,
+      problems.length === 0 ? undefined : describeProblem(path, problems, objects.size > 0),
+    )
     for (const ignored of reading.ignored) {
       this.#options.log.debug(`Object of another kind is ignored: ${ignored}`, { file: path })
     }
@@ -219,8 +225,9 @@ export class ManifestSource implements Source {
   }
 }
 
-function describeProblem(file: string, problems: readonly ConfigError[]): Problem {
-  return { text: joinProblems(problems.map(({ message }) => message)), fields: { file } }
+function describeProblem(file: string, problems: readonly ConfigError[], isInPart = false): Problem {
+  const text = joinProblems(problems.map(({ message }) => message))
+  return { text: isInPart ? `${text}; the other objects of the file are applied` : text, fields: { file } }
 }
 
 function describeConflict({ object, winner, others }: Conflict): Problem {

@@ -1,12 +1,18 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { parseYaml } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
-import { type KeyedObjects, ManifestContents } from './document.js'
+import { type FileObjects, ManifestContents } from './document.js'
 
-/** A whole file: its objects, or all its problems. */
-export type ManifestReading =
-  | { readonly objects: KeyedObjects; readonly ignored: readonly string[] }
-  | { readonly problems: readonly ConfigError[] }
+/** A file of which at least the syntax is right. */
+export interface ReadManifest extends FileObjects {
+  /** Places and kinds of the objects that are not read. */
+  readonly ignored: readonly string[]
+  /** One of each object that cannot be used, or more. */
+  readonly problems: readonly ConfigError[]
+}
+
+/** The contents of a file, or the reasons why it cannot be read at all. */
+export type ManifestReading = ReadManifest | { readonly problems: readonly ConfigError[] }
 
 /** Parses YAML or JSON, one or several documents. `file` is the name for messages. Pure; never throws. */
 export function parseManifest(file: string, bytes: Uint8Array): ManifestReading {
@@ -24,8 +30,7 @@ export function parseManifest(file: string, bytes: Uint8Array): ManifestReading 
     if (error instanceof ConfigError) return failed(syntaxError(file, error))
     throw error
   }
-  const { objects, ignored, problems } = contents
-  return problems.length > 0 ? { problems } : { objects, ignored }
+  return contents
 }
 
 /** Without the byte order mark. Nearly every manifest is ASCII, which needs no decoding. */

@@ -30,19 +30,59 @@ export function isProblems(
   return Array.isArray(value)
 }
 
+type ObjectIdentity = Pick<KubernetesObject, 'kind' | 'namespace' | 'name'>
+
 /** The identity of an object in the API, as a key. */
-export function objectKey(object: Pick<KubernetesObject, 'kind' | 'namespace' | 'name'>): string {
+export function objectKey(object: ObjectIdentity): string {
   return `${object.kind} ${object.namespace}/${object.name}`
 }
 
-/** `Service shop/web`, or only the kind if the document has no readable name. */
+/** The key of an object with these problems; undefined: one of them is about its name or namespace. */
+export function keyOfRefused(
+  document: unknown,
+  kind: string,
+  problems: readonly FieldProblem[],
+): string | undefined {
+  if (problems.some(({ path }) => identityPaths.has(path))) return undefined
+  const { name, namespace } = metadataOf(document)
+  if (name === undefined) return undefined
+  const isScoped = isClusterScoped(kind)
+  return isScoped ? `${kind} /${name}` : `${kind} ${namespace ?? defaultNamespace}/${name}`
+}
+
+/** Problems at these fields leave it open which object is meant. */
+const identityPaths: ReadonlySet<string> = new Set(['', 'metadata', 'metadata.name', 'metadata.namespace'])
+
+const defaultNamespace = 'default'
+
+/**
+ * `Service shop/web`, or only the kind if the document has no readable name. Of other kinds it is not known whether they have a
+ * namespace: these get one only if it is written.
+ */
 export function describeDocument(document: unknown, kind: string): string {
+  const { name, namespace } = metadataOf(document)
+  if (name === undefined) return kind
+  const isRead = kind === 'Service' || kind === 'EndpointSlice'
+  const space = isClusterScoped(kind) ? undefined : (namespace ?? (isRead ? defaultNamespace : undefined))
+  return space === undefined ? `${kind} ${cut(name)}` : `${kind} ${cut(space)}/${cut(name)}`
+}
+
+/** `Service shop/web`, `Node n`. */
+export function describeObject({ kind, namespace, name }: ObjectIdentity): string {
+  return isClusterScoped(kind) ? `${kind} ${name}` : `${kind} ${namespace}/${name}`
+}
+
+function metadataOf(document: unknown): {
+  readonly name?: string | undefined
+  readonly namespace?: string | undefined
+} {
   const metadata = isMapping(document) ? document['metadata'] : undefined
-  if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
-  const name = cut(metadata['name'])
-  if (isClusterScoped(kind)) return `${kind} ${name}`
-  const namespace = typeof metadata['namespace'] === 'string' ? metadata['namespace'] : 'default'
-  return `${kind} ${cut(namespace)}/${name}`
+  if (!isMapping(metadata)) return {}
+  return { name: textOf(metadata['name']), namespace: textOf(metadata['namespace']) }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 /** Further problems are only counted. */

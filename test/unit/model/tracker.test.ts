@@ -57,7 +57,6 @@ describe('the Services that a family programs', () => {
     ],
     ['sloppy address', set(service('web', '172.30.0.041')), ['172.30.0.41'], []],
     ['headless', set(service('web', 'None')), [], []],
-    ['without address yet', set(service('web', '')), [], []],
     ['ExternalName, even with an address', set(service('web', '10.0.0.1', { type: 'ExternalName' })), [], []],
     [
       "another proxy's, with an empty label",
@@ -88,6 +87,41 @@ describe('the Services that a family programs', () => {
       }
     })
   }
+
+  it('no cluster IP is a problem of only one family, until there is one', () => {
+    for (const [ipFamilies, [reporting, silent]] of [
+      [[], ['ipv4', 'ipv6']],
+      [
+        ['IPv4', 'IPv6'],
+        ['ipv4', 'ipv6'],
+      ],
+      [['IPv6'], ['ipv4', 'ipv6']],
+    ] as const) {
+      const event = set(service('web', '', { clusterIPs: [], ipFamilies }))
+      const [reporter, other] = [new Tracked(reporting), new Tracked(silent)]
+      assert.deepEqual([reporter.after(event), other.after(event)], [[], []])
+      assert.deepEqual(reporter.problems, [
+        'Service default/web: spec.clusterIP is missing: nothing is programmed; write an address, or None for a headless Service',
+      ])
+      assert.deepEqual(other.problems, [])
+      const states: unknown[] = []
+      const tracker = new Tracker(reporting, (_object, found) => states.push(found?.length))
+      for (const next of [event, set(service('web', 'None')), event, set(service('web', '10.0.0.1'))])
+        tracker.apply(next)
+      assert.deepEqual(states, [1, undefined, 1, 0])
+    }
+  })
+
+  it('a Service of another proxy, or an ExternalName one, needs no cluster IP', () => {
+    for (const overrides of [
+      { type: 'ExternalName' as const },
+      { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } },
+    ]) {
+      const tracked = new Tracked()
+      tracked.after(set(service('web', '', overrides)))
+      assert.deepEqual(tracked.problems, [])
+    }
+  })
 
   it('an unreadable address is a problem of only one family', () => {
     const events = [set(service('web', '10.0.0'))]

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { Catalog } from '../../../src/source/manifests/catalog.js'
-import type { KeyedObjects } from '../../../src/source/manifests/document.js'
+import type { FileObjects } from '../../../src/source/manifests/document.js'
 import { objectKey } from '../../../src/source/readers/read-object.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 
@@ -19,8 +19,14 @@ function node(name: string, podCIDR: string): NodeObject {
   }
 }
 
-function file(...nodes: readonly NodeObject[]): KeyedObjects {
-  return new Map(nodes.map((object) => [objectKey(object), object]))
+function file(...nodes: readonly NodeObject[]): FileObjects {
+  const objects = new Map(nodes.map((object) => [objectKey(object), object]))
+  return { objects, unusable: new Set(), hasNameless: false }
+}
+
+/** The file, and objects in it that cannot be used. */
+function beside(content: FileObjects, ...names: readonly string[]): FileObjects {
+  return { ...content, unusable: new Set(names.map((name) => `Node /${name}`)) }
 }
 
 function replay(world: Map<string, string>, events: readonly ObjectEvent[]): void {
@@ -44,7 +50,7 @@ describe('Catalog', () => {
     catalog.apply(new Map([['b', file(node('x', '2'))]]))
     const both = catalog.apply(new Map([['a', file(node('x', '1'))]]))
     assert.deepEqual(both.events, [{ type: 'set', object: node('x', '1') }])
-    assert.deepEqual(both.conflicts.get('Node /x'), { object: 'Node /x', winner: 'a', others: ['b'] })
+    assert.deepEqual(both.conflicts.get('Node /x'), { object: 'Node x', winner: 'a', others: ['b'] })
     const one = catalog.apply(new Map([['a', undefined]]))
     assert.deepEqual(one.events, [{ type: 'set', object: node('x', '2') }])
     assert.deepEqual([...one.conflicts], [['Node /x', undefined]])
@@ -59,6 +65,82 @@ describe('Catalog', () => {
     ])
     assert.deepEqual(catalog.apply(moved).events, [])
   })
+
+  const [good, other] = [node('x', '1'), node('y', '1')]
+  const nameless: FileObjects = { ...file(), hasNameless: true }
+  const steps: readonly {
+    readonly name: string
+    readonly files: readonly Readonly<Record<string, FileObjects | undefined>>[]
+    readonly world: Readonly<Record<string, string>>
+  }[] = [
+    {
+      name: 'keeps an object that becomes unusable, and follows the others',
+      files: [{ a: file(good, other) }, { a: beside(file(node('y', '2')), 'x') }],
+      world: { x: '1', y: '2' },
+    },
+    {
+      name: 'keeps an unusable object through several changes',
+      files: [{ a: file(good) }, { a: beside(file(), 'x') }, { a: beside(file(other), 'x') }],
+      world: { x: '1', y: '1' },
+    },
+    {
+      name: 'deletes an unusable object that leaves its file',
+      files: [{ a: file(good, other) }, { a: beside(file(other), 'x') }, { a: file(other) }],
+      world: { y: '1' },
+    },
+    {
+      name: 'deletes an unusable object with its file',
+      files: [{ a: file(good) }, { a: beside(file(), 'x') }, { a: undefined }],
+      world: {},
+    },
+    {
+      name: 'has no object for one that was never usable, and gets it later',
+      files: [{ a: beside(file(other), 'x') }, { a: file(good, other) }],
+      world: { x: '1', y: '1' },
+    },
+    {
+      name: 'deletes nothing of a file with an object without a name',
+      files: [{ a: file(good, other) }, { a: { ...file(node('y', '2')), hasNameless: true } }],
+      world: { x: '1', y: '2' },
+    },
+    {
+      name: 'deletes once every name is readable again',
+      files: [{ a: file(good, other) }, { a: nameless }, { a: file(other) }],
+      world: { y: '1' },
+    },
+    {
+      name: 'keeps an object that moves to another file and is unusable there',
+      files: [{ a: file(good) }, { a: file(), b: beside(file(), 'x') }, { c: file(other) }],
+      world: { x: '1', y: '1' },
+    },
+    {
+      name: 'keeps a moved object if the new file comes first',
+      files: [{ a: file(good) }, { b: beside(file(), 'x') }, { a: undefined }],
+      world: { x: '1' },
+    },
+    {
+      name: 'uses the usable object of another file',
+      files: [{ a: file(good) }, { a: file(), b: beside(file(), 'x') }, { c: file(node('x', '2')) }],
+      world: { x: '2' },
+    },
+    {
+      name: 'deletes a moved object that leaves the new file',
+      files: [{ a: file(good) }, { a: file(), b: beside(file(), 'x') }, { b: file() }],
+      world: {},
+    },
+  ]
+  for (const { name, files, world } of steps) {
+    it(name, () => {
+      const catalog = new Catalog()
+      const found = new Map<string, string>()
+      for (const change of files) {
+        const { events, conflicts } = catalog.apply(new Map(Object.entries(change)))
+        replay(found, events)
+        assert.deepEqual([...conflicts], [])
+      }
+      assert.deepEqual(Object.fromEntries(found), world)
+    })
+  }
 
   it('incremental changes give the same objects as one full pass', () => {
     const objects = fc.uniqueArray(

@@ -198,6 +198,13 @@ describe('ManifestSource: changes', () => {
     assert.equal(folder.errors, 0)
   })
 
+  it('names a Node in two files without a namespace', async () => {
+    const node = '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}'
+    await folder.after(() => write('n1.json', node))
+    const conflict = await folder.loggedAfter(() => write('n2.json', node))
+    assert.match(conflict, /: Node n is in several files: n1\.json is in force, n2\.json is not/u)
+  })
+
   it('deletes the objects of a deleted invalid file, and forgets its problem', async () => {
     await folder.loggedAfter(() => write('a.yaml', ''))
     assert.deepEqual(await folder.after(() => unlinkSync(folder.path('a.yaml'))), ['-Service default/a'])

@@ -10,13 +10,14 @@ function bytes(text: string): Uint8Array {
 
 function objectsOf(text: string, file = 'a.yaml'): readonly KubernetesObject[] {
   const reading = parseManifest(file, bytes(text))
-  assert.ok(!('problems' in reading), String('problems' in reading && reading.problems))
+  assert.deepEqual(reading.problems, [])
+  assert.ok('objects' in reading)
   return [...reading.objects.values()]
 }
 
 function problemsOf(text: string, file = 'a.yaml'): string[] {
   const reading = parseManifest(file, bytes(text))
-  return 'problems' in reading ? reading.problems.map(({ message }) => message) : []
+  return reading.problems.map(({ message }) => message)
 }
 
 /** A Service with these lines in its spec, indented by two. */
@@ -364,11 +365,19 @@ describe('parseManifest: files', () => {
   }
 
   it('ignores other kinds and names them', () => {
-    const text = `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\n${web}`
-    const reading = parseManifest('a.yaml', bytes(text))
+    const others = [
+      'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}',
+      'apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: web}',
+      'apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}',
+    ]
+    const reading = parseManifest('a.yaml', bytes([...others, web].join('\n---\n')))
     assert.ok('objects' in reading)
     assert.equal(reading.objects.size, 1)
-    assert.deepEqual(reading.ignored, ['document 1 (Deployment default/web)'])
+    assert.deepEqual(reading.ignored, [
+      'document 1 (Deployment shop/web)',
+      'document 2 (ClusterRole web)',
+      'document 3 (Namespace shop)',
+    ])
   })
 
   const wrong = [
@@ -438,7 +447,8 @@ describe('parseManifest: files', () => {
     {
       name: 'a repeated object',
       text: `${web}---\n${web}`,
-      problem: 'a.yaml: document 2 (Service default/web): is in document 1 too: an object may be there once',
+      problem:
+        'a.yaml: document 2 (Service default/web): is in document 1 too, which is the one that counts: an object may be there once',
     },
     {
       name: 'a YAML error',
