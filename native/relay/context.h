@@ -57,6 +57,29 @@ class Shortage {
   std::atomic<int64_t> last_ns_ = 0;  ///< steady clock; 0: never
 };
 
+/// When something happened often for the last time: at least kOften times within a second. Any thread. NB:
+/// threads that begin a second at the same time may lose some of its counts.
+class Surge {
+ public:
+  void Note(size_t count, Clock::time_point now) {
+    const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+    if (second_.exchange(second, std::memory_order_relaxed) != second)
+      count_.store(0, std::memory_order_relaxed);
+    if (count_.fetch_add(count, std::memory_order_relaxed) + count >= kOften) last_.Note(now);
+  }
+  bool IsWithin(std::chrono::nanoseconds time, Clock::time_point now) const {
+    return last_.IsWithin(time, now);
+  }
+
+ private:
+  /// Above what one trace of a route sends to one hop: three packets, or one per second.
+  static constexpr size_t kOften = 10;
+
+  std::atomic<int64_t> second_ = 0;  ///< steady clock
+  std::atomic<size_t> count_ = 0;    ///< in that second
+  Shortage last_;
+};
+
 /// What all workers share.
 struct Shared {
   Shared(uint32_t descriptor_limit, uint32_t udp_port_limit, uint32_t affinity_limit)
@@ -75,7 +98,7 @@ struct Shared {
   /// Clients that were the relay itself.
   Shortage loops;
   /// Clients whose hop limit had ended.
-  Shortage spent_hops;
+  Surge spent_hops;
   OwnSockets own_streams;
   OwnSockets own_datagrams;
 };
@@ -90,7 +113,7 @@ struct Context {
   /// Connections or datagrams end here, since they came with the last hop.
   void NoteSpentHops(size_t count) {
     counters.spent_hops.Add(static_cast<int64_t>(count));
-    shared.spent_hops.Note(loop.now());
+    shared.spent_hops.Note(count, loop.now());
   }
 };
 

@@ -31,7 +31,7 @@ struct Strain {
   bool has_few_udp_ports;
   bool has_few_tcp_ports;  ///< for connections to one endpoint
   bool has_loop;           ///< an endpoint is a frontend of the relay
-  bool has_spent_hops;     ///< clients came with the last hop
+  bool has_spent_hops;     ///< clients often came with the last hop
   uint32_t descriptor_limit;
   uint32_t udp_port_limit;
 };

@@ -200,11 +200,26 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       assert.equal(String(await lab.askUdp(client, 'x')), 'a x')
       client.setTTL(1)
       client.send('lost', 8080, address)
-      assert.equal((await lab.kernel.relay.nextStrain())?.hasSpentHops, true)
+      await lab.until(({ spentHops }) => spentHops === 1)
       client.setTTL(2)
       assert.equal(String(await lab.askUdp(client, 'y')), 'a y')
       const { flows, startedFlows, spentHops } = await lab.counters()
       assert.deepEqual({ flows, startedFlows, spentHops }, { flows: 1, startedFlows: 1, spentHops: 1 })
+    })
+
+    it('is strained by many datagrams with hop limit 1, and not by one, as a trace of the route sends', async () => {
+      await lab.listen({ clusterEndpoints: [(await lab.serveUdp('a ')).endpoint] }, udp)
+      const client = lab.openUdp()
+      assert.equal(String(await lab.askUdp(client, 'x')), 'a x')
+      client.setTTL(1)
+      client.send('lost', 8080, address)
+      await lab.until(({ spentHops }) => spentHops === 1)
+      const strain = lab.kernel.relay.nextStrain()
+      const turn = new Promise<'none'>((resolve) => void setImmediate(() => resolve('none')))
+      assert.equal(await Promise.race([strain, turn]), 'none')
+      // Ten of them come within a second.
+      for (let i = 0; i < 100; i++) client.send('lost', 8080, address)
+      assert.equal((await strain)?.hasSpentHops, true)
     })
 
     it('discards datagrams without an endpoint or a permission', async () => {

@@ -116,7 +116,7 @@ export interface RelayStrain {
   readonly hasFewTcpPorts: boolean
   /** An endpoint is a frontend of the relay itself; such connections are refused. */
   readonly hasLoop: boolean
-  /** Connections or datagrams came with the last hop, as those do that go round over the relays of several nodes. */
+  /** At least ten connections or datagrams per second came with the last hop, as those do that go round over the relays of several nodes. */
   readonly hasSpentHops: boolean
   /** The limit of file descriptors that the relay works with. Held ports are among them. */
   readonly descriptorLimit: number

@@ -44,7 +44,7 @@ export class StrainWatch implements ModeWatch {
     })
     this.#spentHops = new StateReporter({
       log,
-      level: 'error',
+      level: 'warn',
       problemLine: 'Hop limits run out',
       recovery: 'Hop limits no longer run out',
     })
@@ -78,7 +78,7 @@ export class StrainWatch implements ModeWatch {
     const loop = 'one of its endpoints is a frontend of this node; the relay refuses its own connections'
     this.#loops.report('loop', hasLoop ? { text: loop } : undefined)
     const hops =
-      'connections or datagrams came with hop limit 1; a Service may lead in a circle over several nodes'
+      'ten or more connections or datagrams per second came with hop limit 1; a Service may lead in a circle over several nodes'
     this.#spentHops.report('hops', hasSpentHops ? { text: hops } : undefined)
   }
 }

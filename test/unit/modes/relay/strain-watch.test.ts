@@ -53,10 +53,10 @@ describe('a shortage', () => {
     await watch.close()
   })
 
-  for (const [name, lines] of [
-    ['hasFewTcpPorts', ['Local TCP ports are short', 'Local TCP ports are no longer short']],
-    ['hasLoop', ['Service leads back to the relay', 'No Service leads back to the relay']],
-    ['hasSpentHops', ['Hop limits run out', 'Hop limits no longer run out']],
+  for (const [name, level, lines] of [
+    ['hasFewTcpPorts', 'error', ['Local TCP ports are short', 'Local TCP ports are no longer short']],
+    ['hasLoop', 'error', ['Service leads back to the relay', 'No Service leads back to the relay']],
+    ['hasSpentHops', 'warn', ['Hop limits run out', 'Hop limits no longer run out']],
   ] as const)
     it(`${name} is one line, and its end another one`, async () => {
       const { log, watch } = open({ ...calm, [name]: true }, { ...calm, [name]: true }, calm)
@@ -66,6 +66,7 @@ describe('a shortage', () => {
         log.lines.map(({ message }) => message.split(':')[0]),
         lines,
       )
+      assert.equal(log.lines[0]?.level, level)
       await watch.close()
       assert.equal(await next, false)
     })
