@@ -60,7 +60,7 @@ export class NatGuard {
   readonly #questions: KernelQuestions
   readonly #set: NfSet
   readonly #vips = new Set<IpAddress>()
-  /** Addresses whose element may have to come or go. */
+  /** Addresses whose element may have to come or go. Empty while the table is not needed: `read` then finds them. */
   readonly #dirty = new Set<IpAddress>()
   /** The kernel's elements; undefined: the table is absent, or another program changed it. */
   #acknowledged: Set<IpAddress> | undefined
@@ -78,7 +78,7 @@ export class NatGuard {
   put(address: IpAddress, isVip: boolean): void {
     if (isVip) this.#vips.add(address)
     else this.#vips.delete(address)
-    this.#dirty.add(address)
+    if (this.#isNeeded) this.#dirty.add(address)
   }
 
   /** `write` has something to do. */
@@ -102,7 +102,8 @@ export class NatGuard {
     hints.report(`VIP guard ${family}`, isExposed ? { text } : undefined)
     this.#isNeeded = translating === 'yes'
     this.#acknowledged = elements
-    for (const address of [...this.#vips, ...(elements ?? [])]) this.#dirty.add(address)
+    if (!this.#isNeeded) this.#dirty.clear()
+    else for (const address of [...this.#vips, ...(elements ?? [])]) this.#dirty.add(address)
   }
 
   /**
