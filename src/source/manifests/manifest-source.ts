@@ -25,8 +25,8 @@ export interface ManifestSourceOptions {
 
 type Changes = Map<string, FileObjects | undefined>
 
-// After this time of reading and parsing, events, timers and the first syncs get their turn. A turn may be longer by one file (0.3 s
-// at the size limit) or by the listing of one folder, since these are not divided.
+// After this time of reading and parsing, events, timers and the first syncs get their turn. A turn may be longer by one file (some
+// seconds at the size limit) or by the listing of one folder, since these are not divided.
 const turnMs = 10
 
 // This many events are some 10 ms of work for the receiver.

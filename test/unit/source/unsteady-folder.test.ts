@@ -131,10 +131,11 @@ describe('ManifestSource: long work', () => {
   })
 
   it('refuses a file that takes too long, with advice', async () => {
-    write('a.yaml', '#'.repeat(1024 * 1024 + 1))
-    write('b.yaml', `${service('b', '10.96.0.1')}#`.padEnd(1024 * 1024, '#'))
+    const limit = 16 * 1024 * 1024
+    write('a.yaml', '#'.repeat(limit + 1))
+    write('b.yaml', `${service('b', '10.96.0.1')}#`.padEnd(limit, '#'))
     await folder.start()
     assert.deepEqual(folder.batches, [['+Service default/b 10.96.0.1', 'listed']])
-    assert.match(folder.log[0] ?? '', /a\.yaml: must be at most 1048576 bytes, not 1048577: split it$/u)
+    assert.match(folder.log[0] ?? '', /a\.yaml: must be at most 16777216 bytes, not 16777217: split it$/u)
   })
 })
