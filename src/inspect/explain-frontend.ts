@@ -73,10 +73,11 @@ function kindOf({ clusterIP, externalIPs }: ServicePort, address: IpAddress): Fr
 function inOrder(
   ports: readonly ServicePort[],
   frontend: Frontend,
-  { node, machine }: PacketView,
+  { node, machine, services }: PacketView,
 ): readonly ServicePort[] {
+  const taken = { places: node.places, services }
   return ports
-    .filter(({ service }) => holderOf(frontend, service, node.places, machine) === undefined)
+    .filter((port) => holderOf(frontend, port, taken, machine) === undefined)
     .toSorted((a, b) => compareStandings(standingOf(frontend, a), standingOf(frontend, b)))
 }
 

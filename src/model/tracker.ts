@@ -6,10 +6,12 @@ import {
   type ObjectKey,
   readLabels,
   type Service,
+  type ServiceProtocol,
 } from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
+import { PortIndex } from './port-index.js'
 import {
   equalServicePorts,
   objectName,
@@ -29,6 +31,10 @@ export interface ServiceView {
   servicePorts(): Iterable<ServicePort>
   /** The service ports of the Service `namespace/name`; empty: it is unknown. */
   servicePortsOf(service: string): readonly ServicePort[]
+  /** The service ports with this node port, in no order; normally one at most. */
+  withNodePort(protocol: ServiceProtocol, nodePort: number): readonly ServicePort[]
+  /** The ports of the Services with this health check port, in no order; normally those of one Service at most. */
+  withHealthCheckPort(port: number): readonly ServicePort[]
   /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
   endpoints(port: ServicePort): readonly Endpoint[]
   readonly servicePortCount: number
@@ -43,6 +49,7 @@ export class Tracker implements ServiceView {
   readonly #rules: ExposureRules
   readonly #ports = new Map<ServicePortKey, ServicePort>()
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
+  readonly #index = new PortIndex()
   readonly #slices = new SliceCache()
   readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
   /** Objects with reported problems. */
@@ -107,6 +114,14 @@ export class Tracker implements ServiceView {
 
   servicePortsOf(service: string): readonly ServicePort[] {
     return this.#portsOf.get(service) ?? []
+  }
+
+  withNodePort(protocol: ServiceProtocol, nodePort: number): readonly ServicePort[] {
+    return this.#portsWith(this.#index.withNodePort(protocol, nodePort))
+  }
+
+  withHealthCheckPort(port: number): readonly ServicePort[] {
+    return this.#portsWith(this.#index.withHealthCheckPort(port))
   }
 
   /** `namespace/name:port`, as kube-proxy writes it; undefined: the service port does not exist. */
@@ -180,22 +195,38 @@ export class Tracker implements ServiceView {
     for (const port of ports) {
       const former = this.#ports.get(port.key)
       if (former === undefined || !equalServicePorts(former, port)) {
-        this.#dirty.add(port.key)
+        this.#noteChange(former, port)
         isChanged = true
       }
       this.#ports.set(port.key, port)
     }
     const keys = before && new Set(ports.map(({ key }) => key))
-    for (const { key } of before ?? []) {
-      if (keys?.has(key) === true) continue
-      this.#ports.delete(key)
-      this.#dirty.add(key)
+    for (const port of before ?? []) {
+      if (keys?.has(port.key) === true) continue
+      this.#ports.delete(port.key)
+      this.#noteChange(port, undefined)
       isChanged = true
     }
     this.#healthChecks.setService(service, ports)
     if (ports.length > 0) this.#portsOf.set(service, ports)
     else if (before !== undefined) this.#portsOf.delete(service)
     return isChanged
+  }
+
+  /** Makes the service port dirty, and those whose external frontends may belong to its node ports (docs/adr/0007). */
+  #noteChange(before: ServicePort | undefined, after: ServicePort | undefined): void {
+    if (before !== undefined) this.#index.remove(before)
+    if (after !== undefined) this.#index.add(after)
+    for (const port of [before, after]) {
+      if (port === undefined) continue
+      this.#dirty.add(port.key)
+      for (const key of this.#index.externalAtNodePorts(port)) this.#dirty.add(key)
+    }
+  }
+
+  #portsWith(keys: ReadonlySet<ServicePortKey>): readonly ServicePort[] {
+    if (keys.size === 0) return []
+    return Array.from(keys, (key) => this.#ports.get(key)).filter((port) => port !== undefined)
   }
 
   /** Returns whether the slice changed endpoints. */

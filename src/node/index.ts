@@ -9,6 +9,7 @@ export { familyProblem, type FamilyFacts } from './family-problem.js'
 export { nodeName } from './node-name.js'
 export {
   healthCheckAddressesOf,
+  healthCheckSockets,
   isLoopback,
   loopbackNetworks,
   nodePortAddressesOf,

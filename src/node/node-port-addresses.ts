@@ -102,6 +102,15 @@ export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly I
   return [...new Set(machine.filter(isNamed))].toSorted()
 }
 
+/** `healthCheckAddressesOf` as a list of addresses that a socket can have: in place of `all`, the machine's. Link-local ones need an interface too. */
+export function healthCheckSockets(
+  facts: NodePortFacts,
+  machine: readonly IpAddress[],
+): readonly IpAddress[] {
+  const found = healthCheckAddressesOf(facts, machine)
+  return (found === 'all' ? machine : found).filter((address) => !isLinkLocal(address))
+}
+
 /** F-060, F-061: a setting without a network of this family means all addresses, as in kube-proxy (Q-01). */
 function networksOf(
   { nodePortAddresses }: Pick<Config, 'nodePortAddresses'>,

@@ -31,10 +31,12 @@ export {
 } from './explain-route.js'
 export {
   dependsOnMachine,
+  type Holder,
   holderOf,
   leftOutFrontends,
   type LeftOutFrontend,
   routeWithout,
+  type Taken,
 } from './left-out-frontends.js'
 export type { Reason, RuleNumber } from './reasons.js'
 export { route, type Backend, type Route, type Verdict, verdictOf } from './route.js'

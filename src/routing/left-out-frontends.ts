@@ -1,34 +1,66 @@
-// Frontends that no Service gets, as the node itself needs their addresses and ports (docs/adr/0007).
+// Frontends that a service port does not get, as the node itself needs their addresses and ports, or as they are the node ports of another
+// Service (docs/adr/0007).
 import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
 import type { IpAddress } from '../address.js'
-import type { ServicePort } from '../model/index.js'
+import type { ServicePort, ServiceView } from '../model/index.js'
+import { compareStandings, type Standing } from './claim-order.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
 import type { Route } from './route.js'
+
+/** The owner of a frontend that a service port does not get. */
+export interface Holder {
+  /** A server (`the API server`, `the agent's healthz server`), or another service port with this node port or health check port. */
+  readonly kind: 'server' | 'node-port' | 'health-check'
+  /** The name of the server, or the key of the service port. */
+  readonly name: string
+}
 
 /** A frontend that a service port does not get. */
 export interface LeftOutFrontend {
   readonly frontend: Frontend
-  /** The owner of its address and port: `the API server`, `the agent's healthz server`. */
-  readonly holder: string
+  readonly holder: Holder
 }
 
-type Port = Pick<ServicePort, 'service' | 'healthCheckNodePort'> & Parameters<typeof frontendsOf>[0]
+/** Addresses and ports that are taken on this node. */
+export interface Taken {
+  readonly places: ProtectedPlaces
+  /** All service ports of the family: their node ports and health check ports are taken at every address of the machine. */
+  readonly services: Pick<ServiceView, 'withNodePort' | 'withHealthCheckPort'>
+}
+
+type Claimer = Pick<ServicePort, 'service' | 'protocol' | 'clusterIP'>
+type Port = Claimer & Pick<ServicePort, 'healthCheckNodePort'> & Parameters<typeof frontendsOf>[0]
 
 const none: readonly LeftOutFrontend[] = []
 
 /**
- * Names the owner of the frontend's address and port that the node protects; undefined: the Service `namespace/name` may have it.
- * Only default/kubernetes, which the API server keeps, may have all. `machine`: this machine's addresses, the VIPs of Services left out.
+ * The owner of the frontend's address and port, if these are taken; undefined: the service port may have it. Only default/kubernetes, which
+ * the API server keeps, may have all. `machine`: this machine's addresses, the VIPs of Services left out.
  */
 export function holderOf(
   frontend: Frontend,
-  service: string,
-  { apiServer, agent }: ProtectedPlaces,
+  port: Claimer,
+  { places, services }: Taken,
   machine: readonly IpAddress[],
-): string | undefined {
-  if (frontend.protocol !== 'tcp' || service === apiServerService) return undefined
-  const address = addressOf(frontend)
+): Holder | undefined {
+  if (port.service === apiServerService) return undefined
   const isLocal = (own: IpAddress): boolean => isLoopback(own) || machine.includes(own)
+  const server = frontend.protocol === 'tcp' ? serverAt(frontend, places, isLocal) : undefined
+  if (server !== undefined) return { kind: 'server', name: server }
+  const address = addressOf(frontend)
+  // A cluster IP is allocated too.
+  if (address === undefined || address === port.clusterIP) return undefined
+  const holder = nodePortHolder(port, frontend.port, services)
+  return holder !== undefined && isLocal(address) ? holder : undefined
+}
+
+/** Names the server that has the frontend's address and TCP port. */
+function serverAt(
+  frontend: Frontend,
+  { apiServer, agent }: ProtectedPlaces,
+  isLocal: (own: IpAddress) => boolean,
+): string | undefined {
+  const address = addressOf(frontend)
   for (const place of apiServer) {
     if (place.port !== frontend.port) continue
     // A node port is a port of every address of the machine.
@@ -39,6 +71,29 @@ export function holderOf(
     if (covers(served, address, isLocal)) return `the agent's ${server} server`
   }
   return undefined
+}
+
+/** The owner of the node port or health check port with this number; undefined: none, or the Service itself. */
+function nodePortHolder(
+  { service, protocol }: Pick<Claimer, 'service' | 'protocol'>,
+  number: number,
+  services: Taken['services'],
+): Holder | undefined {
+  const nodePort = firstOf(services.withNodePort(protocol, number))
+  if (nodePort !== undefined && nodePort.service !== service) return { kind: 'node-port', name: nodePort.key }
+  const healthCheck = protocol === 'TCP' ? firstOf(services.withHealthCheckPort(number)) : undefined
+  if (healthCheck === undefined || healthCheck.service === service) return undefined
+  return { kind: 'health-check', name: healthCheck.key }
+}
+
+/** The service port that owns the node port or health check port that all of these have. */
+function firstOf(ports: readonly ServicePort[]): ServicePort | undefined {
+  if (ports.length < 2) return ports[0]
+  return ports.toSorted((a, b) => compareStandings(nodePortStanding(a), nodePortStanding(b)))[0]
+}
+
+function nodePortStanding({ key, createdSeconds }: ServicePort): Standing {
+  return { route: key, origin: 'allocated', createdSeconds }
 }
 
 /** Whether a server at these addresses has the frontend's address. A node port (undefined) is a port of every address of the machine. */
@@ -55,26 +110,30 @@ function covers(
 /** The frontends of the service port that it does not get, its health check port included. */
 export function leftOutFrontends(
   port: Port,
-  places: ProtectedPlaces,
+  taken: Taken,
   machine: readonly IpAddress[],
 ): readonly LeftOutFrontend[] {
-  if (!mayBeLeftOut(port, places)) return none
+  if (!mayBeLeftOut(port, taken)) return none
   const found: LeftOutFrontend[] = []
   for (const frontend of allFrontendsOf(port)) {
-    const holder = holderOf(frontend, port.service, places, machine)
+    const holder = holderOf(frontend, port, taken, machine)
     if (holder !== undefined) found.push({ frontend, holder })
   }
   return found
 }
 
 /** Whether `leftOutFrontends` may depend on the addresses of the machine. */
-export function dependsOnMachine(port: Port, places: ProtectedPlaces): boolean {
-  if (!mayBeLeftOut(port, places)) return false
-  const { apiServer, agent } = places
+export function dependsOnMachine(port: Port, taken: Taken): boolean {
+  if (!mayBeLeftOut(port, taken)) return false
+  const { apiServer, agent } = taken.places
+  const isOfNodePort = meetsNodePort(port, taken.services)
   return allFrontendsOf(port).some((frontend) => {
-    const isOfNode = addressOf(frontend) === undefined
-    const isAtApiServer = isOfNode && apiServer.some((place) => place.port === frontend.port)
-    return isAtApiServer || agent.some((place) => place.port === frontend.port)
+    const address = addressOf(frontend)
+    const isAtApiServer = address === undefined && apiServer.some((place) => place.port === frontend.port)
+    const isExternal = address !== undefined && address !== port.clusterIP
+    return (
+      (isOfNodePort && isExternal) || isAtApiServer || agent.some((place) => place.port === frontend.port)
+    )
   })
 }
 
@@ -96,15 +155,19 @@ export function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]
 }
 
 /** A quick test of the numbers alone: nearly no service port has one of them. */
-function mayBeLeftOut(
-  { protocol, service, port, nodePort, healthCheckNodePort }: Port,
-  { apiServer, agent }: ProtectedPlaces,
-): boolean {
+function mayBeLeftOut(claimer: Port, { places, services }: Taken): boolean {
+  const { protocol, service, port, nodePort, healthCheckNodePort } = claimer
   if (service === apiServerService) return false
   const isMet = (place: { readonly port: number }): boolean =>
     (protocol === 'TCP' && (place.port === port || place.port === nodePort)) ||
     place.port === healthCheckNodePort
-  return apiServer.some(isMet) || agent.some(isMet)
+  return places.apiServer.some(isMet) || places.agent.some(isMet) || meetsNodePort(claimer, services)
+}
+
+/** Whether the service port has external frontends with the number of another Service's node port or health check port. */
+function meetsNodePort(port: Port, services: Taken['services']): boolean {
+  const isExternal = port.externalIPs.length > 0 || port.loadBalancerIPs.length > 0
+  return isExternal && nodePortHolder(port, port.port, services) !== undefined
 }
 
 function allFrontendsOf(port: Port): readonly Frontend[] {

@@ -1,5 +1,5 @@
-// Issue 35, A1 and A2: the Service of a tenant took the cluster IP of another one, cut the agent off from the API server, and answered the
-// probes of the agent. The shipped agent with real connections, in each mode of this kernel.
+// Issue 35, A1 and A2: the Service of a tenant took the cluster IP, the node port and the health check port of another one, cut the agent off
+// from the API server, and answered the probes of the agent. The shipped agent with real connections, in each mode of this kernel.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,6 +16,9 @@ const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const apiPort = 8001
 /** The address of the node and of its API server, and the endpoints of the two Services. */
 const [own, victim, thief] = ['192.0.2.1', '198.51.100.1', '198.51.100.2']
+
+/** The ports of the victim. */
+const [nodePort, healthCheckNodePort] = [30_080, 30_100]
 
 /** Answers each request with its name. */
 const endpoint = `const [host, name] = process.argv.slice(1)
@@ -43,12 +46,33 @@ for (const mode of modes)
     }
 
     async function putTenant(): Promise<void> {
-      const ports = [80, apiPort, 10256].map((port) => ({ name: `p${port}`, protocol: 'TCP', port }))
+      const wanted = [80, apiPort, 10256, nodePort, healthCheckNodePort]
+      const ports = wanted.map((port) => ({ name: `p${port}`, protocol: 'TCP', port }))
       const spec = { ports, externalIPs: [own, '10.96.0.99'] }
       await send('put', 'Service', apiService('a-evil/x', '10.96.0.66', spec))
       const slice = apiSlice('a-evil/x-1', 'x', [thief])
       const targets = ports.map(({ name }) => ({ name, protocol: 'TCP', port: 8080 }))
       await send('put', 'EndpointSlice', { ...slice, ports: targets })
+    }
+
+    async function putVictim(): Promise<void> {
+      const spec = {
+        type: 'LoadBalancer',
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort,
+        ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort }],
+      }
+      await send('put', 'Service', apiService('victim/victim', '10.96.0.99', spec))
+      const slice = apiSlice('victim/victim-1', 'victim', [victim])
+      const endpoints = [{ addresses: [victim], conditions: { ready: true }, nodeName: 'node-a' }]
+      await send('put', 'EndpointSlice', { ...slice, endpoints })
+    }
+
+    /** The answers to several connections, each once. */
+    async function answersAt(place: string): Promise<readonly string[]> {
+      const answers = new Set<string>()
+      for (let i = 0; i < 8; i++) answers.add((await askInNamespace(node, `http://${place}/`))[1])
+      return [...answers]
     }
 
     before(async () => {
@@ -73,14 +97,19 @@ for (const mode of modes)
       writeFileSync(options, JSON.stringify({ address: own }))
       server = node.start(process.execPath, serverFile, String(apiPort), options)
       await send('put', 'Node', apiNode('node-a'))
-      await send('put', 'Service', apiService('victim/victim', '10.96.0.99'))
-      await send('put', 'EndpointSlice', apiSlice('victim/victim-1', 'victim', [victim]))
       await putTenant()
+      await putVictim()
       await send('listen')
       const flags = ['--master', `http://${own}:${apiPort}`, '--hostname-override', 'node-a', '-v', '2']
       agent = node.start(process.execPath, agentFile, ...flags, ...mode)
-      await agent.line((line) => line.includes('which no Service replaces'))
-      await agent.line((line) => line.includes('to which the API server allocated it'))
+      for (const part of [
+        `tcp ${own}:${apiPort} is the address of the API server; no Service may use it`,
+        `tcp ${own}:10256 is the address of the agent's healthz server; no Service may use it`,
+        `tcp ${own}:${nodePort} already belongs to victim/victim:http/TCP, whose node port it is`,
+        `tcp ${own}:${healthCheckNodePort} already belongs to victim/victim:http/TCP, whose health check port it is`,
+        'to which the API server allocated it',
+      ])
+        await agent.line((line) => line.includes(part))
       await serverListens(agent, 'healthz')
     })
 
@@ -90,9 +119,17 @@ for (const mode of modes)
     })
 
     it('a cluster IP stays with the Service to which the API server allocated it', async () => {
-      const answers = new Set<string>()
-      for (let i = 0; i < 20; i++) answers.add((await askInNamespace(node, 'http://10.96.0.99/'))[1])
-      assert.deepEqual([...answers], ['victim'])
+      assert.deepEqual(await answersAt('10.96.0.99'), ['victim'])
+    })
+
+    it('a node port stays with its Service', async () => {
+      assert.deepEqual(await answersAt(`${own}:${nodePort}`), ['victim'])
+    })
+
+    it('a health check port stays with its Service', async () => {
+      const [status, body] = await askInNamespace(node, `http://${own}:${healthCheckNodePort}/`)
+      assert.equal(status, 200)
+      assert.match(body, /"namespace": *"victim"/u)
     })
 
     it('the tenant has its other frontends', async () => {

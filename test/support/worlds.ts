@@ -7,12 +7,18 @@ const serviceNames = ['a', 'b', 'c', 'd'] as const
 const clusterIPs = ['10.96.0.1', '10.96.0.2', '10.96.0.3'] as const
 const endpointIPs = ['10.1.0.1', '10.1.0.2', '10.1.0.3', '10.1.0.4', '10.1.0.5'] as const
 
+/** An address of the machine. */
+export const machineAddress = '192.0.2.1'
+
 const ports = fc.constantFrom(
   [port(80)],
   [port(80), port(53, { name: 'dns', protocol: 'UDP' as const })],
   [port(53, { name: 'dns', protocol: 'UDP' as const })],
   [port(81)],
   [port(80, { nodePort: 30080 })],
+  // The numbers of the node port and of the health check port.
+  [port(30080)],
+  [port(30100)],
 )
 
 /** External frontends of a Service. Most Services have none. */
@@ -21,6 +27,7 @@ const exposure = fc.constantFrom<Partial<Service>>(
   {},
   {},
   { externalIPs: ['203.0.113.7', 'fd00::2:7'] },
+  { externalIPs: [machineAddress, '203.0.113.8'] },
   { type: 'NodePort', externalTrafficPolicy: 'Local' },
   {
     type: 'LoadBalancer',

@@ -4,7 +4,7 @@ import type { EventRecorder } from '../../event.js'
 import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { HealthCheck, ServicePortKey, Tracker } from '../../model/index.js'
-import { healthCheckAddressesOf, type NodeFacts } from '../../node/index.js'
+import { healthCheckAddressesOf, healthCheckSockets, type NodeFacts } from '../../node/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
 import type { ConflictReports } from './frontend-conflict.js'
@@ -114,7 +114,12 @@ export class AfterSync {
     if (isComplete) await this.#cleanFlows()
     await this.#options.also?.run()
     const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
-    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, machine)
+    const facts = { family, config, node: node.facts }
+    // A mode that listens on the VIPs itself may have the same number there, which a socket at all addresses would exclude.
+    const addresses =
+      this.#options.translation === undefined
+        ? healthCheckSockets(facts, machine)
+        : healthCheckAddressesOf(facts, machine)
     await this.#healthChecks.sync(checks, addresses)
     await this.#ports?.run({ isComplete, machine })
   }

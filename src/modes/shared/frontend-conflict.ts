@@ -4,7 +4,7 @@ import type { Problem, StateReporter } from '../../log.js'
 import { logFamily } from '../../engine/index.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { FrontendConflict, LeftOutFrontend } from '../../routing/index.js'
+import type { FrontendConflict, Holder, LeftOutFrontend } from '../../routing/index.js'
 import { describeFrontend } from '../../routing/index.js'
 
 export interface ConflictReportsOptions {
@@ -21,8 +21,17 @@ interface Lost {
   readonly frontend: string
   /** The service port, or the part of the node, that has it. */
   readonly owner: string
-  /** A clause. */
+  /** A clause that follows the owner and a comma. */
   readonly reason: string
+  /** The part of the frontend that a server has. Absent: a service port is the owner. */
+  readonly served?: 'address' | 'port'
+}
+
+/** Why the holder of a frontend has it, as `Lost.reason`. */
+const reasons: Readonly<Record<Holder['kind'], string>> = {
+  server: 'whose place no Service may take',
+  'node-port': 'whose node port it is',
+  'health-check': 'whose health check port it is',
 }
 
 /**
@@ -63,12 +72,13 @@ export class ConflictReports {
       else this.#forget(key)
     }
     for (const each of leftOut) {
-      const [frontend, reason] = [describeFrontend(each.frontend), 'which no Service replaces']
+      const { name: owner, kind } = each.holder
       this.#report(keyOf(each), {
         loser,
-        frontend,
-        owner: each.holder,
-        reason,
+        frontend: describeFrontend(each.frontend),
+        owner,
+        reason: reasons[kind],
+        ...(kind === 'server' && { served: each.frontend.kind === 'address' ? 'address' : 'port' }),
       })
     }
     if (leftOut.length > 0) this.#leftOut.set(loser, leftOut)
@@ -102,8 +112,12 @@ export class ConflictReports {
   }
 }
 
-function problemOf({ loser, frontend, owner, reason }: Lost, family: IpFamily): Problem {
-  const text = `Service port ${loser}: ${frontend} already belongs to ${owner}, ${reason}`
+function problemOf({ loser, frontend, owner, reason, served }: Lost, family: IpFamily): Problem {
+  const state =
+    served === undefined
+      ? `already belongs to ${owner}, ${reason}`
+      : `is the ${served} of ${owner}; no Service may use it`
+  const text = `Service port ${loser}: ${frontend} ${state}`
   const [namespace = '', name = ''] = loser.split(/[/:]/)
   const regarding = serviceReference(namespace, name)
   return {

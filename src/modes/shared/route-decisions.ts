@@ -1,4 +1,4 @@
-// Every mode gets its routes here, without the frontends whose addresses and ports the node itself needs.
+// Every mode gets its routes here, without the frontends whose addresses and ports are taken (docs/adr/0007).
 import type { IpAddress, IpFamily } from '../../address.js'
 import { KernelQuestions, type KernelQuestionsOptions } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
@@ -6,12 +6,19 @@ import { machineAddresses } from '../../host/index.js'
 import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
 import type { ServicePort, ServicePortKey, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
-import { dependsOnMachine, leftOutFrontends, type Route, route, routeWithout } from '../../routing/index.js'
+import {
+  dependsOnMachine,
+  leftOutFrontends,
+  type Route,
+  route,
+  routeWithout,
+  type Taken,
+} from '../../routing/index.js'
 import type { ConflictReports } from './frontend-conflict.js'
 
 export interface RouteDecisionsOptions extends KernelQuestionsOptions {
   readonly family: IpFamily
-  readonly tracker: Pick<Tracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'>
+  readonly tracker: Pick<Tracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'> & Taken['services']
   readonly links: Links
   readonly routes: Routes
   /** This node, as it is now. */
@@ -40,14 +47,14 @@ export class RouteDecisions {
    * be asked; it does not reject with KernelError.
    */
   decide(key: ServicePortKey): Route | undefined | Promise<Route | undefined> {
-    const { tracker, node, reports } = this.#options
+    const { tracker, reports } = this.#options
     const port = tracker.servicePort(key)
     if (port === undefined) {
       this.#dependent.delete(key)
       reports.noteLeftOut(key, [], { exists: false })
       return undefined
     }
-    if (dependsOnMachine(port, node.facts.places)) {
+    if (dependsOnMachine(port, this.#taken)) {
       this.#dependent.add(key)
       if (this.#machine === undefined) return this.#readAndDecide(port)
     } else if (this.#dependent.size > 0) this.#dependent.delete(key)
@@ -56,12 +63,12 @@ export class RouteDecisions {
 
   /** The protected places changed: makes the service ports dirty that gain or lose a frontend by it. Returns whether there are any. */
   applyPlaces(): boolean {
-    const { tracker, node, reports } = this.#options
+    const { tracker, reports } = this.#options
+    const taken = this.#taken
     const concerned = new Set<ServicePortKey>(reports.withLeftOut)
     for (const port of tracker.servicePorts()) {
-      const { places } = node.facts
       const isConcerned =
-        dependsOnMachine(port, places) || leftOutFrontends(port, places, this.#machine ?? []).length > 0
+        dependsOnMachine(port, taken) || leftOutFrontends(port, taken, this.#machine ?? []).length > 0
       if (isConcerned) concerned.add(port.key)
     }
     tracker.mark(concerned)
@@ -70,19 +77,20 @@ export class RouteDecisions {
 
   /** Makes the service ports dirty whose decision the events may change. Returns whether there are any. */
   applyLinks(events: readonly LinkEvent[]): boolean {
-    if (this.#dependent.size === 0) return false
-    const isConcerned = events.some(
+    const isChange = events.some(
       (event) =>
         event.kind === 'overrun' || (event.kind === 'address' && event.family === this.#options.family),
     )
-    if (isConcerned) this.#recheck()
-    return isConcerned
-  }
-
-  #recheck(): void {
+    if (!isChange) return false
     this.#machine = undefined
     this.#changes++
     this.#options.tracker.mark(this.#dependent)
+    return this.#dependent.size > 0
+  }
+
+  get #taken(): Taken {
+    const { tracker, node } = this.#options
+    return { places: node.facts.places, services: tracker }
   }
 
   async #readAndDecide(port: ServicePort): Promise<Route | undefined> {
@@ -91,7 +99,7 @@ export class RouteDecisions {
 
   #decide(port: ServicePort, machine: readonly IpAddress[]): Route | undefined {
     const { tracker, node, reports } = this.#options
-    const leftOut = leftOutFrontends(port, node.facts.places, machine)
+    const leftOut = leftOutFrontends(port, this.#taken, machine)
     reports.noteLeftOut(port.key, leftOut, { exists: true })
     return routeWithout(route(port, tracker.endpoints(port), node.facts), leftOut)
   }

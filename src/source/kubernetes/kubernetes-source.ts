@@ -80,6 +80,9 @@ export class KubernetesSource implements Source {
           if (passed.length > 0) deliver(passed)
         },
         progressed: () => {
+          // A quiet watch too: it may lead to another end.
+          const news = ends.news()
+          if (news.length > 0) deliver(news)
           progress.look()
           if (!progress.isListed) return
           lifeline.endFirstListing()

@@ -1,6 +1,7 @@
 // Issue 35, A2: the agent was cut off from the API server, and its health server replaced, by external IPs of a tenant's Service.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker, type ProtectedPlaces } from '../../../src/node/index.js'
 import {
   dependsOnMachine,
@@ -9,6 +10,7 @@ import {
   type Route,
   routeWithout,
 } from '../../../src/routing/index.js'
+import { port, service, set } from '../../support/objects.js'
 import { ip, plainRoute } from '../../support/routes.js'
 
 const machine = [ip('192.0.2.10')]
@@ -22,6 +24,20 @@ const places: ProtectedPlaces = {
     { server: 'metrics', address: ip('127.0.0.1'), port: 10249 },
   ],
 }
+
+/** Knows the victim: node port 30080, health check port 30100. */
+const services = new Tracker('ipv4', () => {})
+services.apply(
+  set(
+    service('victim', '10.96.0.99', {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 30_100,
+      ports: [port(80, { nodePort: 30_080 })],
+    }),
+  ),
+)
+const taken = { places, services }
 
 const cases: readonly {
   readonly name: string
@@ -89,19 +105,54 @@ const cases: readonly {
     route: { nodePort: 30080, healthCheckNodePort: 10256 },
     leftOut: ["health check tcp node port 10256 of the agent's healthz server"],
   },
+  {
+    name: 'the node port of another Service at an external IP',
+    route: { port: 30_080, externalIPs: [ip('192.0.2.10'), ip('192.0.2.11')] },
+    leftOut: ['tcp 192.0.2.10:30080 of default/victim:/TCP'],
+  },
+  {
+    name: 'the node port of another Service at an address of a load balancer, and at a loopback address',
+    route: { port: 30_080, externalIPs: [ip('127.0.0.1')], loadBalancerIPs: [ip('192.0.2.10')] },
+    leftOut: ['tcp 127.0.0.1:30080 of default/victim:/TCP', 'tcp 192.0.2.10:30080 of default/victim:/TCP'],
+  },
+  {
+    name: 'the health check port of another Service',
+    route: { port: 30_100, externalIPs: [ip('192.0.2.10')] },
+    leftOut: ['tcp 192.0.2.10:30100 of default/victim:/TCP'],
+  },
+  {
+    name: 'nothing at the number of a node port of another protocol',
+    route: { protocol: 'UDP', port: 30_080, externalIPs: [ip('192.0.2.10')] },
+    leftOut: [],
+  },
+  {
+    name: 'nothing at the number of a health check port of another protocol',
+    route: { protocol: 'UDP', port: 30_100, externalIPs: [ip('192.0.2.10')] },
+    leftOut: [],
+  },
+  {
+    name: 'nothing at the number of a node port of its own Service',
+    route: { service: 'default/victim', port: 30_080, externalIPs: [ip('192.0.2.10')] },
+    leftOut: [],
+  },
+  {
+    name: 'nothing at a cluster IP with the number of a node port',
+    route: { clusterIP: ip('192.0.2.10'), port: 30_080, externalIPs: [ip('192.0.2.11')] },
+    leftOut: [],
+  },
 ]
 
 function rest(route: Partial<Route>): Route | undefined {
   const whole = plainRoute(route)
-  return routeWithout(whole, leftOutFrontends(whole, places, machine))
+  return routeWithout(whole, leftOutFrontends(whole, taken, machine))
 }
 
 describe('a Service does not get', () => {
   for (const { name, route, leftOut } of cases)
     it(name, () => {
-      const found = leftOutFrontends(plainRoute(route), places, machine)
+      const found = leftOutFrontends(plainRoute(route), taken, machine)
       assert.deepEqual(
-        found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder}`),
+        found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder.name}`),
         leftOut,
       )
     })
@@ -110,14 +161,14 @@ describe('a Service does not get', () => {
     // Before, a Service in userspace mode with port 10256 kept the health server from its start: EADDRINUSE.
     const tracker = new NodeTracker('node-a', undefined, places.agent)
     tracker.noteListeningMode()
-    const listening = { ...places, agent: tracker.facts.places.agent }
+    const listening = { services, places: { ...places, agent: tracker.facts.places.agent } }
     const found = leftOutFrontends(
       plainRoute({ port: 10256, clusterIP: ip('10.96.0.66') }),
       listening,
       machine,
     )
     assert.deepEqual(
-      found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder}`),
+      found.map(({ frontend, holder }) => `${describeFrontend(frontend)} of ${holder.name}`),
       ["tcp 10.96.0.66:10256 of the agent's healthz server"],
     )
     assert.deepEqual(leftOutFrontends(plainRoute({ port: 10249 }), listening, machine), [])
@@ -138,16 +189,41 @@ describe('a Service does not get', () => {
 
   it('another object for a route that meets nothing', () => {
     const whole = plainRoute({ nodePort: 30080 })
-    assert.equal(routeWithout(whole, leftOutFrontends(whole, places, machine)), whole)
+    assert.equal(routeWithout(whole, leftOutFrontends(whole, taken, machine)), whole)
+  })
+})
+
+describe('of several Services with one node port', () => {
+  it('the oldest one keeps its external IP with this number', () => {
+    const both = new Tracker('ipv4', () => {})
+    const ports = [port(30_080, { nodePort: 30_080 })]
+    const externalIPs = ['192.0.2.10']
+    for (const [name, createdSeconds] of [
+      ['a', 2],
+      ['b', 1],
+    ] as const)
+      both.apply(set(service(name, `10.96.0.${createdSeconds}`, { ports, externalIPs, createdSeconds })))
+    const found = [...both.servicePorts()].map((each) =>
+      leftOutFrontends(each, { places, services: both }, machine).map(
+        ({ frontend, holder }) => `${each.service}: ${describeFrontend(frontend)} of ${holder.name}`,
+      ),
+    )
+    assert.deepEqual(found.flat(), ['default/a: tcp 192.0.2.10:30080 of default/b:/TCP'])
   })
 })
 
 describe('the machine is read', () => {
   it('for ports that the agent serves, and node ports of the API server', () => {
-    assert.ok(dependsOnMachine(plainRoute({ port: 10256, externalIPs: [ip('192.0.2.10')] }), places))
-    assert.ok(dependsOnMachine(plainRoute({ nodePort: 6443 }), places))
+    assert.ok(dependsOnMachine(plainRoute({ port: 10256, externalIPs: [ip('192.0.2.10')] }), taken))
+    assert.ok(dependsOnMachine(plainRoute({ nodePort: 6443 }), taken))
+  })
+
+  it('for external addresses with the number of the node port of another Service', () => {
+    assert.ok(dependsOnMachine(plainRoute({ port: 30_080, externalIPs: [ip('192.0.2.11')] }), taken))
+    assert.ok(dependsOnMachine(plainRoute({ port: 30_100, loadBalancerIPs: [ip('192.0.2.11')] }), taken))
+    assert.ok(!dependsOnMachine(plainRoute({ port: 30_080 }), taken))
   })
 
   it('not for addresses of the API server, which many Services meet by number', () =>
-    assert.ok(!dependsOnMachine(plainRoute({ port: 6443, externalIPs: [ip('192.0.2.1')] }), places)))
+    assert.ok(!dependsOnMachine(plainRoute({ port: 6443, externalIPs: [ip('192.0.2.1')] }), taken)))
 })

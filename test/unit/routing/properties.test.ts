@@ -2,12 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { IpFamily } from '../../../src/address.js'
-import { Tracker, type HealthCheck } from '../../../src/model/index.js'
-import { route, type Route } from '../../../src/routing/index.js'
+import { type ServicePort, Tracker, type HealthCheck } from '../../../src/model/index.js'
+import { leftOutFrontends, route, type Route, routeWithout } from '../../../src/routing/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
-import { anyHistory, finalObjects } from '../../support/worlds.js'
+import { ip } from '../../support/routes.js'
+import { anyHistory, finalObjects, machineAddress } from '../../support/worlds.js'
 
 const node = { name: 'here', zone: 'a' }
+const noPlaces = { apiServer: [], agent: [] }
+const machine = [ip(machineAddress)]
 
 /** The routes of all objects, updated event by event as in a pipeline. */
 class Decisions {
@@ -30,10 +33,16 @@ class Decisions {
     for (const event of events) this.#tracker.apply(event)
     for (const key of this.#tracker.take()) {
       const port = this.#tracker.servicePort(key)
-      if (port === undefined) this.routes.delete(key)
-      else this.routes.set(key, route(port, this.#tracker.endpoints(port), node))
+      const decided = port && this.#decide(port)
+      if (decided === undefined) this.routes.delete(key)
+      else this.routes.set(key, decided)
     }
     return this
+  }
+
+  #decide(port: ServicePort): Route | undefined {
+    const leftOut = leftOutFrontends(port, { places: noPlaces, services: this.#tracker }, machine)
+    return routeWithout(route(port, this.#tracker.endpoints(port), node), leftOut)
   }
 }
 

@@ -63,6 +63,29 @@ describe('KubernetesSource: first listing', () => {
     )
   })
 
+  it('names another end of its connections as soon as a quiet watch is open there', async () => {
+    lab = new KubernetesLab()
+    await lab.server.listen()
+    const server = new URL(lab.server.url)
+    await lab.open({ server })
+    await lab.untilFollowing()
+    const former = lab.server.port
+    const after = lab.events.length
+    lab.clock.pass(6000)
+    const asked = lab.server.requests.length
+    await lab.breakLinks(async () => await lab.server.close())
+    await lab.server.listen()
+    server.port = String(lab.server.port)
+    await lab.passUntilFollowing()
+    assert.deepEqual(
+      lab.connections.map(({ port }) => port),
+      [former, lab.server.port],
+    )
+    assert.equal(lab.events.length, after)
+    const lists = lab.server.requests.slice(asked).filter((request) => / (?:list|stream)/u.test(request))
+    assert.deepEqual(lists, [])
+  })
+
   it("requests watches with kube-proxy's selectors, bookmarks, and a time limit", async () => {
     lab = new KubernetesLab()
     await lab.start()
