@@ -21,7 +21,7 @@ import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
-import { countCpus, isSysfsReadOnly, outgoingAddresses, setConntrack } from '../host/index.js'
+import { countCpus, isSysfsReadOnly, outgoingAddresses, realFiles, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { tendingNode } from './tend-node.js'
 
@@ -64,7 +64,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    tendNode: tendingNode(mode, { kernel, log, config, node }),
+    tendNode: tendingNode(mode, { kernel, log, config, node, savedFiles: realFiles }),
     onInForce: () => {
       milestones.emit('inForce')
       const { primaryFamily, facts } = node

@@ -6,6 +6,7 @@ import {
   OtherFlavour,
   reportReturnedDevice,
   reportSavedTables,
+  type SavedFiles,
   takeBackLocalnet,
 } from '../host/index.js'
 import type { Kernel } from '../kernel/index.js'
@@ -35,6 +36,8 @@ interface TendOptions {
   readonly log: Log
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
+  /** Where nftables.service has its rules. */
+  readonly savedFiles: SavedFiles
 }
 
 /**
@@ -66,7 +69,7 @@ export function tendingNode(
     if (!needsLocalnet(name, options)) await takeBack()
     await other?.look({ isClean })
     await nft.look()
-    await reportSavedTables(conflicts)
+    await reportSavedTables(conflicts, options.savedFiles)
     if (isClean && name !== 'ipvs') await reportReturnedDevice(kernel.links, conflicts)
   }
 }

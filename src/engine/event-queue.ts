@@ -4,11 +4,6 @@ import { type ObjectChange, objectOf } from '../source/index.js'
 export class EventQueue {
   /** By object, oldest first. */
   readonly #changes = new Map<string, ObjectChange>()
-  /**
-   * Where the next change is taken; undefined: at the first one. NB: kept between calls, since a new iterator passes over the places of all
-   * entries that were deleted.
-   */
-  #next: MapIterator<[string, ObjectChange]> | undefined
 
   /** Number of objects with a change that waits. */
   get size(): number {
@@ -26,14 +21,8 @@ export class EventQueue {
   /** Removes and returns the oldest changes, at most `count`. */
   take(count: number): readonly ObjectChange[] {
     const taken: ObjectChange[] = []
-    while (taken.length < count && this.#changes.size > 0) {
-      this.#next ??= this.#changes.entries()
-      const { done, value } = this.#next.next()
-      if (done === true) {
-        this.#next = undefined
-        continue
-      }
-      const [object, change] = value
+    for (const [object, change] of this.#changes) {
+      if (taken.length >= count) break
       this.#changes.delete(object)
       taken.push(change)
     }

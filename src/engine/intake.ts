@@ -13,15 +13,9 @@ export type KnownObjects = 'nothing' | 'listed' | 'synced'
 const sliceMs = 8
 
 /**
- * After so many rounds over the changes that wait, the rest is applied without a turn for other work. A round takes what came during
- * the round before. So a run begins even if changes come faster than they are applied.
- */
-const mostRounds = 10
-
-/**
  * Takes in the events of one family: which objects are known, which service ports changed, and since when events wait. While changed
- * service ports wait for a run, the changes of objects wait too, the newest one of each object, and the run applies them. So an object
- * that changes often costs few changes per run: the first one is applied at once, and then the newest one of those that waited.
+ * service ports wait for a run, the changes of objects wait too, the newest one of each object, and the run applies them: however often
+ * an object changes, a run pays for it twice at most.
  */
 export class Intake {
   /** NB: without the changes that wait. Readers use `currentTracker`. */
@@ -81,7 +75,15 @@ export class Intake {
     readonly dirty: ReadonlySet<ServicePortKey>
     readonly events: RunEvents | undefined
   }> {
-    for (let round = 0; round < mostRounds && this.#queue.size > 0; round++) await this.#applyInSlices()
+    const clock = this.#clock
+    let sliceStartMs = clock.now()
+    for (let waiting = this.#queue.size; waiting > 0; waiting--) {
+      this.#applyQueued(1)
+      if (clock.now() - sliceStartMs < sliceMs) continue
+      await clock.pause()
+      sliceStartMs = clock.now()
+    }
+    // Those that came during the pauses.
     this.#applyQueued(this.#queue.size)
     const events = this.#known === this.#knownInRun ? this.backlog.join() : undefined
     return { dirty: this.tracker.take(), events }
@@ -92,18 +94,6 @@ export class Intake {
     if (this.#known === 'nothing' || !this.tracker.hasDirty) return applyChange(this.tracker, change)
     const replaced = this.#queue.put(change)
     return replaced === undefined ? [] : replacedChange(replaced, change)
-  }
-
-  /** Applies the changes that wait now, with turns for other work. */
-  async #applyInSlices(): Promise<void> {
-    const clock = this.#clock
-    let sliceStartMs = clock.now()
-    for (let waiting = this.#queue.size; waiting > 0; waiting--) {
-      this.#applyQueued(1)
-      if (clock.now() - sliceStartMs < sliceMs) continue
-      await clock.pause()
-      sliceStartMs = clock.now()
-    }
   }
 
   #applyQueued(count: number): void {

@@ -61,6 +61,11 @@ export interface PacketRules {
   readonly firewallHook: 'forward' | 'input'
   /** Absent: the mode has no such rules. */
   readonly nat?: NatPlace
+  /**
+   * The place in table nat of a rule that keeps rules of other programs behind it from connections to this address (docs/adr/0027).
+   * Absent: the mode has no such rules.
+   */
+  readonly guardOf?: (address: IpAddress) => NatPlace | undefined
   /** Absent: the mode needs no marks for policy Local. */
   readonly marks?: ServiceMarks
   /**

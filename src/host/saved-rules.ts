@@ -59,10 +59,7 @@ export const savedTableRemedy =
   'Remove the tables kube-proxy from the file, and save only your own tables: nft list table inet filter.'
 
 /** Reports the files, and their end. */
-export async function reportSavedTables(
-  conflicts: StateReporter,
-  files: SavedFiles = realFiles,
-): Promise<void> {
+export async function reportSavedTables(conflicts: StateReporter, files: SavedFiles): Promise<void> {
   const found = await filesWithTable(files)
   const text = `${found.join(', ')}, which nftables.service loads, has Viaduct's table kube-proxy: ${savedTableConsequence} ${savedTableRemedy}`
   conflicts.report('saved table', found.length === 0 ? undefined : { text })

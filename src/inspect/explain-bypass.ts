@@ -52,6 +52,8 @@ function textsOf(effects: readonly Effect[]): readonly string[] {
 
 /** The rules of Services that concern the packet in table nat: in ipvs mode those that mark it for masquerading. */
 function concernOf(packet: Packet, view: PacketView, { endpoints }: PacketDecision): NatConcern {
+  const guard = view.rules.guardOf?.(packet.destination)
+  if (guard !== undefined) return { place: guard, isTranslated: true }
   const isServed = endpoints.some(({ isCandidate }) => isCandidate) && !isRelayed(packet, view)
   const { nat, firewallHook } = view.rules
   return { place: isServed ? nat : undefined, isTranslated: isServed && firewallHook === 'forward' }

@@ -29,6 +29,7 @@ import {
 } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, tendingNode } from '../../src/agent/index.js'
+import { noFiles } from './no-files.js'
 
 export { ip } from './routes.js'
 
@@ -165,7 +166,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      tendNode: tendingNode(mode, modeOptions),
+      tendNode: tendingNode(mode, { ...modeOptions, savedFiles: noFiles }),
       onInForce: () => {},
       links: this.kernel.links,
       clock: this.clock,

@@ -6,8 +6,6 @@ import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
-import { natGuardTables } from '../../kernel/index.js'
-import { cleanUpNatGuard } from '../vips/index.js'
 
 /** ipvs mode. */
 export const ipvsKind: ModeKind = {
@@ -28,17 +26,15 @@ export const ipvsKind: ModeKind = {
       () => cleanUp(kernel, excludeCidrs),
       () => mangle.hasRemoved,
     )
-    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.ipvs)
     const isUnread = report instanceof KernelError
     const texts = [
       ...(mangle.hasRemoved || isUnread ? [mangle.text] : []),
       ...(isUnread ? [] : [describeCleanUp({ ...report, failures: [] })]),
-      ...guard.texts,
     ]
-    const errors = [...(isUnread ? [report] : report.failures), ...guard.failures]
+    const errors = isUnread ? [report] : report.failures
     return {
       text: texts.join('; '),
-      hasRemoved: mangle.hasRemoved || guard.texts.length > 0 || (!isUnread && hasRemoved(report)),
+      hasRemoved: mangle.hasRemoved || (!isUnread && hasRemoved(report)),
       failures: [...mangle.failures, ...errors.map(({ message }) => message)],
     }
   },

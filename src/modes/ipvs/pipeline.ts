@@ -1,13 +1,12 @@
 import {
   type LinkEvent,
-  natGuardTables,
   type NftChange,
   type RealServerKey,
   type VirtualServerKey,
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
-import { bindingOperations, ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
+import { bindingOperations, ForeignAddresses, VipTable } from '../vips/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { Frontend, Route } from '../../routing/index.js'
@@ -55,7 +54,6 @@ export class IpvsPipeline {
   readonly #intake: Intake
   readonly #tracker: Tracker
   readonly #vips: VipTable
-  readonly #guard: NatGuard
   readonly #foreign: ForeignAddresses
   readonly #ledger: IpvsLedger
   readonly #reconciler: Reconciler
@@ -85,12 +83,7 @@ export class IpvsPipeline {
     this.#rival = new Rival({ ...options, mode: 'ipvs' })
     this.#tracker = this.#intake.tracker
     this.#foreign = new ForeignAddresses({ ...options, routes: kernel.routes, stages })
-    // KUBE-SERVICES comes first in the tables of its flavour.
-    this.#guard = new NatGuard({ ...options, ...kernel, table: natGuardTables.ipvs, hasOwnRules: true })
-    this.#vips = new VipTable({
-      binding: options.vipBinding,
-      onNeed: (address, isVip) => this.#guard.put(address, isVip),
-    })
+    this.#vips = new VipTable({ binding: options.vipBinding })
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
     this.#ledger = new IpvsLedger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
@@ -115,7 +108,6 @@ export class IpvsPipeline {
       reports,
       ledger: this.#ledger,
       vips: this.#vips,
-      guard: this.#guard,
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
@@ -350,7 +342,6 @@ export class IpvsPipeline {
   async #keepKernel(): Promise<void> {
     const { keepSettings, scheduling } = this.#options
     await keepSettings()
-    await this.#guard.read()
     if (await scheduling.recheck()) this.#tracker.markAll()
   }
 
@@ -461,7 +452,6 @@ export class IpvsPipeline {
     if (!(await this.#policies.admit(entries, pass))) this.#failPolicies(pass)
     await this.#applier.upsert({ ...work, entries: entries.filter((entry) => !servable.has(entry)) })
     await this.#applier.remove(work)
-    await this.#guard.write({ isComplete: known === 'synced' })
     if (this.#applier.isStopping) return pass.fail()
     const isComplete = known === 'synced' && !pass.isFailed
     if (!(await this.#policies.settle(this.#unbound(entries), { pass, isComplete }))) this.#failPolicies(pass)

@@ -1,7 +1,6 @@
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUpRoutes } from './clean-up.js'
 import { openUserspaceMode } from './mode.js'
-import { natGuardTables } from '../../kernel/index.js'
 import { cleanUpNatGuard } from '../vips/index.js'
 
 /** userspace mode: it needs routes and sockets alone, so no kernel lacks what it needs. */
@@ -13,7 +12,7 @@ export const userspaceKind: ModeKind = {
   lackOf: () => undefined,
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpRoutes(kernel)
-    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.userspace)
+    const guard = await cleanUpNatGuard(kernel.nftChains)
     const routes = removed === 0 ? [] : [`removed ${removed} VIP routes of userspace mode`]
     return {
       text: [...routes, ...guard.texts].join('; '),

@@ -2,11 +2,11 @@
 // ports: a VIP is such an address (docs/adr/0027).
 import { isDeepStrictEqual } from 'node:util'
 import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../address.js'
-import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
+import { KernelQuestions, logFamily, type NatPlace, type StageTimes } from '../../engine/index.js'
 import { asRefusal, isNotFound, KernelError } from '../../errors.js'
 import {
   type Kernel,
-  type NatGuardTable,
+  natGuardTable,
   NfElements,
   type NfExpression,
   type NfHook,
@@ -19,29 +19,28 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 
 export interface NatGuardOptions {
   readonly family: IpFamily
-  readonly table: NatGuardTable
   readonly nftables: Pick<Nftables, 'apply' | 'chains' | 'elements' | 'rules' | 'tablesWithNat'>
   readonly activeTables: Kernel['activeTables']
   readonly metrics: Pick<FamilyMetrics, 'kernelError'>
   readonly problems: StateReporter
   /** Learns why VIPs are exposed. */
   readonly hints: StateReporter
-  /** The mode itself has rules in table nat. Where nf_tables is missing, they come before those of other programs. */
-  readonly hasOwnRules: boolean
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
 
 /** The set of VIPs. */
-export function natGuardSet(family: IpFamily, table: NatGuardTable): NfSet {
-  return { family, table, set: 'vips', key: [family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'] }
+export function natGuardSet(family: IpFamily): NfSet {
+  return { family, table: natGuardTable, set: 'vips', key: [family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'] }
 }
 
 /** Before priority -100 of all known programs: their order of registration does not count. */
+const priority = -101
+
 const hooks: readonly NfHook[] = (['prerouting', 'output'] as const).map((hook) => ({
   type: 'nat',
   hook,
-  priority: -101,
+  priority,
 }))
 
 /** Errors of a kernel without nf_tables, or without its chains of type nat. */
@@ -68,10 +67,10 @@ export class NatGuard {
   #isRead = false
 
   constructor(options: NatGuardOptions) {
-    const { family, table } = options
+    const { family } = options
     this.#options = options
     this.#questions = new KernelQuestions(options)
-    this.#set = natGuardSet(family, table)
+    this.#set = natGuardSet(family)
   }
 
   /** The address becomes a VIP, or is none any more. */
@@ -79,6 +78,11 @@ export class NatGuard {
     if (isVip) this.#vips.add(address)
     else this.#vips.delete(address)
     if (this.#isNeeded) this.#dirty.add(address)
+  }
+
+  /** The place in table nat of the rule that keeps other rules from connections to this address. undefined: there is none. */
+  placeOf(address: IpAddress): NatPlace | undefined {
+    return this.#acknowledged?.has(address) === true ? { order: priority } : undefined
   }
 
   /** `write` has something to do. */
@@ -89,7 +93,7 @@ export class NatGuard {
 
   /** Reads whether other programs translate, and the table. A refusal is reported; the former answer stays. */
   async read(): Promise<void> {
-    const { family, hints, hasOwnRules } = this.#options
+    const { family, hints } = this.#options
     const read = await this.#questions.ask({ key: 'read VIP guard', subject: this.#subject }, async () => {
       const translating = await this.#translating()
       return { translating, elements: translating === 'yes' ? await this.#readElements() : undefined }
@@ -98,8 +102,7 @@ export class NatGuard {
     if (read instanceof KernelError) return
     const { translating, elements } = read
     const text = `${logFamily(family)}: the kernel has no nf_tables, so rules of table nat for the node's own addresses, such as those of host ports, take packets to VIPs`
-    const isExposed = translating === 'no-nf-tables' && !hasOwnRules
-    hints.report(`VIP guard ${family}`, isExposed ? { text } : undefined)
+    hints.report(`VIP guard ${family}`, translating === 'no-nf-tables' ? { text } : undefined)
     this.#isNeeded = translating === 'yes'
     this.#acknowledged = elements
     if (!this.#isNeeded) this.#dirty.clear()
@@ -127,8 +130,8 @@ export class NatGuard {
 
   /** Whether another program translates addresses. */
   async #translating(): Promise<'yes' | 'no' | 'no-nf-tables'> {
-    const { family, nftables, activeTables, hasOwnRules } = this.#options
-    const hasNat = hasOwnRules || (await activeTables(family, 'legacy')).includes('nat')
+    const { family, nftables, activeTables } = this.#options
+    const hasNat = (await activeTables(family, 'legacy')).includes('nat')
     try {
       const tables = await nftables.tablesWithNat(family)
       return hasNat || tables.some((table) => table !== this.#set.table) ? 'yes' : 'no'

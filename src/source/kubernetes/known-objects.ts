@@ -26,15 +26,9 @@ export class KnownObjects {
     this.#problems = problems
   }
 
-  /**
-   * Whether the server's object belongs to the history that was followed up to this version: it was taken under its name and with its uid,
-   * or it is newer than the version. True if it has no readable name.
-   */
-  isOfHistory(wire: WireObject, version: string): boolean {
-    return !isNamed(wire) || this.#isTaken(wire) || isNewer(versionOf(wire), version)
-  }
-
-  #isTaken(wire: WireObject): boolean {
+  /** Whether the object that the server has under this name is the one that was taken under it. True if it has no readable name. */
+  isSame(wire: WireObject): boolean {
+    if (!isNamed(wire)) return true
     const key = this.#keyOf(wire)
     const state = this.#states.get(key)
     if (state === undefined) return this.#refused.has(key)
@@ -151,13 +145,6 @@ function stateOf(wire: WireObject): string {
   const version = versionOf(wire)
   return version === '' ? '' : [version, textOf(metadataOf(wire.document)['uid'])].join(' ')
 }
-
-/** Versions are opaque texts. Those of all known servers are decimal numbers of a revision; no other text is newer. */
-function isNewer(version: string, than: string): boolean {
-  return decimal.test(version) && decimal.test(than) && BigInt(version) > BigInt(than)
-}
-
-const decimal = /^\d+$/u
 
 function uidOf(state: string): string {
   return state.slice(state.indexOf(' ') + 1)

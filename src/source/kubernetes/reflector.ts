@@ -201,10 +201,9 @@ export class Reflector implements ListedPart {
     // NB: its answer does not end an outage: a server may answer lists and refuse watches.
     const answer = await client.get({ path, query, isWatch: false, spread: random() })
     const items = [...answer.format.readList(await answer.body(), resource).items]
-    const isOurs =
-      items.length > 0 ? items.every((item) => this.#known.isOfHistory(item, version)) : this.#known.isEmpty
+    const isOurs = items.length > 0 ? items.every((item) => this.#known.isSame(item)) : this.#known.isEmpty
     if (isOurs) return
-    const problem = 'the first object is neither one that was followed nor a newer one'
+    const problem = 'the first object is not one that was followed'
     throw new ApiError({ code: 'history', operation: `GET ${path}`, problem })
   }
 

@@ -8,6 +8,7 @@ import type { Mode } from '../../../src/engine/index.js'
 import type { XtOp } from '../../../src/kernel/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { type ModelKernel, openModelKernel } from '../../model/index.js'
+import { noFiles } from '../../support/no-files.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
 const config = resolveConfig({ manifests: 'm' })
@@ -68,7 +69,7 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       assert.deepEqual(await placesOfKubeProxy(kernel), tables)
       const log = new MemoryLog()
-      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node })()
+      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node, savedFiles: noFiles })()
       assert.deepEqual(await placesOfKubeProxy(kernel), kept)
       assert.deepEqual(log.find('warn', ''), [])
     })
@@ -80,7 +81,7 @@ describe('the leftovers of other modes and flavours', () => {
     await nat.apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
     await tendingNode(
       { name: 'ipvs', flavour: 'nft', families: ['ipv4'] },
-      { kernel, log: new MemoryLog(), config, node },
+      { kernel, log: new MemoryLog(), config, node, savedFiles: noFiles },
     )()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['nft nat'])
   })
@@ -90,7 +91,7 @@ describe('the leftovers of other modes and flavours', () => {
     const log = new MemoryLog()
     const tend = tendingNode(
       { name: 'iptables', flavour: 'legacy', families: ['ipv4'] },
-      { kernel, log, config, node },
+      { kernel, log, config, node, savedFiles: noFiles },
     )
     await tend()
     const { xtNamespace, nftables } = kernel
@@ -113,7 +114,10 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       await kernel.links.addDummy('kube-ipvs0')
       const log = new MemoryLog()
-      const tend = tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node })
+      const tend = tendingNode(
+        { ...mode, families: ['ipv4'] },
+        { kernel, log, config, node, savedFiles: noFiles },
+      )
       await tend()
       assert.deepEqual(log.find('warn', ''), [])
       assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
@@ -136,7 +140,10 @@ describe('the leftovers of other modes and flavours', () => {
   it('are tried again while they cannot be removed', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()
-    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config, node })
+    const tend = tendingNode(
+      { name: 'nftables', families: ['ipv4'] },
+      { kernel, log, config, node, savedFiles: noFiles },
+    )
     kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
     await tend()
     assert.equal(log.find('warn', 'Leftovers of iptables mode cannot all be removed').length, 1)
@@ -170,7 +177,10 @@ describe('route_localnet', () => {
     it(`that is ${before} becomes ${expected} in ${name} mode${of}: 2 shows that Viaduct set it`, async () => {
       const kernel = openModelKernel({ sysctls: { [path]: before } })
       const own = resolveConfig({ manifests: 'm', ...input })
-      await tendingNode({ name, families: ['ipv4'] }, { kernel, log: new MemoryLog(), config: own, node })()
+      await tendingNode(
+        { name, families: ['ipv4'] },
+        { kernel, log: new MemoryLog(), config: own, node, savedFiles: noFiles },
+      )()
       assert.equal(await kernel.sysctl.read(path), expected)
     })
   }
@@ -179,7 +189,10 @@ describe('route_localnet', () => {
     const kernel = openModelKernel({ sysctls: { [path]: '2' } })
     kernel.sysctl.fault = () => constants.errno.EROFS
     const log = new MemoryLog()
-    const tend = tendingNode({ name: 'nftables', families: ['ipv4'] }, { kernel, log, config, node })
+    const tend = tendingNode(
+      { name: 'nftables', families: ['ipv4'] },
+      { kernel, log, config, node, savedFiles: noFiles },
+    )
     await tend()
     await tend()
     assert.deepEqual(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, it, mock } from 'node:test'
+import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { Registry } from 'prom-client'
 import { Intake, openProblems } from '../../../src/engine/index.js'
@@ -139,36 +139,6 @@ describe('changes of an object that come faster than runs', () => {
     for (const name of ['a', 'b', 'c']) intake.apply([slowService(name, () => clock.skip(1000))], () => false)
     assert.equal((await intake.takeDirty()).dirty.size, 4)
     assert.equal(clock.pauses, 3)
-  })
-
-  it('are applied in slices of time too if they come during the pauses', async () => {
-    const clock = new ManualClock()
-    const intake = openIntake(clock)
-    intake.apply([set(web), synced], () => false)
-    const come = (...names: readonly string[]): void => {
-      for (const name of names) intake.apply([slowService(name, () => clock.skip(1000))], () => false)
-    }
-    mock.method(clock, 'pause', async () => {
-      clock.pauses++
-      if (clock.pauses === 1) come('b', 'c', 'd')
-    })
-    come('a')
-    assert.equal((await intake.takeDirty()).dirty.size, 5)
-    assert.equal(clock.pauses, 4)
-  })
-
-  it('do not keep a run from its begin if they come without end', async () => {
-    const clock = new ManualClock()
-    const intake = openIntake(clock)
-    intake.apply([set(web), synced], () => false)
-    const come = (): void => void intake.apply([slowService('a', () => clock.skip(1000))], () => false)
-    mock.method(clock, 'pause', async () => {
-      clock.pauses++
-      come()
-    })
-    come()
-    assert.equal((await intake.takeDirty()).dirty.size, 2)
-    assert.equal(clock.pauses, 10)
   })
 
   it('leave the same state as all changes one by one, whenever runs take them', async () => {

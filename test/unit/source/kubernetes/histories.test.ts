@@ -125,32 +125,6 @@ describe('a cluster that was rebuilt under the same address', () => {
 })
 
 describe('an API server with the same history', () => {
-  const cases = [
-    {
-      name: 'has a new first object',
-      object: apiService('first', '10.96.0.4'),
-      event: '+Service default/first 10.96.0.4',
-    },
-    {
-      name: 'has a first object that was deleted and created again',
-      object: withUid(apiService('web', '10.96.0.4'), 'new'),
-      event: '+Service default/web 10.96.0.4',
-    },
-  ]
-  for (const { name, object, event } of cases)
-    it(`is not listed again if it ${name}`, async () => {
-      const { store } = lab.server
-      await lab.start()
-      const from = lab.server.requests.length
-      const events = await restart(() => {
-        store.remove('Service', 'default/web')
-        store.put('Service', object)
-      })
-      assert.deepEqual(events, ['-Service default/web', event])
-      const kinds = lab.server.requests.slice(from).filter((request) => request.startsWith('Service '))
-      assert.deepEqual(kinds, ['Service check from 5', 'Service watch from 5'])
-    })
-
   it('is not listed again, and its next watch goes where the check went', async () => {
     const { store } = lab.server
     await lab.start()

@@ -114,22 +114,6 @@ describe('KnownObjects', () => {
     assert.equal(problems.size, 0)
   })
 
-  it('says which objects belong to the history up to a version', () => {
-    take(wire('a', '10.96.0.1', '9'))
-    const isOfHistory = (name: string, version: string, upTo: string): boolean =>
-      known.isOfHistory(wire(name, '10.96.0.1', version), upTo)
-    assert.ok(isOfHistory('a', '7', '9'), 'known')
-    assert.ok(isOfHistory('b', '10', '9'), 'unknown, but newer')
-    assert.ok(isOfHistory('b', '9007199254740993', '9007199254740992'), 'newer, by large numbers')
-    assert.equal(isOfHistory('b', '9', '9'), false, 'unknown, and not newer')
-    for (const [version, upTo] of [
-      ['x9', '8'],
-      ['9', 'x8'],
-      ['', '8'],
-    ] as const)
-      assert.equal(isOfHistory('b', version, upTo), false, 'without an order')
-  })
-
   it('throws no error for any values', () => {
     for (const document of [undefined, null, 5, 'x', [], {}, { metadata: null }, { metadata: { name: 5 } }]) {
       assert.equal(known.take({ document, problem: undefined }), undefined)
