@@ -52,7 +52,7 @@ const failed = text('the page failed: see the log\n', 500)
 /** Replies with the page of the path, or with 404. If the page throws, replies with 500 and reports the path to `problems`. */
 export function answering(pages: Pages, problems: StateReporter): RequestListener {
   return (request, response) => {
-    const url = targetOf(request.url ?? '')
+    const { url, host } = targetOf(request.url ?? '')
     const end = url.indexOf('?')
     const path = end < 0 ? url : url.slice(0, end)
     const page = pages.get(path)
@@ -62,23 +62,26 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     response.on('timeout', () => {
       if (response.headersSent) request.socket.destroy()
     })
-    replyOf(path, async () => await page(pageRequest(request, response, query)), problems)
+    replyOf(path, async () => await page(pageRequest(request, response, { query, host })), problems)
       .then(async (reply) => await send(response, reply))
       .catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
   }
 }
 
-/** The path and the parameters of a request's target, which may be an absolute URI (RFC 9112, 3.2.2). */
-function targetOf(target: string): string {
-  const [authority] = /^https?:\/\/[^/?]*/iu.exec(target) ?? ['']
-  const rest = target.slice(authority.length)
-  return rest.startsWith('/') ? rest : `/${rest}`
+/**
+ * The path and the parameters of a request's target. An absolute URI has the host too, which counts in place of the header (RFC 9112,
+ * 3.2.2).
+ */
+function targetOf(target: string): { readonly url: string; readonly host: string | undefined } {
+  const [start, host] = /^https?:\/\/([^/?]*)/iu.exec(target) ?? ['', undefined]
+  const rest = target.slice(start.length)
+  return { url: rest.startsWith('/') ? rest : `/${rest}`, host }
 }
 
 function pageRequest(
   request: IncomingMessage,
   response: ServerResponse,
-  query: URLSearchParams,
+  { query, host }: { readonly query: URLSearchParams; readonly host: string | undefined },
 ): PageRequest {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
@@ -86,7 +89,7 @@ function pageRequest(
     method: request.method ?? '',
     query,
     accept: request.headers.accept,
-    host: request.headersDistinct['host']?.length === 1 ? request.headers.host : undefined,
+    host: host ?? (request.headersDistinct['host']?.length === 1 ? request.headers.host : undefined),
     signal: gone.signal,
     body: async () => await bodyOf(request),
   }

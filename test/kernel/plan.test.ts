@@ -73,7 +73,7 @@ async function start(
   return await operationsOf('start', node, mode, ...more)
 }
 
-describe('a plan', { timeout: 240_000 }, () => {
+describe('a plan', { timeout: 600_000 }, () => {
   let node: Namespace
   /** Gets the state of the node, and the commands of its plan. */
   let copy: Namespace

@@ -154,9 +154,11 @@ describe('the status page in Chromium', { timeout: 120_000 }, () => {
       ['/ui', ['Host: 127.1'], 421],
       ['/ui', ['Host:'], 421],
       ['/ui', [], 400],
-      ['http://evil.example/ui', [good], 404],
+      ['http://evil.example/ui', [good], 421],
+      ['http://127.0.0.1@evil.example/ui', [good], 421],
+      ['http://127.0.0.1:10249/ui', [good], 200],
       // Longer than the headers may be. The server reads it at once, so it does not reset the connection.
-      [`/ui?q=${'x'.repeat(9000)}`, [good], 431],
+      [`/ui?q=${'x'.repeat(40_000)}`, [good], 431],
     ] as const) {
       const socket = await connected(10249)
       socket.write([`GET ${target} HTTP/1.1`, ...hosts, 'Connection: close', '', ''].join('\r\n'))

@@ -14,13 +14,11 @@ it('the guard of VIPs gets those that came while no other program translated add
   const log = new MemoryLog()
   const guard = new NatGuard({
     family: 'ipv4',
-    table: 'viaduct-userspace',
     nftables: Object.assign(kernel.nftables, { tablesWithNat: async () => translating }),
     activeTables: async () => [],
     metrics: openMetrics(new Registry()).ipv4,
     problems: openProblems({ log }),
     hints: openProblems({ log }),
-    hasOwnRules: false,
   })
   for (const address of ['192.0.2.1', '192.0.2.2']) guard.put(ip(address), true)
   await guard.write({ isComplete: true })
@@ -33,7 +31,7 @@ it('the guard of VIPs gets those that came while no other program translated add
   translating.push('other')
   await guard.read()
   await guard.write({ isComplete: true })
-  const { bytes, stride, length } = await kernel.nftables.elements(natGuardSet('ipv4', 'viaduct-userspace'))
+  const { bytes, stride, length } = await kernel.nftables.elements(natGuardSet('ipv4'))
   const vips = Array.from({ length }, (_, index) => readAddress(bytes, index * stride, 'ipv4'))
   assert.deepEqual(vips.toSorted(), [ip('192.0.2.2'), ip('192.0.2.3')])
   assert.equal(guard.isWriteDue, false)
