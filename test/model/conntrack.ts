@@ -29,6 +29,8 @@ export class ModelConntrack implements Conntrack {
   readonly calls: { readonly family: IpFamily; readonly frontends: readonly ConntrackFrontend[] }[] = []
   /** Injects faults: called before each request, returns the errno of the refusal. */
   fault: () => number | undefined = () => undefined
+  /** Called for each clean-up, which is answered once this resolves. */
+  beforeAnswer: () => Promise<void> = async () => {}
   #isClosed = false
 
   async deleteStale(
@@ -38,6 +40,7 @@ export class ModelConntrack implements Conntrack {
   ): Promise<ConntrackOutcome> {
     if (this.#isClosed) throw refusal('use a closed socket', constants.errno.EBADF, family)
     this.calls.push({ family, frontends })
+    await this.beforeAnswer()
     const errno = this.fault()
     if (errno !== undefined) throw refusal('dump conntrack entries', errno, family)
     const seen = this.flows.filter(({ destination }) => familyOf(destination) === family)

@@ -1,5 +1,6 @@
 // UDP flows in the kernel's connection table during the life of a Service.
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { type ModelFlow, type ModelKernel, openModelKernel } from '../model/index.js'
@@ -198,6 +199,33 @@ describe('UDP flows', () => {
     assert.deepEqual(lab.kernel.conntrack.flows, [])
     await lab.stop()
   })
+
+  for (const mode of ['iptables', 'ipvs', 'nftables'] as const)
+    it(`are deleted beside the changes of other Services, in ${mode} mode`, async () => {
+      const lab = new PipelineLab({ kernel: await kernelWith(toFirst), config: { mode } })
+      const { conntrack } = lab.kernel
+      await lab.deliver(...world, synced)
+      conntrack.flows = [toFirst, toSecond]
+      const answers = new EventEmitter()
+      conntrack.beforeAnswer = async () => void (await once(answers, 'allowed'))
+      await lab.deliver(endpoints('10.1.0.2'))
+      const calls = conntrack.calls.length
+      const externalTrafficPolicy = 'Local'
+      const type = 'LoadBalancer'
+      await lab.deliver(
+        set(service('web', '10.96.0.20', { type, externalTrafficPolicy, healthCheckNodePort: 32_000 })),
+      )
+      await lab.deliver(endpoints('10.1.0.3'))
+      assert.deepEqual([...lab.healthChecks.checks.keys()], ['default/web'])
+      assert.equal(conntrack.calls.length, calls)
+      assert.deepEqual(conntrack.flows, [toFirst, toSecond])
+      conntrack.beforeAnswer = async () => {}
+      answers.emit('allowed')
+      await lab.deliver()
+      assert.equal(conntrack.calls.length, calls + 1)
+      assert.deepEqual(conntrack.flows, [])
+      await lab.stop()
+    })
 
   it('are deleted only after the kernel has the new rules', async () => {
     const lab = await labWith()

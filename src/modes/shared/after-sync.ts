@@ -71,8 +71,15 @@ export class AfterSync {
   readonly #gaps = new LocalPolicyGaps()
   /** The routes with a health check port, and their Services. */
   readonly #checked = new Map<ServicePortKey, string>()
-  /** Changes that the cleaner of flows does not have yet. */
+  /** Changes of UDP since the last run. */
   #changes = new Map<ServicePortKey, Route | undefined>()
+  /** Changes that the kernel has taken and the cleaner of flows does not have yet. */
+  #taken = new Map<ServicePortKey, Route | undefined>()
+  /** The clean-up of flows in progress, beside the passes. It never rejects. */
+  #cleaning: Promise<void> | undefined
+  #isCleaningDue = false
+  /** The defect that ended a clean-up. */
+  #cleaningFailure: { readonly error: unknown } | undefined
   #lastRunMs = -Infinity
 
   constructor(options: AfterSyncOptions) {
@@ -104,14 +111,17 @@ export class AfterSync {
     return this.#options.clock.now() - this.#lastRunMs >= ms
   }
 
-  /** Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. */
+  /**
+   * Runs once the kernel has taken everything. A new owner of a frontend is reported as working only now. The clean-up of flows goes on
+   * after the run, so that many stale flows of one Service delay no change of another. Rejects with the defect of an earlier clean-up.
+   */
   async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
     this.#lastRunMs = this.#options.clock.now()
     const { family, config, metrics, node, reports, tracker } = this.#options
     for (const conflict of conflicts) reports.note(conflict)
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
-    if (isComplete) await this.#cleanFlows()
+    if (isComplete) this.#cleanFlows()
     await this.#options.also?.run()
     const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
     const facts = { family, config, node: node.facts }
@@ -132,13 +142,35 @@ export class AfterSync {
   }
 
   async stop(): Promise<void> {
+    this.#isCleaningDue = false
+    await this.#cleaning
     await this.#healthChecks.stop()
   }
 
-  async #cleanFlows(): Promise<void> {
-    const changes = this.#changes
+  #cleanFlows(): void {
+    const failure = this.#cleaningFailure
+    this.#cleaningFailure = undefined
+    if (failure !== undefined) throw failure.error
+    if (this.#cleaner === undefined) return
+    for (const [key, route] of this.#changes) this.#taken.set(key, route)
     this.#changes = new Map()
-    await this.#cleaner?.clean(changes)
+    this.#isCleaningDue = true
+    this.#cleaning ??= this.#cleanUntilDone(this.#cleaner)
+  }
+
+  /** Changes that come during a clean-up share the next one. */
+  async #cleanUntilDone(cleaner: ConntrackCleaner): Promise<void> {
+    try {
+      while (this.#isCleaningDue) {
+        this.#isCleaningDue = false
+        const changes = this.#taken
+        this.#taken = new Map()
+        await cleaner.clean(changes)
+      }
+    } catch (error) {
+      this.#cleaningFailure = { error }
+    }
+    this.#cleaning = undefined
   }
 }
 
