@@ -16,6 +16,7 @@ import {
   type HttpLimits,
   listen,
   type Pages,
+  Turns,
 } from '../server/index.js'
 
 export interface ControlServerOptions {
@@ -162,7 +163,7 @@ export class ControlServer {
     await assertReplaceable(path)
     const server = await createHttpServer({
       reply: answering(pages, this.#pageProblems),
-      connections: new Connections(connectionLimit, clock),
+      connections: new Connections(connectionLimit, new Turns({ clock, isOneSource: true })),
       admits: (connection) => this.#admits(connection),
       ...(limits === undefined ? {} : { limits }),
     })

@@ -4,7 +4,8 @@ import { formatEndpoint, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
 import { type Log, StateReporter } from '../log.js'
 import type { Clock } from '../clock.js'
-import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
+import { connectionLimit, Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
+import { Turns } from './turns.js'
 
 /** An address without brackets, and a port; 0: any free port. */
 interface Place {
@@ -29,8 +30,6 @@ export interface BoundServerOptions {
   readonly limits?: HttpLimits
 }
 
-/** Connections per server. Probers and scrapers are few. */
-const connectionLimit = 128
 const retryMs = 5000
 
 /** Error codes of listen() on a machine without IPv6. */
@@ -57,7 +56,7 @@ export class BoundServer {
 
   constructor(options: BoundServerOptions) {
     this.#options = options
-    this.#connections = new Connections(connectionLimit, options.clock)
+    this.#connections = new Connections(connectionLimit, new Turns(options))
   }
 
   /** Resolves after the first attempt. Throws ConfigError if the attempt fails and `isHardFail` is set. */

@@ -4,7 +4,8 @@ import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '.
 import { serviceReference } from '../event.js'
 import type { Clock } from '../clock.js'
 import type { HealthCheckFailure } from '../engine/index.js'
-import { Connections, createHttpServer, listen } from './http-server.js'
+import { connectionLimit, Connections, createHttpServer, listen } from './http-server.js'
+import { Turns } from './turns.js'
 
 /** The health check of one Service. */
 export interface HealthCheck {
@@ -25,9 +26,6 @@ export interface HealthCheckOptions {
   readonly clock: Pick<Clock, 'now' | 'schedule'>
 }
 
-/** Connections for all Services of a family, so that many Services do not exhaust the process's file descriptors. */
-const connectionLimit = 256
-
 /** Requests per Service and second: five probers with a period of 5 s. Above 1,000 Services this exceeds the usual limit of Turns. */
 const probesPerService = 1
 
@@ -43,6 +41,7 @@ export class HealthCheckServers {
   readonly #listeners = new Map<string, Listeners>()
   /** Servers that accept no more connections and finish their open requests. */
   readonly #closing = new Set<Server>()
+  /** Of all Services, so that many Services do not exhaust the process's file descriptors. */
   readonly #connections: Connections
   #desired: ReadonlyMap<string, HealthCheck> = new Map()
   #work: Promise<unknown> = Promise.resolve()
@@ -52,8 +51,7 @@ export class HealthCheckServers {
     this.#options = options
     this.#connections = new Connections(
       connectionLimit,
-      options.clock,
-      () => this.#desired.size * probesPerService,
+      new Turns({ clock: options.clock, turnsPerSecond: () => this.#desired.size * probesPerService }),
     )
   }
 

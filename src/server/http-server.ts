@@ -1,9 +1,8 @@
 // HTTP servers with bounds on the number of clients and on the cost of each, so that clients cannot exhaust them.
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Clock } from '../clock.js'
 import type { PacedSocket } from './paced-socket.js'
-import { Turns } from './turns.js'
+import type { Turns } from './turns.js'
 
 /** Limits per client. Times are in milliseconds. */
 export interface HttpLimits {
@@ -31,6 +30,13 @@ export const httpLimits: HttpLimits = {
 }
 
 /**
+ * Connections of a server that has an address of the network. Probers and scrapers are few. A client whose connections all find a place
+ * waits for its share of the turns. One that has more of them loses some, and new ones take their place: the event loop has to accept them
+ * all. 512 connections with 64 KiB each take 32 MiB.
+ */
+export const connectionLimit = 512
+
+/**
  * The connections of one server, or of several servers that share a limit, and the turns of their requests. A connection over the
  * limit closes one of the source with the most connections: the one without a request for the longest time, or, if all wait for their
  * first reply, the oldest one. So a source that floods the server loses its own connections, and a probe from another source gets its
@@ -44,10 +50,9 @@ export class Connections {
   /** Number of connections by source. */
   readonly #counts = new Map<string, number>()
 
-  /** `turnsPerSecond` as in Turns. */
-  constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>, turnsPerSecond?: () => number) {
+  constructor(limit: number, turns: Turns) {
     this.#limit = limit
-    this.turns = new Turns(clock, turnsPerSecond)
+    this.turns = turns
   }
 
   get size(): number {

@@ -11,4 +11,5 @@ export {
 export { BoundServer, type BoundServerOptions, openListenProblems } from './bound-server.js'
 export { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from './health-check-servers.js'
 export { Connections, createHttpServer, type HttpLimits, httpLimits, listen } from './http-server.js'
+export { Turns, type TurnsOptions } from './turns.js'
 export { answering, json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'

@@ -94,7 +94,7 @@ export class PacedSocket extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#turns.leave(this.#pass)
+    this.#turns.leave(this.source, this.#pass)
     this.#pending = nothing
     this.#socket.destroy()
     done(error)
@@ -104,7 +104,7 @@ export class PacedSocket extends Duplex {
     if (this.#pending.length === 0) return
     // The body of the only open request may pass.
     const needsBody = this.#replies === 1 && this.#request?.complete === false
-    if (this.#replies === 0 || needsBody) this.#turns.enter(this.#pass)
+    if (this.#replies === 0 || needsBody) this.#turns.enter(this.source, this.#pass)
   }
 
   readonly #pass = (): void => {

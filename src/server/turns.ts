@@ -1,61 +1,86 @@
 // The rate at which one server accepts requests. A flood of requests must not starve the sync of the event loop.
 import type { Clock } from '../clock.js'
+import { Shares } from './shares.js'
 
-/**
- * 1,000 requests per second cost a tenth of a core. A connection has one place in the queue. With 256 connections each gets a turn
- * within 0.3 s; a probe waits for one second.
- */
+/** 1,000 requests per second cost a tenth of a core. A connection has one place in the queue. A probe waits for one second. */
 const periodMs = 10
 const leastTurnsPerPeriod = 10
 
-/** Runs work in order of arrival: in each 10 ms at most 10 pieces, or as many as `turnsPerSecond` allows if that is more. */
+export interface TurnsOptions {
+  readonly clock: Pick<Clock, 'now' | 'schedule'>
+  /** Turns per second that must be possible, for all sources together and for each. Default: the usual limits suffice. */
+  readonly turnsPerSecond?: () => number
+  /** All clients are one source, such as those of a Unix socket, and it may use all turns. Default: false. */
+  readonly isOneSource?: boolean
+}
+
+/**
+ * Runs work of several sources. In each 10 ms it runs at most 10 pieces, or as many as `turnsPerSecond` allows if that is more, and of each
+ * source as many as its share allows (Shares). Sources take turns; the work of one source runs in order of arrival.
+ */
 export class Turns {
   readonly #clock: Pick<Clock, 'now' | 'schedule'>
   readonly #turnsPerSecond: () => number
-  readonly #queue = new Set<() => void>()
+  readonly #shares: Shares | undefined
+  /** Waiting work by source. The source that has waited longest for a turn is the first. */
+  readonly #waiting = new Map<string, Set<() => void>>()
   #periodStartMs = Number.NEGATIVE_INFINITY
   #used = 0
   #isScheduled = false
 
-  constructor(clock: Pick<Clock, 'now' | 'schedule'>, turnsPerSecond = (): number => 0) {
+  constructor({ clock, turnsPerSecond = () => 0, isOneSource = false }: TurnsOptions) {
     this.#clock = clock
     this.#turnsPerSecond = turnsPerSecond
+    this.#shares = isOneSource ? undefined : new Shares()
   }
 
-  /** Number of waiting pieces of work. */
-  get size(): number {
-    return this.#queue.size
-  }
-
-  /** Calls `work` once: now if the period has a turn left, otherwise in a later period. */
-  enter(work: () => void): void {
-    this.#queue.add(work)
+  /** Calls `work` once: now if the period and the source's share have a turn left, otherwise later. */
+  enter(source: string, work: () => void): void {
+    const works = this.#waiting.get(source)
+    if (works === undefined) this.#waiting.set(source, new Set([work]))
+    else works.add(work)
     this.#run()
   }
 
   /** Removes work that has not run yet. */
-  leave(work: () => void): void {
-    this.#queue.delete(work)
+  leave(source: string, work: () => void): void {
+    const works = this.#waiting.get(source)
+    if (works?.delete(work) === true && works.size === 0) this.#waiting.delete(source)
   }
 
   #run(): void {
-    if (this.#isScheduled) return
     const now = this.#clock.now()
     if (now - this.#periodStartMs >= periodMs) {
       this.#periodStartMs = now
       this.#used = 0
+      this.#shares?.forgetFull(now)
     }
-    const turns = Math.max(leastTurnsPerPeriod, (this.#turnsPerSecond() * periodMs) / 1000)
-    for (const work of this.#queue) {
-      if (this.#used >= turns) break
+    const perSecond = this.#turnsPerSecond()
+    const turns = Math.max(leastTurnsPerPeriod, (perSecond * periodMs) / 1000)
+    while (this.#used < turns) {
+      const work = this.#takeNext(now, perSecond)
+      if (work === undefined) break
       this.#used++
-      this.#queue.delete(work)
       work()
     }
-    if (this.#queue.size > 0) this.#runLater(this.#periodStartMs + periodMs - now)
+    if (this.#waiting.size > 0) this.#runLater(this.#periodStartMs + periodMs - now)
+  }
+
+  /** The oldest work of the first source that has a turn left. That source is the last one then. undefined: no work may run now. */
+  #takeNext(now: number, perSecond: number): (() => void) | undefined {
+    for (const [source, works] of this.#waiting) {
+      if (this.#shares?.take(source, now, perSecond) === false) continue
+      const [work] = works
+      if (work !== undefined) works.delete(work)
+      this.#waiting.delete(source)
+      if (works.size > 0) this.#waiting.set(source, works)
+      return work
+    }
+    return undefined
   }
 
   #runLater(delayMs: number): void {
+    if (this.#isScheduled) return
     this.#isScheduled = true
     this.#clock.schedule(delayMs, () => {
       this.#isScheduled = false

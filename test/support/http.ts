@@ -15,16 +15,18 @@ export interface Question {
   readonly path?: string
   readonly method?: string
   readonly host?: string
+  /** The client's own address. Default: the kernel chooses. */
+  readonly localAddress?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
 }
 
 /** One request on a connection of its own. Rejects when the port is closed, or when the connection ends without a reply. */
 export async function ask(port: number, question: Question = {}): Promise<HttpReply> {
-  const { host = '127.0.0.1', path = '/', method = 'GET', headers = {} } = question
+  const { host = '127.0.0.1', path = '/', method = 'GET', headers = {}, localAddress } = question
   return await new Promise((resolve, reject) => {
     const outgoing = request(
-      { host, port, path, method, headers: { ...headers }, agent: false },
+      { host, port, path, method, headers: { ...headers }, agent: false, localAddress },
       (response) => {
         let body = ''
         response.setEncoding('utf8')

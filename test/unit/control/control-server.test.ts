@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ControlServer } from '../../../src/control/index.js'
 import type { LogFields } from '../../../src/log.js'
+import { settledSockets } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -79,6 +80,16 @@ describe('the control socket', () => {
   it('has mode 0600 under its name, and leaves no other file in the folder', () => {
     assert.equal(lstatSync(path).mode & 0o777, 0o600)
     assert.deepEqual(readdirSync(folder), ['viaduct.sock'])
+  })
+
+  it('replies to commands that are started at the same time as fast as it can', async () => {
+    let replies = 0
+    const asked = Array.from({ length: 14 }, async () => await ask().then(() => replies++))
+    await Promise.race(asked)
+    await settledSockets()
+    await clock.advance(10)
+    await settledSockets()
+    assert.equal(replies, asked.length)
   })
 
   it('is removed at the end', async () => {

@@ -23,10 +23,18 @@ afterEach(async () => {
 })
 
 const turnsPerPeriod = 10
+/** Turns of one client address: at once, and in each period. */
+const [turnsAtOnce, ownTurnsPerPeriod] = [10, 1] as const
+const connectionLimit = 512
 const periodMs = 10
 
 function requests(count: number, path = '/livez'): string {
   return `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(count)
+}
+
+/** The address of the client with this number. */
+function clientAddress(number: number): string {
+  return `127.0.1.${number}`
 }
 
 /** A connection that the test closes. */
@@ -67,6 +75,15 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
   stops.push(async () => await server.stop())
   await server.start()
   return { port: server.address?.port ?? 0, clock, begun, paths }
+}
+
+/** Connections of one address, each with a request. Resolves when the server has handled what it accepts at once. */
+async function flood(port: number, count: number, localAddress = '127.0.0.2'): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const socket = await client(port, localAddress)
+    socket.on('error', () => {}).write(requests(1, '/flood'))
+  }
+  await settledSockets()
 }
 
 describe('a flooded server', () => {
@@ -111,7 +128,8 @@ describe('a flooded server', () => {
 
   it('accepts ten requests in 10 ms, one connection after the other', async () => {
     const { port, clock, paths } = await open(true)
-    const greedy = [await client(port), await client(port), await client(port)]
+    const greedy: Socket[] = []
+    for (const number of [1, 2, 3]) greedy.push(await client(port, clientAddress(number)))
     for (const socket of greedy) socket.write(requests(500))
     await until(() => paths.length >= turnsPerPeriod)
     await settledSockets()
@@ -127,42 +145,73 @@ describe('a flooded server', () => {
     assert.equal((await modest).body, 'here')
   })
 
-  it('replies to a probe from another address while one address floods it with connections that wait', async () => {
+  it('accepts ten requests of one address at once, and one in each 10 ms, on however many connections', async () => {
     const { port, clock, paths } = await open(true)
-    const flood = async (count: number): Promise<void> => {
-      for (let i = 0; i < count; i++) {
-        const socket = await client(port, '127.0.0.2')
-        socket.on('error', () => {}).write(requests(1, '/flood'))
-        await settledSockets()
-      }
+    await flood(port, 60)
+    assert.equal(paths.length, turnsAtOnce)
+    for (let period = 1; period <= 20; period++) {
+      await clock.advance(periodMs)
+      await settledSockets()
+      assert.equal(paths.length, turnsAtOnce + period * ownTurnsPerPeriod)
     }
-    await flood(turnsPerPeriod + 130)
-    const probe = ask(port, { path: '/probe' })
+  })
+
+  it('accepts ten requests at once again of an address that has rested', async () => {
+    const { port, clock, paths } = await open(true)
+    await flood(port, turnsAtOnce)
+    await clock.advance(periodMs * turnsAtOnce)
+    await flood(port, turnsAtOnce + 1)
+    assert.equal(paths.length, 2 * turnsAtOnce)
+  })
+
+  it('replies to a probe of another address at once while many connections of one address wait', async () => {
+    const { port, clock, paths } = await open(true)
+    await flood(port, 60)
+    await clock.advance(periodMs)
+    const reply = await ask(port, { path: '/probe', localAddress: clientAddress(1) })
+    assert.equal(reply.body, 'here')
+    assert.equal(paths.length, turnsAtOnce + ownTurnsPerPeriod + 1)
+  })
+
+  it('lets the next address have its turn while several addresses flood it', async () => {
+    const { port, clock, paths } = await open(true)
+    const floods = turnsPerPeriod + 2
+    for (let number = 1; number <= floods; number++) await flood(port, 10, clientAddress(number))
+    await clock.advance(periodMs)
+    const probe = ask(port, { path: '/probe', localAddress: '127.0.0.9' })
     await settledSockets()
-    await flood(130)
-    for (let i = 0; i < 14; i++) {
+    const before = paths.length
+    for (let i = 0; i < 2; i++) {
       await clock.advance(periodMs)
       await settledSockets()
     }
+    assert.equal((await probe).body, 'here')
+    assert.ok(paths.indexOf('/probe') < before + floods + 1)
+  })
+
+  it('keeps the connection of a probe while one address floods it with more connections than it keeps', async () => {
+    const { port, clock, paths } = await open(true)
+    await flood(port, turnsAtOnce + connectionLimit + 2)
+    const probe = ask(port, { path: '/probe', localAddress: clientAddress(1) })
+    await flood(port, 130)
+    await clock.advance(2 * periodMs)
     assert.equal((await probe).body, 'here')
     assert.equal(paths.filter((path) => path === '/probe').length, 1)
   })
 
   it('closes the connection of an address that has waited longest, when all wait', async () => {
     const { port, clock, paths } = await open(true)
-    const limit = 128
-    for (let i = 0; i < turnsPerPeriod + limit + 3; i++) {
+    const count = turnsAtOnce + connectionLimit + 3
+    for (let i = 0; i < count; i++) {
       const socket = await client(port)
       socket.on('error', () => {}).write(requests(1, `/${i}`))
       await settledSockets()
     }
-    for (let i = 0; i < limit / turnsPerPeriod + 1; i++) {
-      await clock.advance(periodMs)
-      await settledSockets()
-    }
+    await clock.advance(periodMs * count)
+    await settledSockets()
     // The ten first connections have their reply and are closed first.
-    const lost = [turnsPerPeriod, turnsPerPeriod + 1, turnsPerPeriod + 2]
-    const numbers = Array.from({ length: turnsPerPeriod + limit + 3 }, (_, i) => i)
+    const lost = [turnsAtOnce, turnsAtOnce + 1, turnsAtOnce + 2]
+    const numbers = Array.from({ length: count }, (_, i) => i)
     const served = numbers.filter((i) => !lost.includes(i))
     assert.deepEqual(
       paths,
@@ -214,8 +263,9 @@ describe('flooded health checks of Services', () => {
     const ports = [await freePort(), await freePort()]
     const checks = ports.map((port) => ({ namespace: 'default', name: `s-${port}`, port, localEndpoints: 1 }))
     await servers.sync(new Map(checks.map((check) => [`default/${check.name}`, check])), [ip('127.0.0.1')])
-    for (const port of ports) (await client(port)).write(requests(500, '/'))
-    for (let period = 1; period <= 3; period++) {
+    for (const port of ports)
+      for (const number of [1, 2]) (await client(port, clientAddress(number))).write(requests(500, '/'))
+    for (let period = 1; period <= 2; period++) {
       await until(() => asked >= period * turnsPerPeriod)
       await settledSockets()
       assert.equal(asked, period * turnsPerPeriod)
