@@ -240,7 +240,8 @@ export interface Problem {
 
 export interface StateReporterOptions {
   readonly log: Log
-  readonly level: 'error' | 'warn'
+  /** `info`: the state is no problem, and is not among those that the log lists. */
+  readonly level: 'error' | 'warn' | 'info'
   /** Start of each problem line: a sentence such as `Server cannot listen`. */
   readonly problemLine: string
   /** The line at the end of a problem: a sentence such as `Server listens now`. */
@@ -266,7 +267,7 @@ export class StateReporter {
   constructor(options: StateReporterOptions) {
     const { log, level, problemLine, recovery, clock = systemClock } = options
     this.#options = options
-    log.reporters?.add(this)
+    if (level !== 'info') log.reporters?.add(this)
     this.#problemLines = new LineLimit(clock, (count) =>
       log[level](`${problemLine}: ${moreLines}`, { count }),
     )
@@ -301,6 +302,7 @@ export class StateReporter {
   /** The present problems, oldest first. */
   get present(): readonly PresentProblem[] {
     const { level, problemLine } = this.#options
+    if (level === 'info') return []
     return [...this.#problems.values()].map(({ text, fields = {} }) => ({
       level,
       line: `${problemLine}: ${text}`,

@@ -2,7 +2,7 @@
 import type { PipelineView } from '../engine/index.js'
 import type { KernelOperation } from '../kernel/index.js'
 import type { NodeFacts } from '../node/index.js'
-import { route } from '../routing/index.js'
+import { addressesOf, route } from '../routing/index.js'
 
 /** The pipelines of an agent, and the facts of its node. */
 export interface Desired {
@@ -21,10 +21,10 @@ export function ownersOf({ views, facts }: Desired): (operation: KernelOperation
   }
   for (const view of views) {
     for (const port of view.services.servicePorts()) {
-      const { key, clusterIP, externalIPs, loadBalancerIPs } = port
+      const { key } = port
       for (const line of view.describe(route(port, view.services.endpoints(port), facts)))
         for (const name of namesIn(line)) note(name, key)
-      for (const vip of [clusterIP, ...externalIPs, ...loadBalancerIPs]) note(`vip ${vip}`, key)
+      for (const vip of addressesOf(port)) note(`vip ${vip}`, key)
     }
   }
   return ({ text }) => {

@@ -63,7 +63,7 @@ export function lostOf(lost: LostFrontends | undefined, port: ServicePort): read
   return frontendsOf(port).filter((frontend) => rivalOf(lost, port, frontend) !== undefined)
 }
 
-/** The route without the external frontends that it does not get. It has its cluster IP. */
+/** The route without the external frontends that it does not get. It keeps its cluster IP. */
 export function owned(decided: Route, lost: LostFrontends | undefined): Route {
   if (lost === undefined) return decided
   const addresses = new Set(lostOf(lost, decided).map(addressOf))

@@ -3,7 +3,14 @@ import { cidrContains, type IpAddress } from '../address.js'
 import type { PacketRules } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
-import { compareStandings, type Frontend, frontendProtocols, holderOf, standingOf } from '../routing/index.js'
+import {
+  addressesOf,
+  compareStandings,
+  type Frontend,
+  frontendProtocols,
+  holderOf,
+  standingOf,
+} from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
@@ -30,7 +37,7 @@ export function findFrontend(packet: Packet, view: PacketView): FoundFrontend | 
   for (const port of view.services.servicePorts()) {
     if (packet.protocol === 'tcp' && port.healthCheckNodePort === packet.port) healthChecks.push(port)
     if (frontendProtocols[port.protocol] !== packet.protocol) continue
-    if (port.port === packet.port && addressesOf(port).includes(packet.destination)) atAddress.push(port)
+    if (port.port === packet.port && addressesOf(port).has(packet.destination)) atAddress.push(port)
     if (port.nodePort !== 0 && port.nodePort === packet.port) atNodePort.push(port)
   }
   const [first, ...addressLosers] = inOrder(atAddress, address, view)
@@ -58,10 +65,6 @@ function servesNodePorts(address: IpAddress, { rules, machine }: PacketView): bo
 /** Whether the agent itself accepts the connection: no rule of a mode leads the packet to an endpoint, and no mark matters. */
 export function isRelayed({ destination }: Packet, { rules }: PacketView): boolean {
   return rules.isRelayed || destination === rules.relayedLoopback
-}
-
-function addressesOf({ clusterIP, externalIPs, loadBalancerIPs }: ServicePort): readonly IpAddress[] {
-  return [clusterIP, ...externalIPs, ...loadBalancerIPs]
 }
 
 function kindOf({ clusterIP, externalIPs }: ServicePort, address: IpAddress): FrontendKind {
@@ -92,7 +95,7 @@ export interface AddressOwner {
 export function ownersOfAddress(address: IpAddress, { services }: PacketView): readonly AddressOwner[] {
   const owners = new Map<string, AddressOwner & { readonly ports: string[] }>()
   for (const port of services.servicePorts()) {
-    if (!addressesOf(port).includes(address)) continue
+    if (!addressesOf(port).has(address)) continue
     const owner = owners.get(port.service) ?? {
       kind: kindOf(port, address),
       service: port.service,

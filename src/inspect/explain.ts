@@ -115,7 +115,7 @@ function chainReader({ firewall, clock }: Inspected, { destination }: Packet): C
 
 const notAsked: KernelAgreement = { state: 'not-asked', differences: [] }
 
-/** The route with the one frontend, and with the cluster IP, which every route has. */
+/** The route with the one frontend, and with its cluster IP, which chains of iptables mode depend on. */
 function routeTo(destination: IpAddress, { port, kind }: FoundFrontend, view: PacketView): Route {
   const whole = route(port, view.services.endpoints(port), view.node)
   const only = (addresses: readonly IpAddress[]): readonly IpAddress[] =>

@@ -2,6 +2,7 @@
 import { formatEndpoint, type IpAddress, parseIpAddress } from '../address.js'
 import type { PipelineView } from '../engine/index.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
+import { addressesOf } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
 import { familyName } from './parts.js'
 
@@ -27,7 +28,7 @@ export interface PortEntry {
   /** Empty: the port has no name. */
   readonly name: string
   readonly protocol: string
-  /** `address:port`: the cluster IP first, then external IPs and load-balancer IPs. */
+  /** `address:port`: the cluster IP, if there is one, first, then external IPs and load-balancer IPs. */
   readonly addresses: readonly string[]
   /** 0: none. */
   readonly nodePort: number
@@ -142,7 +143,7 @@ function wantedAddress(query: string): WantedAddress | undefined {
 }
 
 function vips(port: ServicePort): readonly IpAddress[] {
-  return [...new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerIPs])]
+  return [...addressesOf(port)]
 }
 
 function portEntry({ services, health }: PipelineView, port: ServicePort): PortEntry {

@@ -3,7 +3,6 @@ import { formatEndpoint } from '../address.js'
 import { ConfigError } from '../errors.js'
 import type { ServicePort } from '../model/index.js'
 import {
-  addressOf,
   describeFrontend,
   type EndpointChoice,
   explainFrontends,
@@ -26,6 +25,7 @@ import {
   type CountedRow,
   counterTable,
   endpointTable,
+  noClusterIP,
   routeTable,
   serviceTable,
   type Table,
@@ -55,16 +55,16 @@ export interface PortHead {
 }
 
 export interface ServiceRow extends PortHead {
-  /** `10.96.0.10:80`. */
-  readonly clusterIP: string
+  /** `10.96.0.10:80`. Absent: the Service has none. */
+  readonly clusterIP?: string | undefined
   /** 0: none. */
   readonly nodePort: number
   /** External IPs and load-balancer IPs. */
   readonly externalIPs: readonly string[]
   /** Numbers of all endpoints, and of those that serve policy Cluster and policy Local. */
   readonly endpoints: { readonly all: number; readonly cluster: number; readonly local: number }
-  /** The verdict on new connections to the cluster IP. */
-  readonly internal: FrontendVerdict
+  /** The verdict on new connections to the cluster IP. Absent: there is none. */
+  readonly internal?: FrontendVerdict | undefined
   /** The verdict on new connections from outside; `conflict` if all such frontends have one. Absent: there is no such frontend. */
   readonly external?: FrontendVerdict | undefined
   /** The frontends that other service ports have, such as `tcp 203.0.113.1:80`. Absent: none. */
@@ -99,7 +99,7 @@ export interface RouteRow extends PortHead {
   readonly counters?: TrafficCounters | undefined
   /**
    * The kernel objects that the mode desires for the service port, in the syntax of the mode's tools. Only for one Service. Absent if
-   * another service port has its cluster IP.
+   * others have all of its frontends.
    */
   readonly kernel?: readonly string[] | undefined
 }
@@ -127,7 +127,7 @@ export function services(
   const items = rows(inspected, service, (port, view) => [serviceRow(port, view, inspected, read)])
   if (read.counters === undefined) return withTable(items, serviceTable(inspected.clock.unixMs()))
   const counted = countedRows(inspected, service, read.counters, (port, _view, figures) => [
-    [formatEndpoint(port.clusterIP, port.port), figures?.total],
+    [clusterIPText(port) ?? noClusterIP, figures?.total],
   ])
   return withCounters(items, 'CLUSTER IP', counted)
 }
@@ -229,8 +229,8 @@ function* each<Row>(
   for (const view of views) for (const port of portsOf(view)) yield* rowsOf(port, view)
 }
 
-export function headOf({ service, portName, protocol, clusterIP }: ServicePort): PortHead {
-  return { service, port: portName, protocol, family: familyName(clusterIP.includes(':') ? 'ipv6' : 'ipv4') }
+export function headOf({ service, portName, protocol, family }: ServicePort): PortHead {
+  return { service, port: portName, protocol, family: familyName(family) }
 }
 
 /** The figures of a row that `of` finds; undefined without `counters`. */
@@ -261,7 +261,7 @@ function serviceRow(
     port: port.portName,
     protocol: port.protocol,
     family: familyName(view.health.family),
-    clusterIP: formatEndpoint(port.clusterIP, port.port),
+    clusterIP: clusterIPText(port),
     nodePort: port.nodePort,
     externalIPs: [...new Set([...port.externalIPs, ...port.loadBalancerIPs])],
     endpoints: {
@@ -269,11 +269,7 @@ function serviceRow(
       cluster: decided.clusterBackends.length,
       local: decided.localBackends.length,
     },
-    internal: lost.some((frontend) => isClusterIP(port, frontend))
-      ? 'conflict'
-      : isUnserved
-        ? 'refuse'
-        : verdictOf(decided, 'internal'),
+    internal: internalVerdict(decided, lost, isUnserved),
     external: externalVerdict(decided, lost, isUnserved),
     conflicts: lost.length === 0 ? undefined : lost.map(describeFrontend),
     counters: countersPart(counters, view, decided)(({ total }) => total),
@@ -282,12 +278,27 @@ function serviceRow(
 }
 
 function isClusterIP({ clusterIP }: ServicePort, frontend: Frontend): boolean {
-  return addressOf(frontend) === clusterIP
+  return frontend.kind === 'address' && frontend.address === clusterIP
+}
+
+/** `10.96.0.10:80`; undefined: the Service has no cluster IP. */
+function clusterIPText({ clusterIP, port }: ServicePort): string | undefined {
+  return clusterIP && formatEndpoint(clusterIP, port)
 }
 
 /** Why the mode serves nothing of this protocol; undefined: it does. */
 function lackOf({ protocol }: ServicePort, view: PipelineView): string | undefined {
   return unservedProtocol(protocol, () => view.packetRules()?.isRelayed === true)
+}
+
+function internalVerdict(
+  decided: Route,
+  lost: readonly Frontend[],
+  isUnserved: boolean,
+): FrontendVerdict | undefined {
+  if (decided.clusterIP === undefined) return undefined
+  if (lost.some((frontend) => isClusterIP(decided, frontend))) return 'conflict'
+  return isUnserved ? 'refuse' : verdictOf(decided, 'internal')
 }
 
 function externalVerdict(

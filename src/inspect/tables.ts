@@ -12,6 +12,9 @@ export interface Table<Row> {
   readonly cells: (row: Row) => readonly Cell[]
 }
 
+/** The cell of a Service without a cluster IP, as in kubectl. */
+export const noClusterIP = '<none>'
+
 /** `nowMs`: Unix milliseconds, for the ages. */
 export function serviceTable(nowMs: number): Table<ServiceRow> {
   return {
@@ -28,12 +31,12 @@ export function serviceTable(nowMs: number): Table<ServiceRow> {
     ],
     cells: (row) => [
       portText(row),
-      row.clusterIP,
+      row.clusterIP ?? noClusterIP,
       row.nodePort === 0 ? '' : row.nodePort,
       row.externalIPs.join(','),
       `${row.endpoints.cluster}/${row.endpoints.all}`,
       row.endpoints.local,
-      row.internal,
+      row.internal ?? '',
       externalText(row),
       inForceText(row.since, nowMs),
     ],

@@ -1,5 +1,5 @@
 // The external side of a Service in one IP family: addresses, source ranges, policy (F-009, F-010 to F-012, F-014, F-017, F-018).
-import { type Cidr, type IpAddress, familyOf, parseCidr, parseIpAddress } from '../address.js'
+import { type Cidr, type IpAddress, type IpFamily, familyOf, parseCidr, parseIpAddress } from '../address.js'
 import type { Service } from '../source/index.js'
 import type { ServicePort } from './service-port.js'
 
@@ -49,14 +49,22 @@ export interface ExposureRules {
   readonly allowsExternalIPs: boolean
 }
 
+/** A Service in one IP family. */
+export interface ServiceSide {
+  readonly family: IpFamily
+  /** undefined: the Service has none. */
+  readonly clusterIP: IpAddress | undefined
+  /** Whether this family reports what both families find in the Service. */
+  readonly isReporter: boolean
+}
+
 /** Skips addresses and networks of the other family: its own instance reads them. */
 export function readExposure(
   service: Service,
-  clusterIP: IpAddress,
+  { family, clusterIP, isReporter }: ServiceSide,
   { allowsExternalIPs }: ExposureRules,
 ): ReadExposure {
   if (isInternal(service)) return internal
-  const family = familyOf(clusterIP)
   const vips = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
   const balancerIPs = readTexts(vips, (text) => ofFamily(parseIpAddress(text), familyOf, family))
   const externalIPs = readTexts(service.externalIPs, (text) =>
@@ -75,8 +83,7 @@ export function readExposure(
     healthCheckNodePort: needsHealthCheck ? service.healthCheckNodePort : 0,
     hasExternalAddress: externalIPs.ofFamily.length + balancerIPs.ofFamily.length > 0,
   }
-  // Both families find the same unreadable texts. Only the family of spec.clusterIP reports them.
-  if (parseIpAddress(service.clusterIP) !== clusterIP) return { exposure, problems: [] }
+  if (!isReporter) return { exposure, problems: [] }
   const problems = [
     ...externalIPs.unreadable.map((text) => `spec.externalIPs: "${text}" is not an IP address`),
     ...balancerIPs.unreadable.map((text) => `status.loadBalancer.ingress: "${text}" is not an IP address`),
@@ -119,6 +126,6 @@ function readTexts<T>(texts: readonly string[], read: (text: string) => T | null
 }
 
 /** The addresses in their order, without duplicates and without the cluster IP. */
-function othersThan(clusterIP: IpAddress, addresses: readonly IpAddress[]): readonly IpAddress[] {
+function othersThan(clusterIP: IpAddress | undefined, addresses: readonly IpAddress[]): readonly IpAddress[] {
   return [...new Set(addresses)].filter((address) => address !== clusterIP)
 }

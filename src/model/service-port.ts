@@ -8,7 +8,7 @@ import {
   type ServiceProtocol,
   readLabels,
 } from '../source/index.js'
-import { type Exposure, type ExposureRules, readExposure } from './exposure.js'
+import { type Exposure, type ExposureRules, readExposure, type ServiceSide } from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
@@ -23,7 +23,9 @@ export interface ServicePort {
   /** Key of its endpoints within the Service: `port-name/protocol`. */
   readonly portId: string
   readonly protocol: ServiceProtocol
-  readonly clusterIP: IpAddress
+  readonly family: IpFamily
+  /** undefined: the Service has none, and is served at its other frontends. An API server gives one to each Service. */
+  readonly clusterIP: IpAddress | undefined
   readonly port: number
   /** 0: none. */
   readonly nodePort: number
@@ -35,7 +37,7 @@ export interface ServicePort {
   readonly sourceRanges: readonly Cidr[]
   /** 0: no session affinity. */
   readonly affinitySeconds: number
-  /** internalTrafficPolicy: Local. */
+  /** internalTrafficPolicy: Local. False without a cluster IP, which alone obeys it. */
   readonly isInternalLocal: boolean
   /** externalTrafficPolicy: Local, for a Service that obeys it (F-012). */
   readonly isExternalLocal: boolean
@@ -53,17 +55,11 @@ export interface ServicePort {
 export interface ReadService {
   readonly ports: readonly ServicePort[]
   readonly problems: readonly string[]
+  /** The frontends in this family of a Service without a cluster IP, in words. Absent: it has one, or it has no frontends. */
+  readonly servedAt?: string | undefined
 }
 
 const nothing: ReadService = { ports: [], problems: [] }
-
-/** An API server gives each Service an address. A manifest has only what is written. */
-const withoutClusterIP: ReadService = {
-  ports: [],
-  problems: [
-    'spec.clusterIP is missing: nothing is programmed; write an address, or None for a headless Service',
-  ],
-}
 
 export function portIdOf(name: string, protocol: ServiceProtocol): string {
   return `${name}/${protocol}`
@@ -84,8 +80,7 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
 export function readServicePorts(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
   if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
   if (service.clusterIP === 'None') return nothing
-  // A Service without an address is of no family. Only the IPv4 instance reports it.
-  if (service.clusterIP === '') return family === 'ipv4' ? withoutClusterIP : nothing
+  if (service.clusterIP === '') return readWithoutClusterIP(service, family, rules)
   const text = clusterIPText(service, family)
   if (text === undefined) return nothing
   const clusterIP = parseIpAddress(text)
@@ -95,8 +90,60 @@ export function readServicePorts(service: Service, family: IpFamily, rules: Expo
     if (service.ipFamilies.length === 0) return nothing
     return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies names`] }
   }
-  const { exposure, problems } = readExposure(service, clusterIP, rules)
-  return { ports: service.ports.map((port) => readPort(service, port, { clusterIP, exposure })), problems }
+  // Both families find the same unreadable texts. Only the family of spec.clusterIP reports them.
+  const isReporter = text === service.clusterIP
+  return readPorts(service, { family, clusterIP, isReporter }, rules)
+}
+
+function readPorts(service: Service, side: ServiceSide, rules: ExposureRules): ReadService {
+  const { exposure, problems } = readExposure(service, side, rules)
+  return { ports: service.ports.map((port) => readPort(service, port, side, exposure)), problems }
+}
+
+/** A Service of a manifest, which has only what is written. Its first family reports what both families find. */
+function readWithoutClusterIP(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
+  const families = familiesWithoutClusterIP(service)
+  if (!families.includes(family)) return nothing
+  const isReporter = family === families[0]
+  const read = (own: IpFamily): ReadService => {
+    const side = { family: own, clusterIP: undefined, isReporter }
+    const { ports, problems } = readPorts(service, side, rules)
+    return { ports: ports.filter(hasFrontend), problems }
+  }
+  const { ports, problems } = read(family)
+  if (ports.length > 0) return { ports, problems, servedAt: placesOf(ports) }
+  if (!isReporter || families.some((own) => read(own).ports.length > 0)) return { ports, problems }
+  const missing =
+    'spec.clusterIP is missing: nothing is programmed; write an address, a nodePort or externalIPs, or None for a headless Service'
+  return { ports, problems: [missing, ...problems] }
+}
+
+/** The families that the Service names, else those of its other addresses, else IPv4: a node port has no family of its own. */
+function familiesWithoutClusterIP(service: Service): readonly IpFamily[] {
+  const { ipFamilies, externalIPs, loadBalancerIngress } = service
+  if (ipFamilies.length > 0) return ipFamilies.map((name) => (name === 'IPv4' ? 'ipv4' : 'ipv6'))
+  const texts = [...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
+  const addresses = texts.map((text) => parseIpAddress(text.trim())).filter((found) => found !== undefined)
+  return addresses.length === 0 ? ['ipv4'] : [...new Set(addresses.map(familyOf))]
+}
+
+function hasFrontend({ nodePort, externalIPs, loadBalancerIPs }: ServicePort): boolean {
+  return nodePort !== 0 || externalIPs.length + loadBalancerIPs.length > 0
+}
+
+/** `external IP 203.0.113.1, node ports 30080 and 30443`. */
+function placesOf(ports: readonly ServicePort[]): string {
+  const nodePorts = ports.map(({ nodePort }) => nodePort).filter((nodePort) => nodePort !== 0)
+  const { externalIPs = [], loadBalancerIPs = [] } = ports[0] ?? {}
+  const kinds: readonly (readonly [kind: string, places: readonly (IpAddress | number)[]])[] = [
+    ['external IP', externalIPs],
+    ['load-balancer IP', loadBalancerIPs],
+    ['node port', nodePorts],
+  ]
+  return kinds
+    .filter(([, places]) => places.length > 0)
+    .map(([kind, places]) => `${kind}${places.length > 1 ? 's' : ''} ${places.join(' and ')}`)
+    .join(', ')
 }
 
 /** The cluster IP of this family (F-003); undefined: the Service has none. */
@@ -113,25 +160,26 @@ function clusterIPText(service: Service, family: IpFamily): string | undefined {
 function readPort(
   service: Service,
   port: ServicePortSpec,
-  shared: { readonly clusterIP: IpAddress; readonly exposure: Exposure },
+  { family, clusterIP }: ServiceSide,
+  exposure: Exposure,
 ): ServicePort {
   const name = objectName(service)
   const portId = portIdOf(port.name, port.protocol)
-  const { exposure } = shared
   return {
     key: servicePortKey(name, portId),
     service: name,
     portName: port.name,
     portId,
     protocol: port.protocol,
-    clusterIP: shared.clusterIP,
+    family,
+    clusterIP,
     port: port.port,
     nodePort: port.nodePort,
     externalIPs: exposure.externalIPs,
     loadBalancerIPs: exposure.loadBalancerIPs,
     sourceRanges: exposure.sourceRanges,
     affinitySeconds: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeoutSeconds : 0,
-    isInternalLocal: service.internalTrafficPolicy === 'Local',
+    isInternalLocal: clusterIP !== undefined && service.internalTrafficPolicy === 'Local',
     isExternalLocal: exposure.isExternalLocal,
     isExternallyAccessible: port.nodePort !== 0 || exposure.hasExternalAddress,
     healthCheckNodePort: exposure.healthCheckNodePort,

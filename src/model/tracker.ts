@@ -22,8 +22,15 @@ import {
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
-/** Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. */
-export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
+/**
+ * Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. `servedAt`:
+ * the frontends of a Service without a cluster IP, in words.
+ */
+export type ReportProblems = (
+  object: string,
+  problems: readonly string[] | undefined,
+  servedAt: string | undefined,
+) => void
 
 /** The known service ports of one IP family, for readers that change nothing. */
 export interface ServiceView {
@@ -52,11 +59,11 @@ export class Tracker implements ServiceView {
   readonly #index = new PortIndex()
   readonly #slices = new SliceCache()
   readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
-  /** Objects with reported problems. */
-  readonly #withProblems = new Set<string>()
+  /** Objects with reported problems, or without a cluster IP. */
+  readonly #reported = new Set<string>()
   #dirty = new Set<ServicePortKey>()
 
-  /** Calls `report` for an object that has problems, and once more when it has none left. */
+  /** Calls `report` for an object that has problems or no cluster IP, and once more when that has ended. */
   constructor(family: IpFamily, report: ReportProblems, rules: ExposureRules = { allowsExternalIPs: true }) {
     this.#family = family
     this.#report = report
@@ -166,11 +173,11 @@ export class Tracker implements ServiceView {
 
   /** Returns whether a service port changed. */
   #setService(service: Service): boolean {
-    const { ports, problems } = readServicePorts(service, this.#family, this.#rules)
+    const { ports, problems, servedAt } = readServicePorts(service, this.#family, this.#rules)
     // The ports have the same text already.
     const name = ports[0]?.service ?? objectName(service)
     const isOurs = ports.length > 0 || problems.length > 0
-    this.#reportProblems('Service', name, isOurs ? problems : undefined)
+    this.#reportProblems('Service', name, isOurs ? problems : undefined, servedAt)
     return this.#replacePorts(name, ports)
   }
 
@@ -178,13 +185,14 @@ export class Tracker implements ServiceView {
     kind: KubernetesObject['kind'],
     name: string,
     problems: readonly string[] | undefined,
+    servedAt?: string,
   ): void {
-    const hasProblems = problems !== undefined && problems.length > 0
-    if (!hasProblems && this.#withProblems.size === 0) return
+    const isReported = servedAt !== undefined || (problems !== undefined && problems.length > 0)
+    if (!isReported && this.#reported.size === 0) return
     const object = `${kind} ${name}`
-    if (hasProblems) this.#withProblems.add(object)
-    else if (!this.#withProblems.delete(object)) return
-    this.#report(object, problems)
+    if (isReported) this.#reported.add(object)
+    else if (!this.#reported.delete(object)) return
+    this.#report(object, problems, servedAt)
   }
 
   /** Returns whether a service port changed. */

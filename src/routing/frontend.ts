@@ -51,14 +51,23 @@ export function addressOf(frontend: Frontend): IpAddress | undefined {
   return frontend.kind === 'address' ? frontend.address : undefined
 }
 
+/** The addresses of a service port, each once: cluster IP if it has one, external IPs, load-balancer IPs. */
+export function addressesOf({
+  clusterIP,
+  externalIPs,
+  loadBalancerIPs,
+}: Pick<ServicePort, 'clusterIP' | 'externalIPs' | 'loadBalancerIPs'>): ReadonlySet<IpAddress> {
+  return new Set([...(clusterIP === undefined ? [] : [clusterIP]), ...externalIPs, ...loadBalancerIPs])
+}
+
 /** The frontends of a service port, each once: cluster IP, external IPs, load-balancer IPs, node port. No health check port. */
 export function frontendsOf(
-  port: Pick<ServicePort, 'protocol' | 'clusterIP' | 'port' | 'nodePort' | 'externalIPs' | 'loadBalancerIPs'>,
+  port: Pick<ServicePort, 'protocol' | 'port' | 'nodePort'> & Parameters<typeof addressesOf>[0],
 ): readonly Frontend[] {
   const protocol = frontendProtocols[port.protocol]
-  const addresses = new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerIPs])
   const frontends: Frontend[] = []
-  for (const address of addresses) frontends.push({ kind: 'address', address, protocol, port: port.port })
+  for (const address of addressesOf(port))
+    frontends.push({ kind: 'address', address, protocol, port: port.port })
   if (port.nodePort !== 0) frontends.push({ kind: 'node-port', protocol, port: port.nodePort })
   return frontends
 }

@@ -14,6 +14,7 @@ export {
 export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
 export {
+  addressesOf,
   addressOf,
   describeFrontend,
   type Frontend,

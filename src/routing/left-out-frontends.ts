@@ -137,13 +137,13 @@ export function dependsOnMachine(port: Port, taken: Taken): boolean {
   })
 }
 
-/** The route without these frontends. undefined: the cluster IP is one of them, and the node serves nothing of the service port. */
+/** The route without these frontends. undefined: its cluster IP is one of them, and the node serves nothing of the service port. */
 export function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]): Route | undefined {
   if (leftOut.length === 0) return decided
   const names = new Set(leftOut.map(({ frontend }) => describeFrontend(frontend)))
   const kept = frontendsOf(decided).filter((frontend) => !names.has(describeFrontend(frontend)))
   const addresses = new Set(kept.map(addressOf))
-  if (!addresses.has(decided.clusterIP)) return undefined
+  if (decided.clusterIP !== undefined && !addresses.has(decided.clusterIP)) return undefined
   const isHealthCheckKept = !leftOut.some(({ frontend }) => frontend.kind === 'health-check')
   return {
     ...decided,

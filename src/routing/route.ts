@@ -75,6 +75,7 @@ export function route(
     portName: port.portName,
     portId: port.portId,
     protocol: port.protocol,
+    family: port.family,
     clusterIP: port.clusterIP,
     port: port.port,
     nodePort: port.nodePort,

@@ -30,6 +30,9 @@ const chosen: ChosenCases = {
     'a UDP flow under policy Local ends with the last server here, and is served by the next',
     'an established connection outlives the endpoint in the Service, new ones go elsewhere',
     'a change of the traffic policies takes effect, both ways',
+    'a Service without a cluster IP is served at its other frontends, while one comes and goes',
+    'without a cluster IP, external policy Local has the endpoints here, and drops where there are none',
+    'node ports alone without a cluster IP are of IPv4, unless ipFamilies says otherwise',
     'of two Services with the same external frontends one has them all, and the other takes over',
   ],
   'local traffic not known': [

@@ -355,7 +355,7 @@ describe('the kernel without an object of a route', () => {
 
   it('in the local table of routes', async () => {
     const kernel = openRealKernel()
-    const vip = decided.clusterIP
+    const vip = ip('10.96.0.1')
     const ask = (): Promise<readonly string[]> => missingVips([vip], 'ipv4', kernel.routes)
     await mustRun(['ip', 'route', 'add', 'local', vip, 'dev', 'lo', 'table', 'local'])
     assert.deepEqual(await ask(), [])

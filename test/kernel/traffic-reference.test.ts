@@ -1,11 +1,17 @@
 // The traffic table on kube-proxy's rules, written by iptables-restore. If it fails here, the table is wrong.
+import type { KubernetesObject } from '../../src/source/index.js'
 import { KubeProxyRules } from '../traffic/reference/subject.js'
 import { runTable } from '../traffic/table-runner.js'
 import { trafficTable, type TrafficGroup } from '../traffic/table/index.js'
 
 const protocols = ['TCP', 'UDP'] as const
 
-/** The group without cases that need an agent: health checks, and two Services with the same frontend. */
+/** kube-proxy ignores a Service without a cluster IP. */
+function hasAddress(object: KubernetesObject): boolean {
+  return object.kind !== 'Service' || object.clusterIP !== ''
+}
+
+/** The group without cases that need an agent: health checks, two Services with the same frontend, Services without a cluster IP. */
 function withoutAgent(group: TrafficGroup): TrafficGroup {
   const rows = group.cases.map((row) => ({
     ...row,
@@ -13,7 +19,10 @@ function withoutAgent(group: TrafficGroup): TrafficGroup {
   }))
   return {
     ...group,
-    cases: rows.filter(({ rules, checks }) => !rules.includes('ADR 7') && checks.length > 0),
+    cases: rows.filter(
+      ({ rules, checks, objects }) =>
+        !rules.includes('ADR 7') && checks.length > 0 && objects.every(hasAddress),
+    ),
   }
 }
 

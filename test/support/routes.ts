@@ -1,5 +1,5 @@
 // Routes for tests of the rooms after routing/: a plain ClusterIP port, with the changes of a case.
-import { type Cidr, type IpAddress, parseCidr, parseIpAddress } from '../../src/address.js'
+import { type Cidr, familyOf, type IpAddress, parseCidr, parseIpAddress } from '../../src/address.js'
 import { servicePortKey } from '../../src/model/index.js'
 import type { Backend, Route } from '../../src/routing/index.js'
 
@@ -31,6 +31,7 @@ export function plainRoute(rest: Partial<Route> = {}): Route {
     portName,
     portId: `${portName}/${protocol}`,
     protocol,
+    family: familyOf(rest.clusterIP ?? ip('10.96.0.1')),
     clusterIP: ip('10.96.0.1'),
     port: 80,
     nodePort: 0,

@@ -73,6 +73,8 @@ export const userspaceDifferences: Differences = {
   'a Service without endpoints refuses under policy Local too': refusesTheNode,
   'addresses and networks with leading zeros mean what people meant': cannotDrop,
   'without an endpoint here, policy Local drops; the node and its pods reach the others': cannotDrop,
+  'without a cluster IP, external policy Local has the endpoints here, and drops where there are none':
+    cannotDrop,
   'terminating endpoints elsewhere count as endpoints': cannotDrop,
   'internal policy Local without an endpoint here drops, and the outside is served as ever': cannotDrop,
   'policy Local without an endpoint here, where pods cannot be distinguished from outside clients':

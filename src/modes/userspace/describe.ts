@@ -1,7 +1,7 @@
 // The desired state of a route for people: VIP routes as `ip route` prints them, then each listener with its endpoints.
 import { formatCidr, formatEndpoint } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
-import type { Frontend, Route } from '../../routing/index.js'
+import { addressesOf, type Frontend, type Route } from '../../routing/index.js'
 import { describeRelayListener } from '../../kernel/index.js'
 import type { DesiredRoute, RelayRouteSettings } from '../relay/index.js'
 import { describeVipRoute } from '../vips/index.js'
@@ -23,12 +23,11 @@ export function describeDesired(
 }
 
 function* linesOf(
-  { clusterIP, externalIPs, loadBalancerIPs }: Route,
+  route: Route,
   { service, frontends }: DesiredRoute,
   { nodeIP }: RelayRouteSettings,
 ): Generator<string> {
-  for (const vip of new Set([clusterIP, ...externalIPs, ...loadBalancerIPs]))
-    yield describeVipRoute(vip, nodeIP)
+  for (const vip of addressesOf(route)) yield describeVipRoute(vip, nodeIP)
   const listeners = frontends.flatMap((frontend) => frontend.listeners)
   for (const listener of listeners) {
     const ranges = listener.hasSourceRanges

@@ -24,7 +24,7 @@ import { type LinkEvent, type Links, type Ports, type Routes } from '../../kerne
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
-import type { Frontend, Route } from '../../routing/index.js'
+import { addressesOf, type Frontend, type Route } from '../../routing/index.js'
 import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
@@ -224,7 +224,7 @@ export class UserspacePipeline implements Pipeline {
   async differences(decided: Route): Promise<readonly string[] | undefined> {
     if (this.#settings === undefined) return undefined
     const served = this.#foreign.view(decided)
-    const desired = { relayed: compileRoute(served, this.#settings), vips: vipsOf(served) }
+    const desired = { relayed: compileRoute(served, this.#settings), vips: [...addressesOf(served)] }
     return await differences(desired, this.#options.family, this.#options)
   }
 
@@ -358,7 +358,7 @@ export class UserspacePipeline implements Pipeline {
         if (decided === undefined) this.#foreign.forget(key)
         const desired = served && this.#settings && compileRoute(served, this.#settings)
         this.#table.claim(key, served, desired)
-        this.#vips.claim(key, served?.service ?? '', served === undefined ? [] : vipsOf(served))
+        this.#vips.claim(key, served?.service ?? '', served === undefined ? [] : [...addressesOf(served)])
         this.#afterSync.note(key, decided)
         this.#unserved.note(key, decided)
         this.#shared.note(key, decided)
@@ -384,9 +384,4 @@ export class UserspacePipeline implements Pipeline {
     const conflicts = this.#table.takeConflicts()
     await this.#afterSync.run({ conflicts, isComplete, machine: this.#machine })
   }
-}
-
-/** The addresses of a route that no interface has to have. */
-function vipsOf({ clusterIP, externalIPs, loadBalancerIPs }: Route): readonly IpAddress[] {
-  return [clusterIP, ...externalIPs, ...loadBalancerIPs]
 }

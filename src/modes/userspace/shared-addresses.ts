@@ -25,8 +25,8 @@ export class SharedAddresses {
   note(key: ServicePortKey, decided: Pick<Route, 'service' | 'clusterIP'> | undefined): void {
     const former = this.#clusterIPs.get(key)
     if (former !== undefined) this.#forget(key, former)
-    if (decided === undefined) return
-    const { service, clusterIP } = decided
+    const { service = '', clusterIP } = decided ?? {}
+    if (clusterIP === undefined) return
     this.#clusterIPs.set(key, clusterIP)
     const services = this.#services.get(clusterIP) ?? new Map<ServicePortKey, string>()
     this.#services.set(clusterIP, services.set(key, service))

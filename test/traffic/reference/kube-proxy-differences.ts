@@ -2,6 +2,8 @@
 import { affinityOfEach, caseIn, type Difference, type Differences } from '../table-differences.js'
 import { nftablesDifferences } from '../table-in-nftables.js'
 import type { TrafficGroup } from '../table/index.js'
+import { Slot } from '../table/slot.js'
+import { withoutClusterIPCases } from '../table/without-cluster-ip.js'
 
 const keepsFlows: Difference = {
   reason:
@@ -10,6 +12,10 @@ const keepsFlows: Difference = {
 
 const servesConflicts: Difference = {
   reason: 'kube-proxy does not decide which Service has a frontend that two of them want (ADR 7)',
+}
+
+const ignoresBareServices: Difference = {
+  reason: 'kube-proxy ignores a Service without a cluster IP (F-002)',
 }
 
 /** Those of Viaduct's mode that are kube-proxy's too: its session affinity covers all frontends of a Service port. */
@@ -24,6 +30,9 @@ const kubeProxyDifferences: Differences = {
     servesConflicts,
   'the owner of a frontend has it even without endpoints: it refuses, and no other server answers':
     servesConflicts,
+  ...Object.fromEntries(
+    withoutClusterIPCases.map((at) => [at(new Slot(0, [])).name, ignoresBareServices] as const),
+  ),
 }
 
 /** The groups as kube-proxy's nftables mode has to meet them. */

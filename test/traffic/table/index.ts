@@ -26,6 +26,7 @@ import { lifeCases, takeoverCases } from './life.js'
 import { ipv4ClusterCIDR, matrix, oneFamilyCase } from './matrix.js'
 import { serviceCases } from './services.js'
 import { type CaseAt, placed } from './slot.js'
+import { withoutClusterIPCases } from './without-cluster-ip.js'
 import { addresses, clusterNetwork, type Protocol, secondNodeAddress } from './world.js'
 
 export type * from './case.js'
@@ -66,6 +67,7 @@ const groups: readonly GroupAt[] = [
       ...affinityCases,
       strayCase('dropped'),
       ...changeCases,
+      ...withoutClusterIPCases,
     ],
   },
   {

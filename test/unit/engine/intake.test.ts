@@ -15,6 +15,7 @@ function openIntake(clock = new ManualClock(), latency?: Observation): Intake {
   const log = new MemoryLog()
   const { lastQueuedTimestampSeconds, networkProgrammingSeconds } = openMetrics(new Registry()).ipv4
   return new Intake({
+    log,
     family: 'ipv4',
     clock,
     syncPeriodMs: 1000,

@@ -41,8 +41,8 @@ function inspectedWith(tracker: Tracker, { problems = [conflict], isRelayed = fa
       { clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route,
       isLost: (frontend: Frontend) => boolean,
     ) => {
-      const first = { kind: 'address', address: clusterIP, protocol: 'tcp', port: 80 } as const
-      const shown = isLost(first) ? 'lost' : clusterIP
+      const address = clusterIP ?? ip('0.0.0.0')
+      const shown = isLost({ kind: 'address', address, protocol: 'tcp', port: 80 }) ? 'lost' : address
       return [[shown, nodePort, ...externalIPs, ...loadBalancerIPs].join(' ')]
     },
   }
@@ -182,4 +182,37 @@ describe('a port of SCTP', () => {
       assert.equal(rows.service.internal, verdict)
       assert.equal(rows.routes[0]?.verdict, verdict)
     })
+})
+
+describe('a Service without a cluster IP', () => {
+  const tracker = new Tracker('ipv4', () => {})
+  const ports = [port(80, { nodePort: 30080 })]
+  tracker.apply(set(service('b', '', { clusterIPs: [], externalIPs: [ip('203.0.113.1')], ports })))
+  tracker.apply(set(slice('b-1', 'b', ['10.1.0.1'])))
+
+  it('has rows of its other frontends, and none for the cluster IP', async () => {
+    const rows = await rowsOf(inspectedWith(tracker, { problems: [] }), 'default/b')
+    assert.deepEqual(
+      rows.routes.map(({ frontend, verdict, reasons }) => [frontend, verdict, reasons[0]?.text]),
+      [
+        ['tcp 203.0.113.1:80', 'serve', 'external IP'],
+        ['tcp node port 30080', 'serve', 'node port'],
+      ],
+    )
+    assert.equal(rows.service.clusterIP, undefined)
+    assert.equal(rows.service.internal, undefined)
+    const [, clusterIP, nodePort, externalIPs, , , internal, outside] = serviceTable(0).cells(rows.service)
+    assert.deepEqual(
+      [clusterIP, nodePort, externalIPs, internal, outside],
+      ['<none>', 30080, '203.0.113.1', '', 'serve'],
+    )
+  })
+
+  it('has a conflict where another has all of its frontends, not before', async () => {
+    const one = await rowsOf(inspectedWith(tracker, {}), 'default/b')
+    assert.deepEqual([one.service.internal, one.service.external], [undefined, 'serve'])
+    const problems = [conflict, lost('tcp node port 30080')]
+    const both = await rowsOf(inspectedWith(tracker, { problems }), 'default/b')
+    assert.deepEqual([both.service.internal, both.service.external], [undefined, 'conflict'])
+  })
 })

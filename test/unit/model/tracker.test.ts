@@ -95,19 +95,19 @@ describe('the Services that a family programs', () => {
         ['IPv4', 'IPv6'],
         ['ipv4', 'ipv6'],
       ],
-      [['IPv6'], ['ipv4', 'ipv6']],
+      [['IPv6'], ['ipv6', 'ipv4']],
     ] as const) {
       const event = set(service('web', '', { clusterIPs: [], ipFamilies }))
       const [reporter, other] = [new Tracked(reporting), new Tracked(silent)]
       assert.deepEqual([reporter.after(event), other.after(event)], [[], []])
       assert.deepEqual(reporter.problems, [
-        'Service default/web: spec.clusterIP is missing: nothing is programmed; write an address, or None for a headless Service',
+        'Service default/web: spec.clusterIP is missing: nothing is programmed; write an address, a nodePort or externalIPs, or None for a headless Service',
       ])
       assert.deepEqual(other.problems, [])
       const states: unknown[] = []
       const tracker = new Tracker(reporting, (_object, found) => states.push(found?.length))
-      for (const next of [event, set(service('web', 'None')), event, set(service('web', '10.0.0.1'))])
-        tracker.apply(next)
+      const one = service('web', reporting === 'ipv4' ? '10.0.0.1' : 'fd00::1')
+      for (const next of [event, set(service('web', 'None')), event, set(one)]) tracker.apply(next)
       assert.deepEqual(states, [1, undefined, 1, 0])
     }
   })

@@ -281,6 +281,7 @@ it('a route has the fields of its service port', () => {
     portName: 'tls',
     portId: 'tls/TCP',
     protocol: 'TCP',
+    family: 'ipv4',
     clusterIP: '10.0.0.1',
     port: 443,
     nodePort: 30443,

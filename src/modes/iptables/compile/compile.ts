@@ -28,7 +28,7 @@ interface Plan {
   readonly chains: ServiceChains
   /** Load-balancer VIPs that are no external IPs. */
   readonly loadBalancerIPs: readonly IpAddress[]
-  /** Chain for traffic to the cluster IP. undefined: no endpoint may serve it. */
+  /** Chain for traffic to the cluster IP. undefined: no endpoint may serve it, or there is none. */
   readonly internal: string | undefined
   /** Chain for outside traffic that no short circuit takes. undefined: no endpoint may serve it. */
   readonly external: string | undefined
@@ -47,7 +47,8 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
   addBackendsChain(plan, { chain: plan.chains.cluster, backends: route.clusterBackends }, chains)
   addBackendsChain(plan, { chain: plan.chains.local, backends: route.localBackends }, chains)
   if (route.affinitySeconds > 0) chains.push(...endpointChains(plan))
-  const frontends = [clusterIPFrontend(plan)]
+  const frontends: DesiredFrontend[] = []
+  addClusterIP(plan, frontends)
   for (const address of route.externalIPs) addExternalIP(plan, address, frontends)
   for (const address of plan.loadBalancerIPs) addLoadBalancerIP(plan, address, frontends)
   if (route.nodePort !== 0) addNodePort(plan, frontends)
@@ -101,7 +102,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
   const usesExternal = isAccessible && (external ?? cluster) !== undefined
   const usesFirewall = usesExternal && loadBalancerIPs.length > 0 && route.sourceRanges.length > 0
-  const internal = route.isInternalLocal ? local : cluster
+  const internal = route.clusterIP === undefined ? undefined : route.isInternalLocal ? local : cluster
   return {
     route,
     settings,
@@ -181,7 +182,9 @@ function addBackendsChain(
   if (backends.length === 0) return
   const { route, name, protocol } = plan
   const rules: XtRule[] = []
-  if (chain === plan.internal && isMasqueraded(plan)) addMasqueradeRule(plan, rules)
+  const { clusterIP } = route
+  if (chain === plan.internal && clusterIP !== undefined && isMasqueraded(plan))
+    rules.push(masqueradeRule(plan, clusterIP))
   const seconds = route.affinitySeconds
   const targets = backends.map((backend) =>
     seconds > 0 ? jump(endpointChain(name, protocol, backend)) : dnat(backend),
@@ -204,14 +207,14 @@ function isMasqueraded({ settings: { masqueradeAll, localDetector } }: Plan): bo
 }
 
 /** F-047, F-048. The rule matches the cluster IP alone: traffic from EXT has another destination. */
-function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
+function masqueradeRule(plan: Plan, clusterIP: IpAddress): XtRule {
   const { masqueradeAll, localDetector } = plan.settings
-  const destination = host(plan, plan.route.clusterIP)
+  const destination = host(plan, clusterIP)
   const target = jump(chainNames.markMasquerade)
   const all: XtRule = { destination, target }
   const rule =
     masqueradeAll || localDetector === undefined ? all : withSource(all, localDetector, { isInverted: true })
-  rules.push(commented(plan, `${plan.name} cluster IP`, rule))
+  return commented(plan, `${plan.name} cluster IP`, rule)
 }
 
 /** SEP: an endpoint that remembers its clients; SVC and SVL share it. */
@@ -236,15 +239,17 @@ interface Action {
   readonly target: XtTarget
 }
 
-function clusterIPFrontend(plan: Plan): DesiredFrontend {
+function addClusterIP(plan: Plan, frontends: DesiredFrontend[]): void {
   const { route, name, internal } = plan
   const { clusterIP } = route
+  if (clusterIP === undefined) return
   if (internal === undefined) {
     const refused = refusal(plan, 'internal')
-    return addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused)
+    frontends.push(addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused))
+    return
   }
   const action = { text: `${name} cluster IP`, target: jump(internal) }
-  return addressFrontend(plan, dispatchChains.services, clusterIP, action)
+  frontends.push(addressFrontend(plan, dispatchChains.services, clusterIP, action))
 }
 
 function addExternalIP(plan: Plan, address: IpAddress, frontends: DesiredFrontend[]): void {

@@ -1,5 +1,5 @@
 // Compiles one route into virtual servers and set entries. Traffic policies mean the same as in iptables mode.
-import { cidrContains, familyOf, type IpAddress } from '../../../address.js'
+import { cidrContains, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
 import {
   type Backend,
@@ -50,27 +50,17 @@ interface Frontend {
 
 /**
  * The virtual servers of a route: one for each frontend, and with a mark two more, for connections of pods and of the node. The
- * cluster IP's comes first. `mark`: the route's own mark; undefined: it has none, or not `needsMark`.
+ * cluster IP's, if there is one, comes first. `mark`: the route's own mark; undefined: it has none, or not `needsMark`.
  */
 export function compileRoute(
   route: Route,
   settings: IpvsModeSettings,
   mark: number | undefined,
 ): readonly DesiredVirtualServer[] {
-  const frontends = [clusterIPFrontend(route, settings)]
-  for (const address of route.externalIPs) {
-    if (!route.loadBalancerIPs.includes(address))
-      frontends.push(externalIPFrontend(route, settings, mark, address))
-  }
-  for (const address of route.loadBalancerIPs)
-    frontends.push(loadBalancerFrontend(route, settings, mark, address))
-  if (route.nodePort !== 0) {
-    for (const address of settings.nodePortAddresses)
-      frontends.push(nodePortFrontend(route, settings, mark, address))
-  }
-  const family = familyOf(route.clusterIP)
+  const outside = outsideFrontends(route, settings, mark)
+  const frontends = [...clusterIPFrontends(route, settings), ...outside]
   const protocol = frontendProtocols[route.protocol]
-  const { flowBackends } = route
+  const { family, flowBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
   // Nearly always all frontends have the same backends.
   const lists = new Map<readonly Backend[], RealServerList>()
@@ -93,7 +83,7 @@ export function compileRoute(
     entries,
   }))
   // Without an outside frontend of this family, nothing would lead to virtual servers by mark, and no entry would record the mark.
-  if (mark === undefined || frontends.length === 1) return servers
+  if (mark === undefined || outside.length === 0) return servers
   // IPVS compares the whole mark, and packets of the node also carry the masquerade mark.
   const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
     key: { family, mark: whole },
@@ -108,19 +98,41 @@ export function compileRoute(
   return [...servers, ...marked]
 }
 
-function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
+/** One frontend; none without a cluster IP. */
+function clusterIPFrontends(route: Route, settings: IpvsModeSettings): readonly Frontend[] {
   const { clusterIP: address, port, isInternalLocal } = route
+  if (address === undefined) return []
   const backends = isInternalLocal ? route.localBackends : route.clusterBackends
   const own = entryOf(route, address, port)
   const entries: DesiredSetEntry[] = [{ set: 'clusterIP', entry: own }]
   const verdict = verdictOf(route, 'internal')
   if (verdict !== 'serve') entries.push({ set: verdict === 'drop' ? 'dropped' : 'refused', entry: own })
-  if (route.healthCheckNodePort !== 0)
-    entries.push({
-      set: 'healthCheckNodePort',
-      entry: { port: route.healthCheckNodePort },
-    })
-  return bound({ address, origin: 'allocated', port, backends, entries }, settings)
+  entries.push(...healthCheckEntries(route))
+  return [bound({ address, origin: 'allocated', port, backends, entries }, settings)]
+}
+
+/** External IPs, load-balancer IPs and node ports. */
+function outsideFrontends(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+): readonly Frontend[] {
+  const { clusterIP, externalIPs, loadBalancerIPs, nodePort } = route
+  const frontends: Frontend[] = []
+  for (const address of externalIPs)
+    if (!loadBalancerIPs.includes(address)) frontends.push(externalIPFrontend(route, settings, mark, address))
+  for (const address of loadBalancerIPs) frontends.push(loadBalancerFrontend(route, settings, mark, address))
+  if (nodePort !== 0)
+    for (const address of settings.nodePortAddresses)
+      frontends.push(nodePortFrontend(route, settings, mark, address))
+  const healthCheck = clusterIP === undefined ? healthCheckEntries(route) : []
+  if (healthCheck.length === 0) return frontends
+  return frontends.map((frontend) => ({ ...frontend, entries: [...frontend.entries, ...healthCheck] }))
+}
+
+/** The health check port of the Service: the cluster IP's frontend holds it. Without a cluster IP each other frontend does. */
+function healthCheckEntries({ healthCheckNodePort: port }: Route): readonly DesiredSetEntry[] {
+  return port === 0 ? [] : [{ set: 'healthCheckNodePort', entry: { port } }]
 }
 
 function externalIPFrontend(

@@ -1,5 +1,4 @@
 // The settings of virtual servers and real servers, which are the same for all of their addresses.
-import { familyOf } from '../../../address.js'
 import type { SchedulerFlag } from '../../../config/index.js'
 import {
   RealServerList,
@@ -28,14 +27,14 @@ const flagBits: Readonly<Record<SchedulerFlag, number>> = {
 
 /** The settings of every virtual server of the route. */
 export function virtualServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
-  const { clusterIP, affinitySeconds } = route
+  const { family, affinitySeconds } = route
   const { scheduler, schedulerFlags } = schedulerOf(route, settings)
   const persistent = affinitySeconds > 0 ? VirtualServerFlag.persistent : 0
   return {
     scheduler,
     flags: schedulerFlags.reduce((bits, flag) => bits | flagBits[flag], persistent),
     timeoutSeconds: affinitySeconds,
-    netmaskLength: familyOf(clusterIP) === 'ipv4' ? 32 : 128,
+    netmaskLength: family === 'ipv4' ? 32 : 128,
   }
 }
 

@@ -17,7 +17,9 @@ export function compileRoute(route: Route, settings: NftModeSettings): DesiredRo
   const ranges = allowedSourcesOf(route, settings)
   const sourcesOf = (address: IpAddress): readonly Cidr[] | undefined =>
     isGuarded(route, address, settings) ? ranges : undefined
-  const frontends = [internalFrontend(route, atAddress(clusterIP), sourcesOf(clusterIP))]
+  const frontends: DesiredFrontend[] = []
+  if (clusterIP !== undefined)
+    frontends.push(internalFrontend(route, atAddress(clusterIP), sourcesOf(clusterIP)))
   for (const address of otherAddressesOf(route))
     frontends.push(externalFrontend(route, atAddress(address), sourcesOf(address)))
   if (nodePort !== 0)
@@ -29,7 +31,7 @@ export function compileRoute(route: Route, settings: NftModeSettings): DesiredRo
 function otherAddressesOf({ clusterIP, externalIPs, loadBalancerIPs }: Route): Iterable<IpAddress> {
   if (externalIPs.length + loadBalancerIPs.length === 0) return externalIPs
   const others = new Set([...externalIPs, ...loadBalancerIPs])
-  others.delete(clusterIP)
+  if (clusterIP !== undefined) others.delete(clusterIP)
   return others
 }
 

@@ -50,6 +50,18 @@ const cases: readonly {
 nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j KUBE-SVC-#`,
   },
   {
+    name: 'no cluster IP: no masquerading of its traffic either',
+    route: { clusterIP: undefined, nodePort: 30080, clusterBackends: one },
+    settings: { localDetector: pods },
+    listing: `
+:nat KUBE-EXT-#
+  -j KUBE-MARK-MASQ
+  -j KUBE-SVC-#
+:nat KUBE-SVC-#
+  -p tcp -j DNAT 10.180.0.1 80
+nat KUBE-NODEPORTS -p tcp --dport 30080 -j KUBE-EXT-#`,
+  },
+  {
     name: 'random choice among three endpoints, with comments',
     route: { clusterBackends: three },
     settings: { withComments: true },

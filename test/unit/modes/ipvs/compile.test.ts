@@ -193,6 +193,24 @@ describe('the frontends of a route, golden', () => {
       ],
     },
     {
+      name: 'policy Local without a cluster IP: marks need the one external frontend',
+      route: {
+        ...exposed,
+        clusterIP: undefined,
+        nodePort: 0,
+        loadBalancerIPs: [],
+        isExternalLocal: true,
+        localBackends,
+        healthCheckNodePort: 32_000,
+      },
+      mark: 0x1007,
+      expected: [
+        'tcp 10.98.0.1:80 -> 10.1.0.1:80 in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) IPVS-IPS HEALTH-CHECK-NODE-PORT(port 32000)',
+        `!mark 0x1007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.16.7)`,
+        `!mark 0x5007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.80.7)`,
+      ],
+    },
+    {
       name: 'policy Local without a mark equals kube-proxy (F-052)',
       route: { ...exposed, nodePort: 0, loadBalancerIPs: [], isExternalLocal: true, localBackends },
       expected: [
