@@ -32,7 +32,7 @@ export const httpLimits: HttpLimits = {
 /**
  * Connections of a server that has an address of the network. Probers and scrapers are few. A client whose connections all find a place
  * waits for its share of the turns. One that has more of them loses some, and new ones take their place: the event loop has to accept them
- * all. 512 connections with 64 KiB each take 32 MiB.
+ * all. 512 connections that hold as much as they can (PacedSocket) take 83 MB.
  */
 export const connectionLimit = 512
 

@@ -13,7 +13,7 @@ const nothing = Buffer.alloc(0)
 /**
  * Node's HTTP server starts every request of a buffer at once. This stream cuts the received data after each end of headers. It waits
  * for a turn before it passes a piece, and for the reply before it passes the next request. Meanwhile it does not read: it holds one
- * buffer of at most 64 KiB, and the client waits. NB: one piece may hold the end of a body and the next request, so at most two
+ * buffer of at most 64 KiB, net.Socket another one, and the client waits. NB: one piece may hold the end of a body and the next request, so at most two
  * replies are in progress.
  */
 export class PacedSocket extends Duplex {
