@@ -62,6 +62,7 @@ const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode,
   tendNode: async () => {},
+  prepareNode: async () => {},
   onInForce: () => {},
   links: real.links,
   clock: systemClock,

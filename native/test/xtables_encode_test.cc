@@ -272,6 +272,17 @@ const MatchCase kMatchCases[] = {
      "00 00             # status\n"
      "zero 8            # upper ports\n"
      "zero 6            # padding\n"},
+    {"unconfirmed", [](RuleRecord& rule, BatchBuilder&) { rule.matches = kUnconfirmed; },
+     "c8 00 63 6f 6e 6e 74 72 61 63 6b zero 20 03  # conntrack, revision 3\n"
+     "zero 128          # addresses\n"
+     "zero 8            # expiry\n"
+     "zero 2 zero 8     # protocol, ports\n"
+     "40 00             # looks at the status\n"
+     "40 00             # inverted\n"
+     "00 00             # states\n"
+     "08 00             # confirmed\n"
+     "zero 8            # upper ports\n"
+     "zero 6            # padding\n"},
     {"address_type_of_destination",
      [](RuleRecord& rule, BatchBuilder&) {
        rule.matches = kAddressType;

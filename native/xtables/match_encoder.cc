@@ -113,6 +113,15 @@ void AddState(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry) {
                                        });
 }
 
+void AddUnconfirmed(uint8_t revision, EntryBuilder& entry) {
+  entry.AddMatch<xt_conntrack_mtinfo3>(NameOf(Extension::kConntrack), revision,
+                                       [](xt_conntrack_mtinfo3& conntrack) {
+                                         conntrack.match_flags = XT_CONNTRACK_STATUS;
+                                         conntrack.invert_flags = XT_CONNTRACK_STATUS;
+                                         conntrack.status_mask = IPS_CONFIRMED;
+                                       });
+}
+
 void AddAddressType(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry) {
   entry.AddMatch<xt_addrtype_info_v1>(
       NameOf(Extension::kAddressType), revision, [&](xt_addrtype_info_v1& type) {

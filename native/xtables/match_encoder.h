@@ -14,6 +14,8 @@ namespace viaduct::xtables {
 void AddPorts(const RuleRecord& rule, Extension extension, EntryBuilder& entry);
 void AddMark(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddState(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
+/// The packet makes the connection: conntrack enters it after the packet has passed all hooks.
+void AddUnconfirmed(uint8_t revision, EntryBuilder& entry);
 void AddAddressType(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddSet(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry);
 /// A classic BPF program: the packet's source equals its destination.

@@ -37,6 +37,7 @@ enum Match : uint16_t {
   kSourceDestination = 0x0040,  ///< bpf: source address == destination address
   kRecent = 0x0080,
   kStatistic = 0x0100,
+  kUnconfirmed = 0x0200,  ///< conntrack: the connection has no entry in the kernel's table yet
 };
 
 /// Inverted matches: bits of RuleRecord::inverts.

@@ -214,6 +214,7 @@ Status RuleEncoder::Scope::AddMatches() {
       {kAddressType, Extension::kAddressType,
        [](Scope& s, uint8_t r) { AddAddressType(s.rule, r, s.entry); }},
       {kState, Extension::kConntrack, [](Scope& s, uint8_t r) { AddState(s.rule, r, s.entry); }},
+      {kUnconfirmed, Extension::kConntrack, [](Scope& s, uint8_t r) { AddUnconfirmed(r, s.entry); }},
       {kSourceDestination, Extension::kBpf,
        [](Scope& s, uint8_t r) { AddSourceDestination(*s.encoder.shape_, r, s.entry); }},
   };

@@ -19,6 +19,7 @@ import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
+import { leavingGuards } from './modes.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { countCpus, isSysfsReadOnly, outgoingAddresses, realFiles, setConntrack } from '../host/index.js'
@@ -65,6 +66,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const synchronizer = new Synchronizer({
     mode,
     tendNode: tendingNode(mode, { kernel, log, config, node, savedFiles: realFiles }),
+    prepareNode: leavingGuards(mode, { kernel, log }),
     onInForce: () => {
       milestones.emit('inForce')
       const { primaryFamily, facts } = node

@@ -19,7 +19,7 @@ import {
   listNft,
   listRoutes,
   listXtables,
-  natGuardTable,
+  natGuardTables,
   openKernel,
 } from '../kernel/index.js'
 import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
@@ -223,8 +223,10 @@ function kernelParts(kernel: Kernel): readonly Part[] {
   return [
     listing('nftables.nft', () => listNft(kernel, tableName, setNamed)),
     listing('hand-over.nft', () => listNft(kernel, handOverTable, setNamed)),
-    listing(`${natGuardTable}.nft`, () =>
-      listNft(kernel, natGuardTable, (family, set) => (set === 'vips' ? natGuardSet(family) : undefined)),
+    ...Object.values(natGuardTables).map((table) =>
+      listing(`${table}.nft`, () =>
+        listNft(kernel, table, (family, set) => (set === 'vips' ? natGuardSet(family, table) : undefined)),
+      ),
     ),
     listing('iptables.txt', () => listXtables(kernel)),
     listing('ipset.txt', () => listIpsets(kernel)),

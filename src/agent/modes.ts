@@ -1,12 +1,13 @@
 // The proxy modes that this agent knows. A new mode is a new folder in modes/ and one line here.
 import { KernelError, orRefusal } from '../errors.js'
 import type { ChainNames, CleanUpOptions, Mode, ModeKind } from '../engine/index.js'
-import type { XtFlavour } from '../kernel/index.js'
+import { type Kernel, natGuardTables, type XtFlavour } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
 import { userspaceKind } from '../modes/userspace/index.js'
+import { cleanUpNatGuard } from '../modes/vips/index.js'
 
 /** The order of the clean-up: rules before the sets of ipvs mode to which they refer. */
 export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind, userspaceKind]
@@ -20,6 +21,23 @@ export const formerChains: ChainNames = Object.fromEntries(
 )
 
 export const xtFlavours: readonly XtFlavour[] = ['legacy', 'nft']
+
+/**
+ * Removes the guards of VIPs that another mode left, if this mode serves Services by rules of table nat, which would not see connections to
+ * VIPs. Until then what the other mode left serves them. Failures are left to `leavingOthers`. Never throws KernelError.
+ */
+export function leavingGuards(
+  { name }: Pick<Mode, 'name'>,
+  { kernel, log }: { readonly kernel: Pick<Kernel, 'nftChains'>; readonly log: Log },
+): () => Promise<void> {
+  return async () => {
+    if (name in natGuardTables) return
+    for (const table of Object.values(natGuardTables)) {
+      const { texts } = await cleanUpNatGuard(kernel.nftChains, table)
+      if (texts.length > 0) log.info(`Guard of VIPs: ${texts.join('; ')}`)
+    }
+  }
+}
 
 /**
  * Removes what other modes, and the mode itself in the other flavour, left, even after a failure of one of them. Logs the removed

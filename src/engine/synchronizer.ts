@@ -18,6 +18,8 @@ export interface SynchronizerOptions {
    * every sync period. Never throws KernelError.
    */
   readonly tendNode: () => Promise<void>
+  /** Called once, before the first run: removes what would keep packets from the rules of this mode. Never throws KernelError. */
+  readonly prepareNode: () => Promise<void>
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
@@ -57,6 +59,7 @@ export class Synchronizer {
   /** Earliest time of the next `tendNode`; Infinity: one is in progress. */
   #tendDueMs = -Infinity
   #tending: Promise<void> = Promise.resolve()
+  #preparing: Promise<void> | undefined
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
   #isWatched = false
@@ -163,6 +166,7 @@ export class Synchronizer {
 
   async #run(pipeline: Pipeline): Promise<number | undefined> {
     this.#setPending(0, 0)
+    await (this.#preparing ??= this.#options.prepareNode())
     const againInMs = await pipeline.runOnce()
     if (!this.#isWatched && pipeline.isWatchable) {
       this.#isWatched = true

@@ -111,13 +111,18 @@ function diverted(
   return { bypass, text, outcome }
 }
 
-/** IPVS serves packets that conntrack does not track (net/netfilter/ipvs/ip_vs_xmit.c), but table nat does not masquerade them. */
+/**
+ * IPVS serves packets that conntrack does not track (net/netfilter/ipvs/ip_vs_xmit.c), but table nat does not masquerade them. It marks packets
+ * to node ports alone: others get their mark in table mangle.
+ */
 function withoutMasquerade(
   bypass: Bypass,
   decision: PacketDecision,
   tracking: Pick<Outcome, 'isUntracked'>,
 ): Effect {
-  const { verdict, client, endpoints, steps } = decision
+  const { verdict, client, endpoints, steps, found } = decision
+  const isMarked = bypass.kind === 'accepted' && found?.kind !== 'node-port'
+  if (isMarked) return { bypass, outcome: { decision } }
   // An endpoint that reaches itself is recognized at hook postrouting, if the packet is tracked.
   const isLost = ({ endpoint, isMasqueraded }: PacketEndpoint): boolean =>
     isMasqueraded && (bypass.kind === 'untracked' || addressOf(endpoint).destination !== client.address)

@@ -246,6 +246,8 @@ function matches({ matches: wanted, protocol, isWhole }: FirewallRule, passage: 
     cameIn(wanted.inInterface, passage),
     goesOut(wanted.outInterface, passage),
     hasState(wanted.state, passage),
+    // The packet is the first of its connection, if there is one.
+    wanted.isUnconfirmed !== true || passage.isUntracked !== true,
     hasAddressType(wanted.addressType, passage),
     wanted.destinationPorts === undefined || isWithin(wanted.destinationPorts, passage.port),
     wanted.isSourceDestination === true ? isSelf(passage) : true,

@@ -38,6 +38,7 @@ const matches: readonly (readonly [text: string, rule: Omit<XtRule, 'target'>])[
   ['-m conntrack --ctstate RELATED,ESTABLISHED', { state: { bits: XtState.related | XtState.established } }],
   ['-m conntrack --ctstate INVALID', { state: { bits: XtState.invalid } }],
   ['-m conntrack ! --ctstate NEW,DNAT', { state: { bits: XtState.new | XtState.dnat, isInverted: true } }],
+  ['-m conntrack ! --ctstatus CONFIRMED', { isUnconfirmed: true }],
   ['-m addrtype --dst-type LOCAL', { addressType: { of: 'destination' } }],
   ['-m addrtype ! --src-type LOCAL', { addressType: { of: 'source', isInverted: true } }],
   ['-m statistic --mode random --probability 0.50000000000', { probability: 1 / 2 }],

@@ -74,6 +74,7 @@ function matchCases(family: IpFamily): readonly Case[] {
     ['a known connection', { state: { bits: XtState.established | XtState.related } }, false],
     ['a translated connection', { state: { bits: XtState.dnat } }, false],
     ['not an invalid packet', { state: { bits: XtState.invalid, isInverted: true } }, true],
+    ['the first packet of a connection', { isUnconfirmed: true }, true],
     ['to a local address', { addressType: { of: 'destination' } }, true],
     ['not from a local address', { addressType: { of: 'source', isInverted: true } }, false],
     ['in a set', { set: members }, true],
@@ -95,12 +96,17 @@ async function bind(socket: Socket, port: number, address: string): Promise<void
 }
 
 /** Sends one datagram from the client. The kernel has processed it when it arrives. */
-async function sendDatagram(family: IpFamily, server: string, from: string): Promise<void> {
+async function sendDatagram(
+  family: IpFamily,
+  server: string,
+  from: string,
+  port = sourcePort,
+): Promise<void> {
   const type = family === 'ipv4' ? 'udp4' : 'udp6'
   const [receiver, sender] = [createSocket(type), createSocket(type)]
   try {
     await bind(receiver, destinationPort, server)
-    await bind(sender, sourcePort, from)
+    await bind(sender, port, from)
     const arrived = once(receiver, 'message')
     sender.send('?', destinationPort, server)
     await arrived
@@ -176,6 +182,18 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     afterEach(async () => {
       await us.close()
       await namespace.close()
+    })
+
+    it('make a connection only once', async () => {
+      await filter.apply([
+        {
+          op: 'set-hook',
+          chain: 'OUTPUT',
+          rules: [{ protocol: 'udp', isUnconfirmed: true, target: nothing }],
+        },
+      ])
+      for (let sent = 0; sent < 3; sent++) await sendDatagram(family, servers[0], client, sourcePort + 1)
+      assert.deepEqual(await counts(family, 'filter', 'OUTPUT'), [1])
     })
 
     it('are counted by exactly the matching rules', async () => {

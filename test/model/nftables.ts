@@ -17,6 +17,7 @@ import type {
   NfOutcome,
   NfRuleState,
   NfScope,
+  NfTablePlace,
   NfSet,
   NfSetState,
   NfTableState,
@@ -114,11 +115,11 @@ export class ModelNftables implements Nftables {
     )
   }
 
-  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+  async tablesWithNat(family: IpFamily): Promise<readonly NfTablePlace[]> {
     this.#enter('dump nf_tables chains')
     return this.#tablesOf({ family })
       .filter(({ chains }) => [...chains.values()].some(({ chain }) => translatesDestinations(chain.hook)))
-      .map(({ state }) => state.table)
+      .map(({ state: { table } }) => ({ family, table }))
   }
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {

@@ -25,6 +25,7 @@ const portsBytes = { tcp: 48, udp: 48, sctp: 328 } as const
 const matchBytes = {
   mark: 48,
   state: 200,
+  isUnconfirmed: 200,
   addressType: 40,
   set: 80,
   isSourceDestination: 560,
@@ -56,6 +57,7 @@ export function ruleBytes(rule: XtRule, family: IpFamily): number {
     bytes += portsBytes[protocol]
   if (rule.mark !== undefined) bytes += matchBytes.mark
   if (rule.state !== undefined) bytes += matchBytes.state
+  if (rule.isUnconfirmed === true) bytes += matchBytes.isUnconfirmed
   if (rule.addressType !== undefined) bytes += matchBytes.addressType
   if (rule.set !== undefined) bytes += matchBytes.set
   if (rule.isSourceDestination === true) bytes += matchBytes.isSourceDestination

@@ -70,8 +70,10 @@ class Watch {
     this.#packets = new IpvsPackets(kernel, [nodeAddress], (operation) => this.#look(operation))
   }
 
-  static async open(): Promise<Watch> {
+  /** `hasGuard`: another program translates addresses too, so that the guard of VIPs stands (docs/adr/0027). */
+  static async open({ hasGuard }: { readonly hasGuard: boolean }): Promise<Watch> {
     const kernel = openModelKernel()
+    if (hasGuard) await translateToo(kernel)
     const watch = new Watch(kernel)
     const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
     await kernel.routes.apply([
@@ -122,6 +124,16 @@ class Watch {
   }
 }
 
+/** A table of nf_tables with a chain of type nat. */
+async function translateToo({ nftables }: ModelKernel): Promise<void> {
+  const key = { family: 'ipv4', table: 'cni_hostport' } as const
+  const hook = { type: 'nat', hook: 'prerouting', priority: -100 } as const
+  await nftables.apply([
+    { op: 'add-table', table: key },
+    { op: 'add-chain', chain: { ...key, chain: 'prerouting', hook } },
+  ])
+}
+
 const everyClient = clientNames
   .flatMap((client) => Object.keys(frontends).map((name) => `${client}, ${name}`))
   .toSorted()
@@ -170,79 +182,139 @@ const changes: Readonly<Record<string, readonly [before: World, after: World]>> 
   ],
 }
 
-describe('a change: served clients stay served after each operation', () => {
-  for (const [name, [before, after]] of Object.entries(changes)) {
-    it(`${name}, while the agent runs`, async () => {
-      const watch = await Watch.open()
-      const lab = watch.lab()
-      await lab.deliver(...eventsOf(before), synced)
-      watch.begin(after)
-      await lab.deliver(...eventsOf(after))
-      assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everyClient)
-      await lab.stop()
-    })
-
-    it(`${name}, while no agent runs`, async () => {
-      const watch = await Watch.open()
-      const former = watch.lab()
-      await former.deliver(...eventsOf(before), synced)
-      await former.stop()
-      watch.begin(after)
-      const lab = watch.lab()
-      await lab.deliver(...eventsOf(after), synced)
-      assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everyClient)
-      await lab.stop()
-    })
-  }
-})
-
-describe('a start on an empty node: served clients stay served', () => {
-  for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
-    it(JSON.stringify(of), async () => {
-      const watch = await Watch.open()
-      const world = { of, ...both }
-      watch.begin(world)
-      const lab = watch.lab()
-      await lab.deliver(...eventsOf(world), synced)
-      assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everyClient)
-      await lab.stop()
-    })
-  }
-})
-
-it('a Service whose endpoints are not known yet keeps its real servers, and refuses no client', async () => {
-  const watch = await Watch.open()
-  const former = watch.lab()
-  await former.deliver(...eventsOf(both), synced)
-  await former.stop()
-  watch.begin(both)
-  const lab = watch.lab()
-  await lab.deliver(serviceOf(both), { type: 'listed' })
-  assert.deepEqual(watch.losses, [])
-  assert.deepEqual(watch.served, everyClient)
-  await lab.deliver(...eventsOf(both), synced)
-  assert.deepEqual(watch.losses, [])
-  await lab.stop()
-})
-
 const otherMode = { ...config, mode: 'iptables' } as const
 
-describe('a switch of the mode: served clients stay served', () => {
-  for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
-    it(`iptables to ipvs, ${JSON.stringify(of)}`, async () => {
-      const watch = await Watch.open()
-      await switchModes(watch, { of, ...both }, [otherMode, config])
+for (const hasGuard of [false, true]) {
+  describe(hasGuard ? 'with the guard of VIPs' : 'without the guard of VIPs', () => {
+    describe('a change: served clients stay served after each operation', () => {
+      for (const [name, [before, after]] of Object.entries(changes)) {
+        it(`${name}, while the agent runs`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          const lab = watch.lab()
+          await lab.deliver(...eventsOf(before), synced)
+          watch.begin(after)
+          await lab.deliver(...eventsOf(after))
+          assert.deepEqual(watch.losses, [])
+          assert.deepEqual(watch.served, everyClient)
+          await lab.stop()
+        })
+
+        it(`${name}, while no agent runs`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          const former = watch.lab()
+          await former.deliver(...eventsOf(before), synced)
+          await former.stop()
+          watch.begin(after)
+          const lab = watch.lab()
+          await lab.deliver(...eventsOf(after), synced)
+          assert.deepEqual(watch.losses, [])
+          assert.deepEqual(watch.served, everyClient)
+          await lab.stop()
+        })
+      }
     })
 
-    it(`ipvs to iptables, ${JSON.stringify(of)}`, async () => {
-      const watch = await Watch.open()
-      await switchModes(watch, { of, ...both }, [config, otherMode])
+    describe('a start on an empty node: served clients stay served', () => {
+      for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
+        it(JSON.stringify(of), async () => {
+          const watch = await Watch.open({ hasGuard })
+          const world = { of, ...both }
+          watch.begin(world)
+          const lab = watch.lab()
+          await lab.deliver(...eventsOf(world), synced)
+          assert.deepEqual(watch.losses, [])
+          assert.deepEqual(watch.served, everyClient)
+          await lab.stop()
+        })
+      }
     })
-  }
-})
+
+    it('a Service whose endpoints are not known yet keeps its real servers, and refuses no client', async () => {
+      const watch = await Watch.open({ hasGuard })
+      const former = watch.lab()
+      await former.deliver(...eventsOf(both), synced)
+      await former.stop()
+      watch.begin(both)
+      const lab = watch.lab()
+      await lab.deliver(serviceOf(both), { type: 'listed' })
+      assert.deepEqual(watch.losses, [])
+      assert.deepEqual(watch.served, everyClient)
+      await lab.deliver(...eventsOf(both), synced)
+      assert.deepEqual(watch.losses, [])
+      await lab.stop()
+    })
+
+    describe('a switch of the mode: served clients stay served', () => {
+      for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
+        it(`iptables to ipvs, ${JSON.stringify(of)}`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          await switchModes(watch, { of, ...both }, [otherMode, config])
+        })
+
+        it(`ipvs to iptables, ${JSON.stringify(of)}`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          await switchModes(watch, { of, ...both }, [config, otherMode])
+        })
+      }
+    })
+
+    describe('a takeover from kube-proxy in ipvs mode', () => {
+      const stale: World = { here: ['10.1.0.8'], there: ['10.1.5.8'] }
+      for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
+        it(`with the same endpoints loses no client, ${JSON.stringify(of)}`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          const world = { of, ...both }
+          await becomeKubeProxy(watch, world)
+          watch.begin(world)
+          const lab = watch.lab()
+          await lab.deliver(...eventsOf(world), synced)
+          assert.deepEqual(watch.losses, [])
+          assert.deepEqual(watch.served, everyClient)
+          await lab.stop()
+        })
+
+        it(`with stale endpoints serves all clients before it writes rules, ${JSON.stringify(of)}`, async () => {
+          const watch = await Watch.open({ hasGuard })
+          await becomeKubeProxy(watch, { ...stale, of })
+          const world = { of, ...both }
+          watch.begin(world)
+          assert.deepEqual(watch.served, [])
+          const lab = watch.lab()
+          await lab.deliver(...eventsOf(world), synced)
+          assert.deepEqual([...watch.unservedAtWrites], [])
+          assert.deepEqual(watch.losses, [])
+          assert.deepEqual(watch.served, everyClient)
+          await lab.stop()
+        })
+      }
+
+      it('a Service that had no endpoints is served before rules are written', async () => {
+        const watch = await Watch.open({ hasGuard })
+        await becomeKubeProxy(watch, { here: [], there: [] })
+        watch.begin(both)
+        const lab = watch.lab()
+        await lab.deliver(...eventsOf(both), synced)
+        assert.deepEqual([...watch.unservedAtWrites], [])
+        assert.deepEqual(watch.losses, [])
+        await lab.stop()
+      })
+    })
+
+    it('a Service that had no endpoints when the agent stopped is not refused while rules are written', async () => {
+      const watch = await Watch.open({ hasGuard })
+      const former = watch.lab()
+      await former.deliver(...eventsOf({ here: [], there: [] }), synced)
+      await former.stop()
+      watch.kernel.xtNamespace.table('ipv4', 'mangle').flush('KUBE-IPVS-OUT')
+      watch.begin(both)
+      const lab = watch.lab()
+      await lab.deliver(...eventsOf(both), synced)
+      assert.deepEqual([...watch.unservedAtWrites], [])
+      assert.deepEqual(watch.losses, [])
+      await lab.stop()
+    })
+  })
+}
 
 async function switchModes(
   watch: Watch,
@@ -261,67 +333,12 @@ async function switchModes(
   await lab.stop()
 }
 
-describe('a takeover from kube-proxy in ipvs mode', () => {
-  const stale: World = { here: ['10.1.0.8'], there: ['10.1.5.8'] }
-  for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
-    it(`with the same endpoints loses no client, ${JSON.stringify(of)}`, async () => {
-      const watch = await Watch.open()
-      const world = { of, ...both }
-      await becomeKubeProxy(watch, world)
-      watch.begin(world)
-      const lab = watch.lab()
-      await lab.deliver(...eventsOf(world), synced)
-      assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everyClient)
-      await lab.stop()
-    })
-
-    it(`with stale endpoints serves all clients before it writes rules, ${JSON.stringify(of)}`, async () => {
-      const watch = await Watch.open()
-      await becomeKubeProxy(watch, { ...stale, of })
-      const world = { of, ...both }
-      watch.begin(world)
-      assert.deepEqual(watch.served, [])
-      const lab = watch.lab()
-      await lab.deliver(...eventsOf(world), synced)
-      assert.deepEqual([...watch.unservedAtWrites], [])
-      assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everyClient)
-      await lab.stop()
-    })
-  }
-
-  it('a Service that had no endpoints is served before rules are written', async () => {
-    const watch = await Watch.open()
-    await becomeKubeProxy(watch, { here: [], there: [] })
-    watch.begin(both)
-    const lab = watch.lab()
-    await lab.deliver(...eventsOf(both), synced)
-    assert.deepEqual([...watch.unservedAtWrites], [])
-    assert.deepEqual(watch.losses, [])
-    await lab.stop()
-  })
-})
-
-it('a Service that had no endpoints when the agent stopped is not refused while rules are written', async () => {
-  const watch = await Watch.open()
-  const former = watch.lab()
-  await former.deliver(...eventsOf({ here: [], there: [] }), synced)
-  await former.stop()
-  watch.kernel.xtNamespace.table('ipv4', 'mangle').flush('KUBE-IPVS-OUT')
-  watch.begin(both)
-  const lab = watch.lab()
-  await lab.deliver(...eventsOf(both), synced)
-  assert.deepEqual([...watch.unservedAtWrites], [])
-  assert.deepEqual(watch.losses, [])
-  await lab.stop()
-})
-
 /** Programs kube-proxy's ipvs mode, with those rules that matter for the packets of these tests. */
 async function becomeKubeProxy({ kernel }: Watch, world: World): Promise<void> {
   const former = new PipelineLab({ kernel, config, vipBinding: 'addresses' })
   await former.deliver(...eventsOf(world), synced)
   await former.stop()
+  await kernel.nftChains.discardTable('ipv4', 'viaduct-ipvs')
   const own = (await kernel.ipset.sets())
     .map(({ name }) => name)
     .filter((name) =>

@@ -1,12 +1,13 @@
 // Follows the first packet of a connection to a Service through the model kernel's rules, sets, virtual servers and local addresses,
 // after each operation that changes them. IPv4 and TCP only.
-import { cidrContains, type IpAddress } from '../../src/address.js'
+import { cidrContains, type IpAddress, readAddress } from '../../src/address.js'
 import { describeIpvsOp, describeRouteOp } from '../../src/kernel/describe.js'
 import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/describe.js'
 import {
   type IpsetEntry,
   type IpsetOp,
   type IpvsOp,
+  NfElements,
   type RouteOp,
   type VirtualServerKey,
   type XtRule,
@@ -14,6 +15,7 @@ import {
   XtState,
   type XtTableName,
 } from '../../src/kernel/index.js'
+import { natGuardSet } from '../../src/modes/vips/index.js'
 import type { ModelKernel } from '../model/index.js'
 
 export interface Packet {
@@ -82,6 +84,7 @@ export class IpvsPackets {
     kernel.ipset.batches.plan = followed((op: IpsetOp) => this.#enterSet(op), describeIpsetOp)
     kernel.ipvs.batches.plan = followed((op: IpvsOp) => this.#enterServer(op), describeIpvsOp)
     kernel.routes.batches.plan = followed((op: RouteOp) => this.#enterRoute(op), describeRouteOp)
+    kernel.nftables.namespace.listeners.add(() => onChange('a transaction of nf_tables'))
     for (const name of tables) {
       const table = kernel.xtNamespace.table('ipv4', name)
       const replace = table.replace.bind(table)
@@ -96,9 +99,12 @@ export class IpvsPackets {
   fates(packet: Packet): readonly Fate[] {
     const start: Flow = { mark: 0, isMasqueraded: false }
     const isLocal = packet.inInterface === undefined
-    const routed = isLocal
-      ? this.#through(packet, ['mangle OUTPUT', 'nat OUTPUT', 'filter OUTPUT'], [accepted(start)])
-      : this.#through(packet, ['mangle PREROUTING', 'nat PREROUTING'], [accepted(start)])
+    const hooks = isLocal
+      ? ['mangle OUTPUT', 'nat OUTPUT', 'filter OUTPUT']
+      : ['mangle PREROUTING', 'nat PREROUTING']
+    // The guard of VIPs translates the connection before (docs/adr/0027): the kernel passes over table nat.
+    const seen = this.#isGuarded(packet.destination) ? hooks.filter((hook) => !hook.startsWith('nat')) : hooks
+    const routed = this.#through(packet, seen, [accepted(start)])
     return routed.flatMap(({ flow, verdict }) => {
       if (verdict !== 'accept') return [fateOf(verdict)]
       if (flow.translated !== undefined) return this.#leave(packet, flow, flow.translated.address)
@@ -110,6 +116,15 @@ export class IpvsPackets {
         ending.verdict === 'accept' ? this.#balance(packet, ending.flow) : [fateOf(ending.verdict)],
       )
     })
+  }
+
+  #isGuarded(address: IpAddress): boolean {
+    const set = natGuardSet('ipv4', 'viaduct-ipvs')
+    const table = this.#kernel.nftables.namespace.tables.ipv4.get(set.table)
+    const elements = new NfElements(set)
+    for (const element of table?.sets.get(set.set)?.elements.values() ?? []) element.addTo(elements)
+    const { bytes, stride, length } = elements
+    return Array.from({ length }, (_, index) => readAddress(bytes, index * stride, 'ipv4')).includes(address)
   }
 
   #balance(packet: Packet, flow: Flow): readonly Fate[] {

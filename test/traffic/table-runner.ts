@@ -110,6 +110,8 @@ export interface TableOptions {
   readonly patience?: TablePatience
   /** The flavour of the node's own firewall, and of a predecessor's rules; legacy by default. */
   readonly nodeFlavour?: XtFlavour
+  /** Another program has rules in table nat of this flavour too. */
+  readonly otherNat?: XtFlavour
   /** Whether the subject is also asked to explain what the packets did. */
   readonly explains?: boolean
   /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
@@ -234,7 +236,13 @@ class GroupRun {
     await mkdir(this.#folder)
     await this.#write('node', [nodeObject])
     for (const [position, row] of cases.entries()) await this.#writeCase(position, row.objects)
-    await this.#firewall(node?.firewall ?? [])
+    const { nodeFlavour = 'legacy', otherNat } = this.#options
+    if (otherNat !== undefined)
+      await this.#firewall(
+        ['PREROUTING', 'OUTPUT'].map((chain) => `-t nat -I ${chain} -j RETURN`),
+        otherNat,
+      )
+    await this.#firewall(node?.firewall ?? [], nodeFlavour)
     // A setting that another group's agent switched on does not belong to this group.
     await setSysctls(this.#topology.node, 'net.ipv4.conf.all.route_localnet=0', ...(node?.sysctls ?? []))
     await this.#nodeAddresses('add')
@@ -244,7 +252,7 @@ class GroupRun {
   async stop(): Promise<void> {
     await this.#subject.stop()
     await this.#nodeAddresses('del')
-    await this.#firewall(this.#group.node?.undo ?? [])
+    await this.#firewall(this.#group.node?.undo ?? [], this.#options.nodeFlavour ?? 'legacy')
   }
 
   /** Throws with every check of the case that does not hold. */
@@ -356,14 +364,10 @@ class GroupRun {
     if (lines.length > 0) await this.#topology.node.ip(...lines)
   }
 
-  async #firewall(lines: readonly string[]): Promise<void> {
+  async #firewall(lines: readonly string[], flavour: XtFlavour): Promise<void> {
     for (const line of lines) {
       for (const program of ['iptables', 'ip6tables'])
-        await this.#topology.node.must(
-          `${program}-${this.#options.nodeFlavour ?? 'legacy'}`,
-          '-w',
-          ...line.split(' '),
-        )
+        await this.#topology.node.must(`${program}-${flavour}`, '-w', ...line.split(' '))
     }
   }
 }

@@ -197,6 +197,9 @@ export interface NfHookChain {
 }
 
 /** `table` absent: all tables of the family. */
+/** A table that may see packets of both families. */
+export type NfTablePlace = Pick<NfActiveChain, 'family' | 'table'>
+
 export type NfScope = { readonly family: IpFamily; readonly table?: string }
 
 /** All calls throw KernelError: EINVAL or EPROTONOSUPPORT on a kernel without nf_tables, EBADF after close(). */
@@ -212,7 +215,7 @@ export interface Nftables {
   /** The base chains of hook forward, in all tables of `ip`, `ip6` and `inet`. Tables that are dormant have none. */
   forwardChains(): Promise<readonly NfHookChain[]>
   /** The tables of any program that translate addresses of new connections of the family: a chain of type nat is at prerouting or output. */
-  tablesWithNat(family: IpFamily): Promise<readonly string[]>
+  tablesWithNat(family: IpFamily): Promise<readonly NfTablePlace[]>
   /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>

@@ -22,6 +22,7 @@ import type {
   NfRuleState,
   NfScope,
   NfSet,
+  NfTablePlace,
   NfSetState,
   NfTableState,
   NfTransaction,
@@ -92,13 +93,11 @@ export class RealNftables implements Nftables {
     return found
   }
 
-  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+  async tablesWithNat(family: IpFamily): Promise<readonly NfTablePlace[]> {
     const chains = await this.activeChains()
-    return chains
-      .filter(
-        (chain) => (chain.family === family || chain.family === 'inet') && translatesDestinations(chain.hook),
-      )
-      .map(({ table }) => table)
+    return chains.filter(
+      (chain) => (chain.family === family || chain.family === 'inet') && translatesDestinations(chain.hook),
+    )
   }
 
   /** All chains of all tables of `ip`, `ip6` and `inet` that are not dormant, of any program. Throws KernelError. */

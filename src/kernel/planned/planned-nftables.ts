@@ -16,6 +16,7 @@ import type {
   NfRuleState,
   NfScope,
   NfSet,
+  NfTablePlace,
   NfSetState,
   NfTableKey,
   NfTableState,
@@ -109,13 +110,15 @@ export class PlannedNftables implements Nftables {
     return found
   }
 
-  async tablesWithNat(family: IpFamily): Promise<readonly string[]> {
+  async tablesWithNat(family: IpFamily): Promise<readonly NfTablePlace[]> {
     const kernel = this.#isLoaded ? await this.#real.tablesWithNat(family) : []
-    const found = kernel.filter((table) => !this.#tables.has(describeTable({ family, table })))
+    const found = kernel.filter(
+      (place) => place.family === 'inet' || !this.#tables.has(describeTable({ family, table: place.table })),
+    )
     for (const planned of this.#tables.values()) {
       const isOfFamily = planned !== undefined && planned.state.family === family
       if (isOfFamily && [...planned.chains.values()].some(({ hook }) => translatesDestinations(hook)))
-        found.push(planned.state.table)
+        found.push({ family, table: planned.state.table })
     }
     return found
   }

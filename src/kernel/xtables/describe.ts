@@ -85,6 +85,7 @@ function* matchWords(rule: Omit<XtRule, 'target'>, family: IpFamily, isLate: boo
     const names = stateNames.filter(([bit]) => (state.bits & bit) !== 0).map(([, name]) => name)
     yield `-m conntrack ${not(state.isInverted)}--ctstate ${names.join(',')}`
   }
+  if (rule.isUnconfirmed === true) yield '-m conntrack ! --ctstatus CONFIRMED'
   if (rule.isSourceDestination === true) yield `-m bpf --bytecode ${sourceDestinationProgram[family]}`
   if (set !== undefined)
     yield `-m set ${not(set.isInverted)}--match-set ${set.name} ${set.directions.join(',')}`

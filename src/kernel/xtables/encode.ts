@@ -189,10 +189,11 @@ class XtBatchWriter {
     this.#failRule(`${from}:${to} is not a port range`)
   }
 
-  #writeMatches({ mark, state, addressType, isSourceDestination, probability }: XtRule): number {
+  #writeMatches({ mark, state, isUnconfirmed, addressType, isSourceDestination, probability }: XtRule): number {
     const { view, bytes } = this.#rules
     const at = this.#nextRule
     let matches = isSourceDestination === true ? match.sourceDestination : 0
+    if (isUnconfirmed === true) matches |= match.unconfirmed
     if (mark !== undefined) {
       this.#writeNumber(layout.markValue, mark.value)
       this.#writeNumber(layout.markMask, mark.mask)

@@ -29,6 +29,7 @@ export const matchBit = {
   sourceDestination: 64,
   recent: 128,
   statistic: 256,
+  unconfirmed: 512,
 } as const
 
 export const invertBit = {

@@ -92,6 +92,11 @@ export interface XtRule {
   readonly destinationPorts?: readonly [number, number]
   readonly mark?: { readonly value: number; readonly mask: number; readonly isInverted?: boolean }
   readonly state?: { readonly bits: number; readonly isInverted?: boolean }
+  /**
+   * The packet makes the connection: conntrack enters it after the packet has passed all hooks, and only such packets pass table nat
+   * (IPS_CONFIRMED of linux/netfilter/nf_conntrack_common.h).
+   */
+  readonly isUnconfirmed?: boolean
   readonly addressType?: XtAddressType
   readonly set?: XtSet
   /** The packet's source equals its destination (a bpf match): after DNAT, a client that reaches itself. */

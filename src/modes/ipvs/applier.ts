@@ -13,7 +13,7 @@ import {
 } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
-import { bindingOperations, type Vip, type VipCut, type VipTable } from '../vips/index.js'
+import { bindingOperations, type NatGuard, type Vip, type VipCut, type VipTable } from '../vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
@@ -33,6 +33,7 @@ export interface IpvsApplierOptions {
   readonly reports: ConflictReports
   readonly ledger: IpvsLedger
   readonly vips: VipTable
+  readonly guard: Pick<NatGuard, 'write'>
   readonly failures: Failures
   readonly reconciler: Pick<Reconciler, 'noteChange' | 'requestAfterSurprise'>
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
@@ -132,8 +133,9 @@ export class IpvsApplier {
   }
 
   async #bind(work: Work): Promise<void> {
-    const { vips } = this.#options
+    const { vips, guard } = this.#options
     const due = this.#takeVips(work)
+    await guard.write({ isComplete: false })
     await this.#inCuts(due, async (rest) => await this.#applyBindings(vips.planBinds(rest), work.pass))
   }
 

@@ -6,6 +6,8 @@ import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
+import { natGuardTables } from '../../kernel/index.js'
+import { cleanUpNatGuard } from '../vips/index.js'
 
 /** ipvs mode. */
 export const ipvsKind: ModeKind = {
@@ -19,22 +21,25 @@ export const ipvsKind: ModeKind = {
   },
   lackOf,
   cleanUp: async ({ kernel, excludeCidrs, flavours }) => {
+    // First: it keeps the rules of the mode that runs now from connections.
+    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.ipvs)
     // iptables mode makes no chain in mangle. The sets that the rules match can be removed after the rules.
     const mangle = await cleanUpXtables(kernel, { mangle: mangleChains }, flavours)
     // The removed chains are reported also when the rest cannot be read.
     const report = await orRefusal(
       () => cleanUp(kernel, excludeCidrs),
-      () => mangle.hasRemoved,
+      () => mangle.hasRemoved || guard.texts.length > 0,
     )
     const isUnread = report instanceof KernelError
     const texts = [
+      ...guard.texts,
       ...(mangle.hasRemoved || isUnread ? [mangle.text] : []),
       ...(isUnread ? [] : [describeCleanUp({ ...report, failures: [] })]),
     ]
-    const errors = isUnread ? [report] : report.failures
+    const errors = [...guard.failures, ...(isUnread ? [report] : report.failures)]
     return {
       text: texts.join('; '),
-      hasRemoved: mangle.hasRemoved || (!isUnread && hasRemoved(report)),
+      hasRemoved: mangle.hasRemoved || guard.texts.length > 0 || (!isUnread && hasRemoved(report)),
       failures: [...mangle.failures, ...errors.map(({ message }) => message)],
     }
   },

@@ -129,11 +129,11 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get health() {
       return pipeline.health
     },
-    describe: (...route) => pipeline.describe(...route),
-    packetRules: () => pipeline.packetRules(),
-    readCounters: async () => await pipeline.readCounters(),
-    readFlows: async () => await pipeline.readFlows(),
-    differences: async (route) => await pipeline.differences(route),
+    describe: (...route) => pipeline.inspection.describe(...route),
+    packetRules: () => pipeline.inspection.packetRules(),
+    readCounters: async () => await pipeline.inspection.readCounters(),
+    readFlows: async () => await pipeline.inspection.readFlows(),
+    differences: async (route) => await pipeline.inspection.differences(route),
     close: async () => await pipeline.close(),
   }
 }

@@ -1,29 +1,27 @@
 import {
   type LinkEvent,
+  natGuardTables,
   type NftChange,
   type RealServerKey,
   type VirtualServerKey,
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
-import { bindingOperations, ForeignAddresses, VipTable } from '../vips/index.js'
+import { bindingOperations, ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import type { Frontend, Route } from '../../routing/index.js'
+import type { Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
-  type CounterReading,
   type FamilyHealth,
   InForceTimes,
   Intake,
   type KnownObjects,
-  type PacketRules,
   reportSizes,
   Pass,
   PassHistory,
   type PassReason,
   type PassRecord,
-  type ServiceFlow,
   worldSize,
   StageTimes,
 } from '../../engine/index.js'
@@ -36,8 +34,7 @@ import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsApplier, type Work } from './applier.js'
 import { serverOperations } from './operations.js'
-import { readCounters } from './read-counters.js'
-import { flowsOf } from './read-flows.js'
+import { IpvsInspection } from './inspection.js'
 import type { IpvsPipelineOptions } from './pipeline-options.js'
 import { IpvsPolicies } from './policies.js'
 import { Reconciler } from './reconciler.js'
@@ -54,6 +51,7 @@ export class IpvsPipeline {
   readonly #intake: Intake
   readonly #tracker: Tracker
   readonly #vips: VipTable
+  readonly #guard: NatGuard
   readonly #foreign: ForeignAddresses
   readonly #ledger: IpvsLedger
   readonly #reconciler: Reconciler
@@ -63,6 +61,8 @@ export class IpvsPipeline {
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly decisions: RouteDecisions
+  /** What the kernel has, and how packets go, for people. */
+  readonly inspection: IpvsInspection
   readonly #cheapLook: CheapLook
   readonly #rival: Rival
   #isInForce = false
@@ -83,7 +83,18 @@ export class IpvsPipeline {
     this.#rival = new Rival({ ...options, mode: 'ipvs' })
     this.#tracker = this.#intake.tracker
     this.#foreign = new ForeignAddresses({ ...options, routes: kernel.routes, stages })
-    this.#vips = new VipTable({ binding: options.vipBinding })
+    this.#guard = new NatGuard({
+      ...options,
+      ...kernel,
+      stages,
+      table: natGuardTables.ipvs,
+      ownFlavour: options.flavour,
+      mayGuard: () => this.#policies.isMarking,
+    })
+    this.#vips = new VipTable({
+      binding: options.vipBinding,
+      onNeed: (address, isVip) => this.#guard.put(address, isVip),
+    })
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
     this.#ledger = new IpvsLedger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
@@ -108,6 +119,7 @@ export class IpvsPipeline {
       reports,
       ledger: this.#ledger,
       vips: this.#vips,
+      guard: this.#guard,
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
@@ -116,6 +128,13 @@ export class IpvsPipeline {
       stages,
       reports,
       tracker: this.#tracker,
+    })
+    this.inspection = new IpvsInspection({
+      ...options,
+      ledger: this.#ledger,
+      policies: this.#policies,
+      foreign: this.#foreign,
+      guard: this.#guard,
     })
     this.#cheapLook = new CheapLook({
       ...options,
@@ -321,10 +340,11 @@ export class IpvsPipeline {
   #isIdle(known: KnownObjects): boolean {
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
-    const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue || this.#foreign.isRenewDue
+    const isRenewDue = this.#policies.isRenewDue || this.#foreign.isRenewDue
+    const isWriteDue = this.#policies.isWriteDue || this.#guard.isWriteDue
     return (
       this.#isInForce &&
-      !(this.#isDropDue(known) || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
+      !(this.#isDropDue(known) || isDirty || isRetryDue || isRenewDue || isWriteDue || this.#reconciler.isDue)
     )
   }
 
@@ -342,6 +362,7 @@ export class IpvsPipeline {
   async #keepKernel(): Promise<void> {
     const { keepSettings, scheduling } = this.#options
     await keepSettings()
+    await this.#guard.read()
     if (await scheduling.recheck()) this.#tracker.markAll()
   }
 
@@ -352,32 +373,6 @@ export class IpvsPipeline {
     const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
     if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
     return renewed !== 'failed' && this.#policies.isAdopted
-  }
-
-  async readFlows(): Promise<AsyncIterable<ServiceFlow>> {
-    const { family, kernel } = this.#options
-    return flowsOf(kernel.ipvs.connections(family))
-  }
-
-  async readCounters(): Promise<CounterReading> {
-    const { family, kernel, clock, scheduling } = this.#options
-    return await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) => {
-      const servers = this.#policies.present(this.#foreign.view(decided), scheduling.settings)
-      return servers.filter(({ key }) => this.#ledger.ownerOf(key) === decided.key)
-    })
-  }
-
-  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
-    return this.#policies.describe(this.#foreign.view(decided), this.#options.scheduling.settings, isLost)
-  }
-
-  packetRules(): PacketRules | undefined {
-    return this.#policies.packetRules()
-  }
-
-  async differences(decided: Route): Promise<readonly string[] | undefined> {
-    const { scheduling, kernel } = this.#options
-    return await this.#policies.differences(this.#foreign.view(decided), scheduling.settings, kernel.ipvs)
   }
 
   /** Frees its resources, after the last run. Idempotent. */
@@ -455,6 +450,7 @@ export class IpvsPipeline {
     if (this.#applier.isStopping) return pass.fail()
     const isComplete = known === 'synced' && !pass.isFailed
     if (!(await this.#policies.settle(this.#unbound(entries), { pass, isComplete }))) this.#failPolicies(pass)
+    await this.#guard.write({ isComplete: known === 'synced' })
     this.#applier.settle(work)
   }
 

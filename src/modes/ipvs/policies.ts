@@ -165,6 +165,11 @@ export class IpvsPolicies {
     return this.#chains.isWriteDue || this.#sets.isRetryDue
   }
 
+  /** Table mangle marks the connections to VIPs that are to be masqueraded: they need no chain of table nat. */
+  get isMarking(): boolean {
+    return !this.#chains.isWriteDue
+  }
+
   /** Whether a set proves that a virtual server is ours. */
   marksOurs(server: VirtualServerKey): boolean {
     return this.#table.marksOurs(server, (address) => this.#machine.includes(address))

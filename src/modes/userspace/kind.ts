@@ -1,6 +1,7 @@
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUpRoutes } from './clean-up.js'
 import { openUserspaceMode } from './mode.js'
+import { natGuardTables } from '../../kernel/index.js'
 import { cleanUpNatGuard } from '../vips/index.js'
 
 /** userspace mode: it needs routes and sockets alone, so no kernel lacks what it needs. */
@@ -11,8 +12,9 @@ export const userspaceKind: ModeKind = {
   chains: {},
   lackOf: () => undefined,
   cleanUp: async ({ kernel }) => {
+    // First: it keeps the rules of the mode that runs now from connections.
+    const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.userspace)
     const { removed, failures } = await cleanUpRoutes(kernel)
-    const guard = await cleanUpNatGuard(kernel.nftChains)
     const routes = removed === 0 ? [] : [`removed ${removed} VIP routes of userspace mode`]
     return {
       text: [...routes, ...guard.texts].join('; '),

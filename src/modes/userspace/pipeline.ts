@@ -20,7 +20,7 @@ import {
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
-import { type LinkEvent, type Links, type Ports, type Routes } from '../../kernel/index.js'
+import { type LinkEvent, type Links, natGuardTables, type Ports, type Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
@@ -122,7 +122,7 @@ export class UserspacePipeline implements Pipeline {
       nextId: options.relay.nextId,
     })
     this.#shared = new SharedAddresses(options.family, options.warnings)
-    this.#guard = new NatGuard({ ...options, stages })
+    this.#guard = new NatGuard({ ...options, stages, table: natGuardTables.userspace })
     this.#foreign = new ForeignAddresses({ ...options, stages })
     const onNeed = (address: IpAddress, isVip: boolean): void => this.#guard.put(address, isVip)
     this.#vips = new VipBindings({ ...options, stages, onNeed })

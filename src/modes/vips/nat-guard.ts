@@ -5,33 +5,44 @@ import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../
 import { KernelQuestions, logFamily, type NatPlace, type StageTimes } from '../../engine/index.js'
 import { asRefusal, isNotFound, KernelError } from '../../errors.js'
 import {
+  isOwnTable,
   type Kernel,
-  natGuardTable,
+  type NatGuardTable,
   NfElements,
   type NfExpression,
   type NfHook,
   type NfSet,
+  type NfTablePlace,
   type NfTransaction,
   type Nftables,
+  type XtFlavour,
 } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 
 export interface NatGuardOptions {
   readonly family: IpFamily
+  readonly table: NatGuardTable
+  /** The flavour in which the mode's own rules come first in table nat, and need no guard. Absent: the mode has no such rules. */
+  readonly ownFlavour?: XtFlavour
   readonly nftables: Pick<Nftables, 'apply' | 'chains' | 'elements' | 'rules' | 'tablesWithNat'>
   readonly activeTables: Kernel['activeTables']
   readonly metrics: Pick<FamilyMetrics, 'kernelError'>
   readonly problems: StateReporter
   /** Learns why VIPs are exposed. */
   readonly hints: StateReporter
+  /**
+   * Whether connections to VIPs are served as they should be without chains of type nat behind the guard. While they are not, no table is made
+   * and no address added. Absent: they always are.
+   */
+  readonly mayGuard?: () => boolean
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
 
 /** The set of VIPs. */
-export function natGuardSet(family: IpFamily): NfSet {
-  return { family, table: natGuardTable, set: 'vips', key: [family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'] }
+export function natGuardSet(family: IpFamily, table: NatGuardTable): NfSet {
+  return { family, table, set: 'vips', key: [family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'] }
 }
 
 /** Before priority -100 of all known programs: their order of registration does not count. */
@@ -42,6 +53,11 @@ const hooks: readonly NfHook[] = (['prerouting', 'output'] as const).map((hook) 
   hook,
   priority,
 }))
+
+interface Translating {
+  readonly translating: 'yes' | 'no' | 'no-nf-tables'
+  readonly isPresent: boolean
+}
 
 /** Errors of a kernel without nf_tables, or without its chains of type nat. */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL', 'EOPNOTSUPP', 'ENOENT'])
@@ -67,10 +83,10 @@ export class NatGuard {
   #isRead = false
 
   constructor(options: NatGuardOptions) {
-    const { family } = options
+    const { family, table } = options
     this.#options = options
     this.#questions = new KernelQuestions(options)
-    this.#set = natGuardSet(family)
+    this.#set = natGuardSet(family, table)
   }
 
   /** The address becomes a VIP, or is none any more. */
@@ -87,15 +103,17 @@ export class NatGuard {
 
   /** `write` has something to do. */
   get isWriteDue(): boolean {
+    const { mayGuard = () => true } = this.#options
     const isDirty = this.#acknowledged === undefined ? this.#vips.size > 0 : this.#dirty.size > 0
-    return this.#isNeeded && isDirty
+    return this.#isNeeded && isDirty && mayGuard()
   }
 
   /** Reads whether other programs translate, and the table. A refusal is reported; the former answer stays. */
   async read(): Promise<void> {
     const { family, hints } = this.#options
     const read = await this.#questions.ask({ key: 'read VIP guard', subject: this.#subject }, async () => {
-      const translating = await this.#translating()
+      const { translating, isPresent } = await this.#translating()
+      if (translating === 'no' && isPresent) await this.#remove()
       return { translating, elements: translating === 'yes' ? await this.#readElements() : undefined }
     })
     this.#isRead = true
@@ -128,17 +146,24 @@ export class NatGuard {
     return `table ${this.#set.table} of nf_tables`
   }
 
-  /** Whether another program translates addresses. */
-  async #translating(): Promise<'yes' | 'no' | 'no-nf-tables'> {
-    const { family, nftables, activeTables } = this.#options
-    const hasNat = (await activeTables(family, 'legacy')).includes('nat')
+  /** Whether another program translates addresses where the mode's own rules do not come first. `isPresent`: the table exists. */
+  async #translating(): Promise<Translating> {
+    const { family, nftables, activeTables, ownFlavour } = this.#options
+    const hasNat = ownFlavour !== 'legacy' && (await activeTables(family, 'legacy')).includes('nat')
     try {
       const tables = await nftables.tablesWithNat(family)
-      return hasNat || tables.some((table) => table !== this.#set.table) ? 'yes' : 'no'
+      const isPresent = tables.some((place) => this.#isOwn(place, this.#set.table))
+      const isOwnFlavour = (place: NfTablePlace): boolean => ownFlavour === 'nft' && this.#isOwn(place, 'nat')
+      const others = tables.filter((place) => !isOwnTable(place.table) && !isOwnFlavour(place))
+      return { translating: hasNat || others.length > 0 ? 'yes' : 'no', isPresent }
     } catch (error) {
       asRefusal(error, ({ code }) => absences.has(code))
-      return hasNat ? 'no-nf-tables' : 'no'
+      return { translating: hasNat ? 'no-nf-tables' : 'no', isPresent: false }
     }
+  }
+
+  #isOwn({ family, table }: NfTablePlace, name: string): boolean {
+    return family === this.#options.family && table === name
   }
 
   /** undefined: the table is absent, or its chains and rules are not ours. */
@@ -186,6 +211,15 @@ export class NatGuard {
     if (!isMade) return
     this.#acknowledged = new Set()
     for (const address of this.#vips) this.#dirty.add(address)
+  }
+
+  /** Throws KernelError. */
+  async #remove(): Promise<void> {
+    const { family, table } = this.#set
+    await this.#apply([
+      { op: 'add-table', table: { family, table } },
+      { op: 'delete-table', table: { family, table } },
+    ])
   }
 
   /** False: an answer was lost. Throws KernelError. */

@@ -28,6 +28,7 @@ describe('a mode that only records routes', () => {
       ...surroundings,
       mode,
       links: openModelKernel().links,
+      prepareNode: async () => void calls.push('prepare'),
       tendNode: async () => void calls.push('leave others'),
       onInForce: () => calls.push('in force'),
       onCrash: (error) => assert.fail(String(error)),
@@ -39,7 +40,7 @@ describe('a mode that only records routes', () => {
     synchronizer.deliver([{ type: 'synced' }])
     await settle()
     assert.match(records.join(), /^default\/web.* to 10\.244\.1\.1$/)
-    assert.deepEqual(calls, ['in force', 'leave others'])
+    assert.deepEqual(calls, ['prepare', 'in force', 'leave others'])
     synchronizer.deliver([remove('Service', 'web')])
     await settle()
     assert.equal(records.length, 2)

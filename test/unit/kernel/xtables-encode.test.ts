@@ -83,6 +83,7 @@ class RuleCursor extends RecordTable {
             },
           }
         : {}),
+      ...(matches & 0x200 ? { isUnconfirmed: true } : {}),
       ...(matches & 0x100 ? { probability: this.u32(i, layout.probability) / 2 ** 31 } : {}),
       ...(comment === undefined ? {} : { comment }),
       target: this.#target(i),
@@ -196,6 +197,7 @@ function anyRule(family: IpFamily): fc.Arbitrary<XtRule> {
         plainRecord({ of: fc.constantFrom('source' as const, 'destination' as const) }),
       ),
       set: maybeInverted(plainRecord({ name, directions })),
+      isUnconfirmed: fc.constant(true),
       isSourceDestination: fc.constant(true),
       recent: fc.oneof(
         plainRecord({ list: name, action: fc.constant('set' as const) }),

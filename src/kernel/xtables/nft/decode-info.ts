@@ -108,6 +108,7 @@ function markOf(info: Uint8Array): XtRuleParts {
 }
 
 function stateOf(info: Uint8Array): XtRuleParts {
+  if (matches.unconfirmed.decode(info) !== undefined) return { isUnconfirmed: true }
   const read = matches.conntrack.decode(info)
   return read === undefined ? undefined : { state: { bits: read.states, ...senseOf(read.isInverted) } }
 }

@@ -134,6 +134,7 @@ function* matchesOf(rule: XtRule, { family, indexOf }: EncodeContext): Generator
   }
   if (state !== undefined)
     yield match(matches.conntrack, { states: state.bits, isInverted: flag(state.isInverted) })
+  if (rule.isUnconfirmed === true) yield match(matches.unconfirmed, {})
   if (rule.isSourceDestination === true) yield match(matches.bpf, addressProgram(family))
   if (set !== undefined) yield match(matches.set, setOf(set, indexOf))
   if (probability !== undefined)

@@ -129,6 +129,8 @@ export const matches = {
   mark: info(['mark', 1, 16], { value: u32(0), mask: u32(4), isInverted: u8(8) }),
   // XT_CONNTRACK_STATE is 1.
   conntrack: info(['conntrack', 3, 168], { isInverted: u16(148), states: u16(150) }, { 146: 1 }),
+  // XT_CONNTRACK_STATUS is 64, IPS_CONFIRMED 8. Inverted.
+  unconfirmed: info(['conntrack', 3, 168], {}, { 146: 64, 148: 64, 152: 8 }),
   addrtype: info(['addrtype', 1, 8], { source: u16(0), destination: u16(2), flags: u32(4) }),
   set: info(['set', 4, 48], { index: u16(0), dimensions: u8(2), flags: u8(3) }),
   bpf: info(['bpf', 1, 528], { length: u16(2), program: bytes(8, 512) }),

@@ -1,7 +1,7 @@
 // The fixed chains of the mode (docs/ipvs.md). They are the same for any set of Services; sets hold the differences.
-import { type Cidr, type IpFamily, parseCidr } from '../../../address.js'
+import { type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
-import { type XtHook, type XtRule, XtState, type XtTableName } from '../../../kernel/index.js'
+import { type XtHook, type XtNetwork, type XtRule, XtState, type XtTableName } from '../../../kernel/index.js'
 import type { LocalDetector } from '../../../node/index.js'
 import { type SetKey, setName, setSpecs } from './sets.js'
 
@@ -33,17 +33,23 @@ const chains = {
   proxyFirewall: 'KUBE-PROXY-FIREWALL',
   sourceRanges: 'KUBE-SOURCE-RANGES-FIREWALL',
   filter: 'KUBE-IPVS-FILTER',
-  /** This and the next chain are Viaduct's own: rules for connections before IPVS gets them. */
+  /** This and the next chains are Viaduct's own: rules for connections before IPVS gets them. */
   input: 'KUBE-IPVS-IN',
   output: 'KUBE-IPVS-OUT',
+  masquerading: 'KUBE-IPVS-MASQ',
 } as const
 
 /** Our chains in table mangle, where kube-proxy's ipvs mode has none. */
-export const mangleChains: readonly string[] = [chains.input, chains.output, chains.sourceRanges]
+export const mangleChains: readonly string[] = [
+  chains.input,
+  chains.output,
+  chains.sourceRanges,
+  chains.masquerading,
+]
 
-const loopback: Readonly<Record<IpFamily, Cidr>> = {
-  ipv4: constantCidr('127.0.0.0/8'),
-  ipv6: constantCidr('::1/128'),
+const loopback: Readonly<Record<IpFamily, XtNetwork>> = {
+  ipv4: constantNetwork('127.0.0.0/8'),
+  ipv6: constantNetwork('::1/128'),
 }
 
 const accept = { kind: 'accept' } as const
@@ -82,6 +88,7 @@ export function compileChains(settings: IpvsChainSettings, unfit: UnfitSets = al
 function allChains(rules: Rules): readonly FixedChain[] {
   return [
     { table: 'mangle', chain: chains.sourceRanges, rules: rules.sourceRanges() },
+    { table: 'mangle', chain: chains.masquerading, rules: rules.masquerading() },
     { table: 'mangle', chain: chains.input, rules: rules.input() },
     { table: 'mangle', chain: chains.output, rules: rules.output() },
     { table: 'mangle', hook: 'INPUT', rules: [jump(chains.input, 'kubernetes ipvs traffic policies')] },
@@ -116,6 +123,9 @@ const forwardHook: readonly XtRule[] = [
   jump(chains.forward, 'kubernetes forwarding rules'),
 ]
 
+/** Only packets that pass table nat may have the mark: its last chain removes it (F-046). */
+const masquerading: XtRule = { isUnconfirmed: true, target: to(chains.masquerading) }
+
 /** The rules of each chain, in one family. */
 class Rules {
   readonly #settings: IpvsChainSettings
@@ -133,13 +143,12 @@ class Rules {
 
   services(): readonly XtRule[] {
     const { family } = this.#settings
-    const { address, prefixLength } = loopback[family]
     const markMasquerade = to(chains.markMasquerade)
     const addresses = ['clusterIP', 'loadBalancer', 'externalIP', 'externalIPLocal'] as const
     return [
-      { source: { address, prefixLength }, target: backToCaller },
+      { source: loopback[family], target: backToCaller },
       this.on('loadBalancer', 'dst,dst', to(chains.loadBalancer)),
-      this.#clusterIPs(),
+      this.#clusterIPs(markMasquerade),
       this.on('externalIP', 'dst,dst', markMasquerade),
       // Under policy Local the node itself reaches endpoints of other nodes too, which must answer to it (F-051).
       this.on('externalIPLocal', 'dst,dst', markMasquerade, isFromNode),
@@ -150,9 +159,8 @@ class Rules {
   }
 
   /** F-047, F-048. */
-  #clusterIPs(): XtRule {
+  #clusterIPs(target: XtRule['target']): XtRule {
     const { masqueradeAll, localDetector } = this.#settings
-    const target = to(chains.markMasquerade)
     if (masqueradeAll) return this.on('clusterIP', 'dst,dst', target)
     // Without a detector, packets of the node with a VIP as their source still need another source address.
     if (localDetector === undefined) return this.on('clusterIP', 'src,dst', target)
@@ -179,8 +187,29 @@ class Rules {
   }
 
   markMasquerade(): readonly XtRule[] {
+    return [{ target: this.#masqueradeMark }]
+  }
+
+  /**
+   * The packets that `services` marks by their address. A connection to a VIP that has passed the guard (docs/adr/0027) comes to no other
+   * chain of table nat.
+   */
+  masquerading(): readonly XtRule[] {
+    const target = this.#masqueradeMark
+    const { family } = this.#settings
+    return [
+      { source: loopback[family], target: backToCaller },
+      this.#clusterIPs(target),
+      this.on('externalIP', 'dst,dst', target),
+      this.on('externalIPLocal', 'dst,dst', target, isFromNode),
+      this.on('loadBalancerLocal', 'dst,dst', backToCaller, isFromElsewhere),
+      this.on('loadBalancer', 'dst,dst', target),
+    ]
+  }
+
+  get #masqueradeMark(): XtRule['target'] {
     const { masqueradeMark: mark } = this.#settings
-    return [{ target: { kind: 'mark', value: mark, mask: mark } }]
+    return { kind: 'mark', value: mark, mask: mark }
   }
 
   postrouting(): readonly XtRule[] {
@@ -253,11 +282,12 @@ class Rules {
   input(): readonly XtRule[] {
     const { localDetector } = this.#settings
     const forAllSources = this.on('dropped', 'dst,dst', drop, isNew)
-    if (localDetector === undefined) return [forAllSources]
+    if (localDetector === undefined) return [forAllSources, masquerading]
     const outside = { ...isNew, ...detected(localDetector, { isInverted: true }) }
     return [
       forAllSources,
       this.on('droppedOutside', 'dst,dst', drop, outside),
+      masquerading,
       this.#marking(detected(localDetector, { isInverted: false })),
     ]
   }
@@ -267,7 +297,7 @@ class Rules {
    * takes them (-98). Source ranges are checked here too, since filter (0) sees the packets after IPVS.
    */
   output(): readonly XtRule[] {
-    return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), this.#marking({})]
+    return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), masquerading, this.#marking({})]
   }
 
   /** Matches every packet, not only new ones: the connection's mark must not depend on the packet that made it. */
@@ -299,8 +329,8 @@ function jump(chain: string, comment: string): XtRule {
   return { comment, target: to(chain) }
 }
 
-function constantCidr(text: string): Cidr {
+function constantNetwork(text: string): XtNetwork {
   const cidr = parseCidr(text)
   if (cidr === undefined) throw new BugError(`${text} is not a CIDR`)
-  return cidr
+  return { address: cidr.address, prefixLength: cidr.prefixLength }
 }

@@ -34,11 +34,19 @@ const golden = `
 mangle KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-CIDR dst,dst,src -j RETURN
 mangle KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN
 mangle KUBE-SOURCE-RANGES-FIREWALL -j DROP
+mangle KUBE-IPVS-MASQ -s 127.0.0.0/8 -j RETURN
+mangle KUBE-IPVS-MASQ ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j MARK --set-xmark 0x4000/0x4000
+mangle KUBE-IPVS-MASQ -m set --match-set KUBE-EXTERNAL-IP dst,dst -j MARK --set-xmark 0x4000/0x4000
+mangle KUBE-IPVS-MASQ -m addrtype --src-type LOCAL -m set --match-set KUBE-EXTERNAL-IP-LOCAL dst,dst -j MARK --set-xmark 0x4000/0x4000
+mangle KUBE-IPVS-MASQ -m addrtype ! --src-type LOCAL -m set --match-set KUBE-LOAD-BALANCER-LOCAL dst,dst -j RETURN
+mangle KUBE-IPVS-MASQ -m set --match-set KUBE-LOAD-BALANCER dst,dst -j MARK --set-xmark 0x4000/0x4000
 mangle KUBE-IPVS-IN -m conntrack --ctstate NEW -m set --match-set KUBE-NO-LOCAL-ENDPOINTS dst,dst -j DROP
 mangle KUBE-IPVS-IN ! -s 10.244.0.0/16 -m conntrack --ctstate NEW -m set --match-set KUBE-EXTERNAL-NO-LOCAL dst,dst -j DROP
+mangle KUBE-IPVS-IN -m conntrack ! --ctstatus CONFIRMED -j KUBE-IPVS-MASQ
 mangle KUBE-IPVS-IN -s 10.244.0.0/16 -j SET --map-set KUBE-EXTERNAL-LOCAL-MARK dst,dst --map-mark
 mangle KUBE-IPVS-OUT -m conntrack --ctstate NEW -m set --match-set KUBE-NO-LOCAL-ENDPOINTS dst,dst -j DROP
 mangle KUBE-IPVS-OUT -m conntrack --ctstate NEW -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j KUBE-SOURCE-RANGES-FIREWALL
+mangle KUBE-IPVS-OUT -m conntrack ! --ctstatus CONFIRMED -j KUBE-IPVS-MASQ
 mangle KUBE-IPVS-OUT -j SET --map-set KUBE-EXTERNAL-LOCAL-MARK dst,dst --map-mark
 mangle INPUT -j KUBE-IPVS-IN
 mangle OUTPUT -j KUBE-IPVS-OUT
@@ -111,7 +119,8 @@ describe('the fixed chains', () => {
   it('without a detector treat no client as a pod or as external (F-052)', () => {
     const lines = ruleLines({ ...byCidr, localDetector: undefined })
     const input = lines.filter((line) => line.startsWith('mangle KUBE-IPVS-IN'))
-    assert.deepEqual(input, [lineOf(byCidr, 'mangle KUBE-IPVS-IN')])
+    const marking = lineOf(byCidr, 'mangle KUBE-IPVS-IN -m conntrack ! --ctstatus')
+    assert.deepEqual(input, [lineOf(byCidr, 'mangle KUBE-IPVS-IN'), marking])
     assert.match(input[0] ?? '', /KUBE-NO-LOCAL-ENDPOINTS/u)
   })
 
