@@ -97,6 +97,7 @@ const nodeParts = [
   'kernel/ipvs.txt',
   'kernel/nftables.nft',
   'kernel/routes.txt',
+  'kernel/viaduct-ipvs.nft',
   'kernel/viaduct-userspace.nft',
   'versions.json',
 ]
