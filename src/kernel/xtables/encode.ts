@@ -189,7 +189,14 @@ class XtBatchWriter {
     this.#failRule(`${from}:${to} is not a port range`)
   }
 
-  #writeMatches({ mark, state, isUnconfirmed, addressType, isSourceDestination, probability }: XtRule): number {
+  #writeMatches({
+    mark,
+    state,
+    isUnconfirmed,
+    addressType,
+    isSourceDestination,
+    probability,
+  }: XtRule): number {
     const { view, bytes } = this.#rules
     const at = this.#nextRule
     let matches = isSourceDestination === true ? match.sourceDestination : 0
