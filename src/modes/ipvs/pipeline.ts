@@ -61,7 +61,7 @@ export class IpvsPipeline {
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly decisions: RouteDecisions
-  /** What the kernel has, and how packets go, for people. */
+  /** Answers people about the Services of the family. */
   readonly inspection: IpvsInspection
   readonly #cheapLook: CheapLook
   readonly #rival: Rival
