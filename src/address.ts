@@ -249,3 +249,23 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   clearHostBits(bytes, cidr.prefixLength)
   return readAddress(bytes, 0, cidr.family) === cidr.address
 }
+
+/** A search of so few addresses is as fast as one in a set. Nearly all lists are shorter. */
+const shortList = 16
+
+/** The longer lists that were searched, as sets. */
+const sets = new WeakMap<readonly IpAddress[], ReadonlySet<IpAddress>>()
+
+/**
+ * Whether the list has the address. For all addresses of another list, the time grows with the length of both, not with their product:
+ * authors of Services decide how long the lists are. NB: the list must not change.
+ */
+export function hasAddress(list: readonly IpAddress[], address: IpAddress): boolean {
+  if (list.length <= shortList) return list.includes(address)
+  let set = sets.get(list)
+  if (set === undefined) {
+    set = new Set(list)
+    sets.set(list, set)
+  }
+  return set.has(address)
+}

@@ -1,4 +1,5 @@
 // The order of the claims on one frontend (docs/adr/0007). It depends on the objects alone: every node comes to the same owner.
+import { hasAddress } from '../address.js'
 import type { ServicePort, ServicePortKey } from '../model/index.js'
 import { addressOf, type Frontend } from './frontend.js'
 
@@ -30,7 +31,7 @@ export function originOf(
 ): FrontendOrigin {
   const address = addressOf(frontend)
   if (address === undefined || address === clusterIP) return 'allocated'
-  return loadBalancerIPs.includes(address) ? 'load-balancer' : 'external-ip'
+  return hasAddress(loadBalancerIPs, address) ? 'load-balancer' : 'external-ip'
 }
 
 /** The standing of a service port that claims the frontend. */

@@ -1,3 +1,4 @@
+import { hasAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
 import type { NodeView } from './endpoints.js'
@@ -126,7 +127,8 @@ function explainFrontend(decided: Route, frontend: Frontend): FrontendReasons {
 function originOf(decided: Route, frontend: Frontend): Reason {
   if (frontend.kind !== 'address') return { rule: 'F-008', text: 'node port' }
   if (frontend.address === decided.clusterIP) return { rule: 'F-007', text: 'cluster IP' }
-  if (decided.loadBalancerIPs.includes(frontend.address)) return { rule: 'F-009', text: 'load-balancer IP' }
+  if (hasAddress(decided.loadBalancerIPs, frontend.address))
+    return { rule: 'F-009', text: 'load-balancer IP' }
   return { rule: 'F-010', text: 'external IP' }
 }
 

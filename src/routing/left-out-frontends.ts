@@ -1,7 +1,7 @@
 // Frontends that a service port does not get, as the node itself needs their addresses and ports, or as they are the node ports of another
 // Service (docs/adr/0007).
 import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
-import type { IpAddress } from '../address.js'
+import { hasAddress, type IpAddress } from '../address.js'
 import type { ServicePort, ServiceView } from '../model/index.js'
 import { compareStandings, type Standing } from './claim-order.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
@@ -44,7 +44,7 @@ export function holderOf(
   machine: readonly IpAddress[],
 ): Holder | undefined {
   if (port.service === apiServerService) return undefined
-  const isLocal = (own: IpAddress): boolean => isLoopback(own) || machine.includes(own)
+  const isLocal = (own: IpAddress): boolean => isLoopback(own) || hasAddress(machine, own)
   const server = frontend.protocol === 'tcp' ? serverAt(frontend, places, isLocal) : undefined
   if (server !== undefined) return { kind: 'server', name: server }
   const address = addressOf(frontend)

@@ -6,6 +6,7 @@ import {
   cidrContains,
   familyOf,
   formatEndpoint,
+  hasAddress,
   parseCidr,
   parseIpAddress,
   readAddress,
@@ -206,4 +207,15 @@ describe('formatEndpoint', () => {
     assert.equal(formatEndpoint(address('1.2.3.4'), 80), '1.2.3.4:80')
     assert.equal(formatEndpoint(address('fd00::1'), 80), '[fd00::1]:80')
   })
+})
+
+describe('the search of an address in a list', () => {
+  for (const length of [0, 1, 16, 17, 1000]) {
+    it(`finds each of ${length} addresses, and no other`, () => {
+      const list = Array.from({ length }, (_, i) => address(`10.0.${i >> 8}.${i & 255}`))
+      for (const each of list) assert.ok(hasAddress(list, each))
+      assert.ok(!hasAddress(list, address('10.1.0.0')))
+      assert.ok(!hasAddress(list, address('::1')))
+    })
+  }
 })

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpAddress, IpFamily } from '../../address.js'
+import { hasAddress, type IpAddress, type IpFamily } from '../../address.js'
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Frontend, Route } from '../../routing/index.js'
@@ -172,7 +172,7 @@ export class IpvsPolicies {
 
   /** Whether a set proves that a virtual server is ours. */
   marksOurs(server: VirtualServerKey): boolean {
-    return this.#table.marksOurs(server, (address) => this.#machine.includes(address))
+    return this.#table.marksOurs(server, (address) => hasAddress(this.#machine, address))
   }
 
   /** Whether a set names the address as a VIP. */

@@ -1,5 +1,12 @@
 // The external addresses of Services that other machines or pods have: they never become local (docs/adr/0028).
-import { type Cidr, cidrContains, formatCidr, type IpAddress, type IpFamily } from '../../address.js'
+import {
+  type Cidr,
+  cidrContains,
+  formatCidr,
+  hasAddress,
+  type IpAddress,
+  type IpFamily,
+} from '../../address.js'
 import type { Clock } from '../../clock.js'
 import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
@@ -135,7 +142,7 @@ export class ForeignAddresses {
     if (service === apiServerService) return noHolders
     let found: Map<IpAddress, string> | undefined
     for (const address of new Set([...externalIPs, ...loadBalancerIPs])) {
-      const holder = this.#holderOf(address, loadBalancerIPs.includes(address))
+      const holder = this.#holderOf(address, hasAddress(loadBalancerIPs, address))
       if (holder !== undefined) (found ??= new Map()).set(address, holder)
     }
     return found ?? noHolders

@@ -1,4 +1,4 @@
-import { type IpAddress, type IpFamily, familyOf } from '../../address.js'
+import { familyOf, hasAddress, type IpAddress, type IpFamily } from '../../address.js'
 import { Backoff } from '../../backoff.js'
 import type { Clock } from '../../clock.js'
 import {
@@ -83,7 +83,7 @@ export class VipBindings {
     const former = this.#claims.get(key)
     const holder = former?.holder ?? { service }
     for (const vip of vips) this.#vips.need(vip, holder)
-    for (const vip of former?.vips ?? []) if (!vips.includes(vip)) this.#vips.release(vip, holder)
+    for (const vip of former?.vips ?? []) if (!hasAddress(vips, vip)) this.#vips.release(vip, holder)
     if (vips.length > 0) this.#claims.set(key, { holder, vips })
     else this.#claims.delete(key)
   }

@@ -1,5 +1,5 @@
 // Compiles one route into chains and frontends of iptables mode, with the meaning of each branch in kube-proxy.
-import { cidrContains, type Cidr, type IpAddress } from '../../../address.js'
+import { type Cidr, cidrContains, hasAddress, type IpAddress } from '../../../address.js'
 import {
   hostPrefixLength,
   type Protocol,
@@ -98,7 +98,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const local = route.localBackends.length > 0 ? chains.local : undefined
   const external = route.isExternalLocal ? local : cluster
   // For an address that is an external IP too, kube-proxy has two rules, and the first one, for the external IP, decides.
-  const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !route.externalIPs.includes(address))
+  const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !hasAddress(route.externalIPs, address))
   const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
   const usesExternal = isAccessible && (external ?? cluster) !== undefined
   const usesFirewall = usesExternal && loadBalancerIPs.length > 0 && route.sourceRanges.length > 0

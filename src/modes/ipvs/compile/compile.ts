@@ -1,5 +1,5 @@
 // Compiles one route into virtual servers and set entries. Traffic policies mean the same as in iptables mode.
-import { cidrContains, type IpAddress } from '../../../address.js'
+import { cidrContains, hasAddress, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
 import {
   type Backend,
@@ -120,7 +120,8 @@ function outsideFrontends(
   const { clusterIP, externalIPs, loadBalancerIPs, nodePort } = route
   const frontends: Frontend[] = []
   for (const address of externalIPs)
-    if (!loadBalancerIPs.includes(address)) frontends.push(externalIPFrontend(route, settings, mark, address))
+    if (!hasAddress(loadBalancerIPs, address))
+      frontends.push(externalIPFrontend(route, settings, mark, address))
   for (const address of loadBalancerIPs) frontends.push(loadBalancerFrontend(route, settings, mark, address))
   if (nodePort !== 0)
     for (const address of settings.nodePortAddresses)
@@ -165,7 +166,7 @@ function loadBalancerFrontend(
   const own = entryOf(route, address, port)
   const entries: DesiredSetEntry[] = [{ set: 'loadBalancer', entry: own }]
   if (isExternalLocal) entries.push({ set: 'loadBalancerLocal', entry: own })
-  if (route.externalIPs.includes(address)) entries.push({ set: externalIPSet(route), entry: own })
+  if (hasAddress(route.externalIPs, address)) entries.push({ set: externalIPSet(route), entry: own })
   entries.push(
     ...sourceEntries(route, settings, own),
     ...policyEntries(route, settings, mark, { address, port }),

@@ -1,5 +1,5 @@
 // Compiles one route into what the kernel does with connections to each of its frontends.
-import { cidrContains, type Cidr, formatCidr, type IpAddress } from '../../../address.js'
+import { type Cidr, cidrContains, formatCidr, hasAddress, type IpAddress } from '../../../address.js'
 import { hostPrefixLength } from '../../../kernel/index.js'
 import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute, Hairpin, NftFrontend } from './desired.js'
@@ -44,10 +44,10 @@ function isGuarded(
   address: IpAddress,
   { semantics }: NftModeSettings,
 ): boolean {
-  if (!loadBalancerIPs.includes(address)) return false
+  if (!hasAddress(loadBalancerIPs, address)) return false
   if (semantics === 'nftables') return true
   const hasEndpoints = clusterBackends.length > 0 || (isExternalLocal && localBackends.length > 0)
-  return hasEndpoints && address !== clusterIP && !externalIPs.includes(address)
+  return hasEndpoints && address !== clusterIP && !hasAddress(externalIPs, address)
 }
 
 function internalFrontend(

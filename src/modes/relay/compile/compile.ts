@@ -1,5 +1,5 @@
 // Route → the endpoints and the listeners that the relay gets for it. Pure.
-import { type Cidr, cidrContains, familyOf, type IpAddress } from '../../../address.js'
+import { type Cidr, cidrContains, familyOf, hasAddress, type IpAddress } from '../../../address.js'
 import {
   hostPrefixLength,
   type RelayListener,
@@ -96,7 +96,7 @@ function listenersOf(
   const hasSourceRanges =
     frontend.kind === 'address' &&
     route.sourceRanges.length > 0 &&
-    route.loadBalancerIPs.includes(frontend.address)
+    hasAddress(route.loadBalancerIPs, frontend.address)
   const addresses = frontend.kind === 'address' ? [frontend.address] : nodePortAddresses
   return addresses.map((address) => ({
     protocol,
