@@ -201,10 +201,16 @@ function serviceRows({ service, ports }: ServiceEntry): Content {
       <td>
         ${label}${port.nodePort === 0 ? '' : html`<br /><span class="note">node port ${port.nodePort}</span>`}
       </td>
-      <td>${port.addresses.map((address) => html`<code>${address}</code> `)}</td>
+      <td>${addressCell(port)}</td>
       <td>${endpointCell(`${service} ${label}`, port)}</td>
     </tr>`
   })
+}
+
+function addressCell({ addresses }: PortEntry): Content {
+  // A Service without a cluster IP may have node ports alone.
+  if (addresses.length === 0) return html`<span class="note">none</span>`
+  return addresses.map((address) => html`<code>${address}</code> `)
 }
 
 function endpointCell(id: string, { endpoints, endpointCount, readyCount }: PortEntry): Html {

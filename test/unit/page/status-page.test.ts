@@ -142,6 +142,16 @@ describe('the status page', () => {
     assert.match(await textOf(lab, '/ui'), /2 Services<[^]*default\/new/)
   })
 
+  it('shows a Service without addresses', async () => {
+    const lab = await openLab()
+    const ports = [port(80, { nodePort: 30080 })]
+    await lab.apply(set(service('web', '', { clusterIPs: [], ports })))
+    assert.match(
+      await textOf(lab, '/ui'),
+      /node port 30080<\/span>\s*<\/td>\s*<td><span class="note">none<\/span><\/td>/u,
+    )
+  })
+
   it('shows errors before warnings, with the objects that the sentence does not name', async () => {
     const lab = await openLab()
     const warnings = Array.from({ length: 30 }, (_, index) => ({
