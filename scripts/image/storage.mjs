@@ -1,5 +1,5 @@
 // The folders for buildah's images and containers: in the user's cache folder, separate from those of the machine's own buildah.
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
 import { must } from '../steps.mjs'
@@ -37,14 +37,27 @@ export async function withStorage(work) {
   mkdirSync(images, { recursive: true, mode: 0o700 })
   for (const name of readdirSync(images)) {
     const pid = /^run-(\d+)$/.exec(name)?.[1]
-    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(images, name), { recursive: true })
+    if (pid !== undefined && !isAlive(Number(pid))) await remove(join(images, name))
   }
   for (const folder of [kept, keptState]) mkdirSync(folder, { recursive: true })
   try {
     return await work()
   } finally {
-    rmSync(own, { recursive: true, force: true })
+    await remove(own)
   }
+}
+
+/**
+ * Removes a folder. A killed build leaves /proc, /sys and others of its container mounted in it.
+ * @param {string} folder
+ */
+async function remove(folder) {
+  const mounts = readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+    .filter((path) => path.startsWith(`${folder}/`))
+  for (const path of mounts.toReversed()) await must(['umount', path])
+  rmSync(folder, { recursive: true, force: true })
 }
 
 /** @param {number} pid */
