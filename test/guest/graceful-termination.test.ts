@@ -33,15 +33,23 @@ const services = {
   reuse: { name: 'reuse', protocol: 'TCP', address: '10.96.0.8' },
   unready: { name: 'unready', protocol: 'TCP', address: '10.96.0.9' },
   unreadyUdp: { name: 'unready-udp', protocol: 'UDP', address: '10.96.0.10' },
+  unreachable: { name: 'unreachable', protocol: 'TCP', address: '10.96.0.11' },
+  unreachable6: { name: 'unreachable6', protocol: 'TCP', address: 'fd00:10:96::11' },
   unreadyUdp6: { name: 'unready-udp6', protocol: 'UDP', address: 'fd00:10:96::10' },
 } as const satisfies Readonly<Record<string, Case>>
 const cases: readonly Case[] = Object.values(services)
+/** Services of which a pod dies, and what a client of a dead pod gets: nothing, or "host unreachable" from the node. */
+const deaths = [
+  { of: services.dead, death: 'silent' },
+  { of: services.unreachable, death: 'unreachable' },
+  { of: services.unreachable6, death: 'unreachable' },
+] as const
 
 const answerMs = 60_000
 const silenceMs = 3000
 /**
- * The agent takes a backend for dead after three unanswered requests since its first look without an answer. TCP repeats a request
- * 26, 51, 102 and 204 s after the first. If a busy machine delays that look, the next repetition counts, which is later.
+ * The agent takes a backend for dead after three unanswered requests since its first look without an answer. If nothing answers, TCP
+ * repeats a request 26, 51, 102 and 204 s after the first. If a busy machine delays that look, the next repetition counts, which is later.
  */
 const deathMs = 400_000
 
@@ -51,8 +59,8 @@ let node: Namespace
 let pods: Namespace
 let clients: Prober
 let agent: AgentProcess
-/** The longest case. It runs at the same time as the others. */
-let dying: ReturnType<typeof askDying>
+/** The longest cases, by Service. They run at the same time as the others. */
+const dying = new Map<Case, ReturnType<typeof askDying>>()
 /** The remaining pods of Services whose other pod had a connection that has ended. */
 const left = new Map<Case, string>()
 
@@ -160,21 +168,34 @@ async function ask(session: string, of: Case): Promise<string> {
  * A pod with two open connections dies and leaves its Service. One client sends a request without an answer until the real server is
  * removed. Resolves with the outcome of the other client's first request after that.
  */
-async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
-  const [chosen, other] = await openSession('in vain', of)
-  const sessions = ['second', 'third']
-  const answerers = [await ask('second', of), await ask('third', of)]
+async function askDying(
+  of: Case,
+  death: 'silent' | 'unreachable',
+): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
+  const [first, second, third] = ['first', 'second', 'third'].map((name) => `${of.name} ${name}`)
+  const [chosen, other] = await openSession(first ?? '', of)
+  const sessions = [second ?? '', third ?? '']
+  const answerers = [await ask(second ?? '', of), await ask(third ?? '', of)]
   const patient = sessions[answerers.indexOf(chosen)] ?? ''
-  await pods.ip(`address del ${chosen}/16 dev eth0`)
+  if (death === 'silent')
+    await node.ip(`neigh replace ${chosen} lladdr ${await linkAddress()} dev pods0 nud permanent`)
+  await pods.ip(`address del ${chosen}/${isIpv6(of) ? 64 : 16} dev eth0`)
+  if (death === 'unreachable') await node.ip(`neigh flush to ${chosen} dev pods0`)
   await publish(of, [other])
   await expectWeights(of, { [chosen]: '0', [other]: '1' })
   const started = performance.now()
   // A client that gave up earlier would leave the real server to the other one, which sends nothing.
-  const unanswered = clients.ask('in vain', targetOf(of), deathMs)
+  const unanswered = clients.ask(first ?? '', targetOf(of), deathMs)
   await expectWeights(of, { [other]: '1' }, deathMs)
   const afterMs = performance.now() - started
   await unanswered
   return { outcome: await clients.ask(patient, targetOf(of), answerMs), afterMs }
+}
+
+/** The link-layer address of the pods. */
+async function linkAddress(): Promise<string> {
+  const text = await pods.must('ip', 'link', 'show', 'eth0')
+  return /link\/ether (\S+)/.exec(text)?.[1] ?? assert.fail(text)
 }
 
 /** The pod that answers the session, and the other one. */
@@ -214,7 +235,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     clients = new Prober(client)
     for (const of of cases) await publish(of, podsOf(of))
     agent = await startAgent()
-    dying = askDying(services.dead)
+    for (const { of, death } of deaths) dying.set(of, askDying(of, death))
   })
   after(async () => {
     await agent.terminate()
@@ -299,14 +320,15 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     for (let i = 0; i < 2; i++) assert.equal(answerer(await clients.probe(target, answerMs)), other)
   })
 
-  it('an open connection to a dead pod is reset', async (context) => {
-    const { outcome, afterMs } = await dying
-    assert.deepEqual(outcome, { kind: 'error', code: 'ECONNRESET' })
-    context.diagnostic(`the real server went after ${Math.round(afterMs / 1000)} s`)
-    const answerers = [await askNew(services.dead), await askNew(services.dead)]
-    assert.equal(new Set(answerers).size, 1)
-    await expectWeights(services.dead, { [answerers[0] ?? '']: '1' })
-  })
+  for (const { of, death } of deaths)
+    it(`an open connection to a dead pod is reset: ${of.name}, ${death}`, async (context) => {
+      const { outcome, afterMs } = (await dying.get(of)) ?? assert.fail('it was not begun')
+      assert.deepEqual(outcome, { kind: 'error', code: 'ECONNRESET' })
+      context.diagnostic(`the real server went after ${Math.round(afterMs / 1000)} s`)
+      const answerers = [await askNew(of), await askNew(of)]
+      assert.equal(new Set(answerers).size, 1)
+      await expectWeights(of, { [answerers[0] ?? '']: '1' })
+    })
 
   it('after a kill: a real server drains on, and gets its weight back with its endpoint', async () => {
     const of = services.back

@@ -28,6 +28,8 @@ export interface ModelTraffic {
   readonly inactiveConnections?: number
   readonly inPackets?: number
   readonly outPackets?: number
+  readonly inBytes?: number
+  readonly outBytes?: number
 }
 
 /** Counters of the real servers of a dump. */
@@ -84,4 +86,6 @@ function writeCounters({ view }: RecordBuffer, at: number, traffic: ModelTraffic
   view.setUint32(at + countersLayout.inactiveConnections, traffic.inactiveConnections ?? 0, true)
   view.setUint32(at + countersLayout.inPackets, traffic.inPackets ?? 0, true)
   view.setUint32(at + countersLayout.outPackets, traffic.outPackets ?? 0, true)
+  view.setUint32(at + countersLayout.inBytes, traffic.inBytes ?? 0, true)
+  view.setUint32(at + countersLayout.outBytes, traffic.outBytes ?? 0, true)
 }

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
-import type { ServicePortSpec } from '../../src/source/index.js'
+import type { ObjectEvent, ServicePortSpec } from '../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 
 const { EACCES, ENOMEM } = constants.errno
-const both = set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
-const one = set(slice('web-1', 'web', ['10.1.0.1']))
+const webWith = (ready: readonly string[]): ObjectEvent => set(slice('web-1', 'web', ready))
+const both = webWith(['10.1.0.1', '10.1.0.2'])
+const one = webWith(['10.1.0.1'])
 const real = 'tcp 10.96.0.1:80 10.1.0.2:8080'
 const settle = 'net/ipv4/vs/expire_quiescent_template'
 
@@ -17,6 +18,8 @@ interface Traffic {
   inactiveConnections: number
   inPackets: number
   outPackets: number
+  inBytes: number
+  outBytes: number
 }
 
 /** A lab with a Service with two endpoints, and the kernel's counters for each of them. */
@@ -25,7 +28,8 @@ async function startedLab(
   rest: Parameters<typeof service>[2] = {},
 ): Promise<{ readonly lab: PipelineLab; readonly traffic: Traffic }> {
   const lab = new PipelineLab(options)
-  const traffic = { activeConnections: 1, inactiveConnections: 0, inPackets: 10, outPackets: 10 }
+  const counted = { inPackets: 10, outPackets: 10, inBytes: 600, outBytes: 600 }
+  const traffic = { activeConnections: 1, inactiveConnections: 0, ...counted }
   lab.kernel.ipvs.traffic = () => traffic
   await lab.deliver(set(service('web', '10.96.0.1', rest)), both, synced)
   lab.takeOps()
@@ -266,6 +270,40 @@ describe('a real server drains', () => {
       await lab.deliver(remove('EndpointSlice', 'web-2'))
       await lab.clock.advance(15_000)
       assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+      await lab.stop()
+    })
+  }
+
+  // Clients send requests of `requestBytes` again and again. `answers`: packets and bytes that IPVS counts from the backend.
+  const unreachable = [
+    ['errors by IPv4', '10.96.0.1', 56, 84, 'removed'],
+    ['errors that quote a part of a long request, by IPv4', '10.96.0.1', 1500, 576, 'removed'],
+    ['errors by IPv6', 'fd00::96:1', 76, 124, 'removed'],
+    ['errors that quote a part of a long request, by IPv6', 'fd00::96:1', 1500, 1280, 'removed'],
+    ['acknowledgements', '10.96.0.1', 56, 52, 'kept'],
+    ['answers', '10.96.0.1', 56, 85, 'kept'],
+    ['short answers to long requests', '10.96.0.1', 1500, 577, 'kept'],
+    ['answers by IPv6', 'fd00::96:1', 56, 84, 'kept'],
+  ] as const
+  for (const [name, clusterIP, requestBytes, answerBytes, outcome] of unreachable) {
+    it(`${outcome === 'kept' ? 'without a limit' : 'if no client gets an answer'}: ${name}`, async () => {
+      const lab = new PipelineLab()
+      const addresses = clusterIP.includes(':') ? ['fd00::1', 'fd00::2'] : ['10.1.0.1', '10.1.0.2']
+      const traffic = { activeConnections: 2, inPackets: 10, outPackets: 10, inBytes: 600, outBytes: 900 }
+      lab.kernel.ipvs.traffic = () => traffic
+      await lab.deliver(set(service('web', clusterIP)), webWith(addresses), synced)
+      await lab.deliver(webWith(addresses.slice(0, 1)))
+      lab.takeOps()
+      for (let second = 0; second < 60; second++) {
+        // The errors of some packets come later.
+        const errors = second % 15 === 14 ? 0 : 2
+        traffic.inPackets += 2
+        traffic.inBytes += 2 * requestBytes
+        traffic.outPackets += errors
+        traffic.outBytes += errors * answerBytes
+        await lab.clock.advance(1000)
+      }
+      assert.equal(lab.takeOps().length, outcome === 'kept' ? 0 : 1)
       await lab.stop()
     })
   }

@@ -69,8 +69,10 @@ interface Watched {
   readonly sinceMs: number
   /** Time of the first look without a connection, if every later look found none either; undefined: the last look found some. */
   emptyMs: number | undefined
-  /** Packets from the backend, as of the last look. */
-  outPackets: number
+  /** The counters of the last look. */
+  last: Seen
+  /** Packets and bytes from the clients between the last two looks that differ in them. */
+  requests: Traffic
   /**
    * Packets from the clients at the first look that found no new packet from the backend. They include the clients'
    * acknowledgements of its last packet. undefined: there was no such look since that packet.
@@ -93,8 +95,15 @@ interface Schedule {
 interface Seen {
   readonly weight: number
   readonly connections: number
-  readonly inPackets: number
-  readonly outPackets: number
+  /** From the clients. */
+  readonly in: Traffic
+  /** From the backend. */
+  readonly out: Traffic
+}
+
+interface Traffic {
+  readonly packets: number
+  readonly bytes: number
 }
 
 type End = 'no connections' | 'no answers' | 'grace period over'
@@ -190,7 +199,7 @@ export class Draining {
         isAsExpected = false
         continue
       }
-      const watched = watch(schedule, id, now, nowMs)
+      const watched = this.#watch(schedule, id, now)
       const end = this.#endOf({ entry, real, now, watched, nowMs })
       if (end === undefined) {
         if (watched.emptyMs !== undefined) waiting++
@@ -237,6 +246,41 @@ export class Draining {
     return isDead ? 'no answers' : undefined
   }
 
+  /** Updates the state of the real server with the counters of this look. */
+  #watch({ reals }: Schedule, id: string, now: Seen): Watched {
+    const nowMs = this.#options.clock.now()
+    let watched = reals.get(id)
+    if (watched === undefined) {
+      const requests = { packets: 0, bytes: 0 }
+      watched = {
+        sinceMs: nowMs,
+        emptyMs: undefined,
+        last: now,
+        requests,
+        inPackets: undefined,
+        unansweredMs: undefined,
+      }
+      reals.set(id, watched)
+    } else if (this.#hasAnswered(watched, now)) {
+      Object.assign(watched, { inPackets: undefined, unansweredMs: undefined })
+    } else if (watched.inPackets === undefined) {
+      watched.inPackets = now.in.packets
+    } else if (watched.inPackets !== now.in.packets) {
+      watched.unansweredMs ??= nowMs
+    }
+    watched.last = now
+    watched.emptyMs = now.connections > 0 ? undefined : (watched.emptyMs ?? nowMs)
+    return watched
+  }
+
+  /** Whether the backend has sent something since the last look. */
+  #hasAnswered(watched: Watched, now: Seen): boolean {
+    const requests = difference(now.in, watched.last.in)
+    if (requests.packets > 0) watched.requests = requests
+    const answers = difference(now.out, watched.last.out)
+    return answers.packets > 0 && !areErrors(this.#options.family, watched.requests, answers)
+  }
+
   #logEnd(entry: Entry, { key }: RealServer, reason: End): void {
     const { family, log } = this.#options
     if (reason === 'no connections' && !log.writes('debug')) return
@@ -247,34 +291,34 @@ export class Draining {
   }
 }
 
-/** Updates the state of the real server with the counters of this look. */
-function watch({ reals }: Schedule, id: string, now: Seen, nowMs: number): Watched {
-  const { inPackets, outPackets } = now
-  let watched = reals.get(id)
-  if (watched === undefined) {
-    watched = {
-      sinceMs: nowMs,
-      emptyMs: undefined,
-      outPackets,
-      inPackets: undefined,
-      unansweredMs: undefined,
-    }
-    reals.set(id, watched)
-  } else if (watched.outPackets !== outPackets) {
-    Object.assign(watched, { outPackets, inPackets: undefined, unansweredMs: undefined })
-  } else if (watched.inPackets === undefined) {
-    watched.inPackets = inPackets
-  } else if (watched.inPackets !== inPackets) {
-    watched.unansweredMs ??= nowMs
-  }
-  watched.emptyMs = now.connections > 0 ? undefined : (watched.emptyMs ?? nowMs)
-  return watched
-}
-
 function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number): boolean {
   if (inPackets === undefined || unansweredMs === undefined) return false
-  return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= minUnansweredPackets
+  return nowMs - unansweredMs >= silentMs && now.in.packets - inPackets >= minUnansweredPackets
 }
+
+function difference(now: Traffic, before: Traffic): Traffic {
+  return { packets: now.packets - before.packets, bytes: now.bytes - before.bytes }
+}
+
+/**
+ * Whether these answers are the ICMP errors "host unreachable" of this node or of a router, and not the backend's. IPVS counts an
+ * error about a connection as a packet of the backend (handle_response_icmp() of ip_vs_core.c). An error has the headers of IP and of
+ * ICMP, and quotes the client's packet, up to 576 bytes in all by IPv4 and 1280 by IPv6 (icmp.c of both families). The clients of a
+ * dead backend send the same again, so that the sizes agree on average. If they send packets of several sizes, they may not: then
+ * the errors count as answers, and the real server stays.
+ */
+function areErrors(family: IpFamily, requests: Traffic, answers: Traffic): boolean {
+  if (requests.packets === 0) return false
+  const { headers, most } = errorSizes[family]
+  const size = Math.min(requests.bytes / requests.packets + headers, most)
+  return Math.abs(answers.bytes - size * answers.packets) < 0.5
+}
+
+/** Bytes of an ICMP error: its own headers, and the most that it has. */
+const errorSizes = {
+  ipv4: { headers: 28, most: 576 },
+  ipv6: { headers: 48, most: 1280 },
+} as const
 
 /** The counters in a dump, by `describeVirtualServer` and then by `realServerId`. */
 function readCounters(dump: IpvsDump): ReadonlyMap<string, ReadonlyMap<string, Seen>> {
@@ -286,8 +330,8 @@ function readCounters(dump: IpvsDump): ReadonlyMap<string, ReadonlyMap<string, S
     {
       weight: reals.weight(index),
       connections: counters.activeConnections(index) + counters.inactiveConnections(index),
-      inPackets: counters.inPackets(index),
-      outPackets: counters.outPackets(index),
+      in: { packets: counters.inPackets(index), bytes: counters.inBytes(index) },
+      out: { packets: counters.outPackets(index), bytes: counters.outBytes(index) },
     },
   ]
   const entries = Array.from({ length: servers.length }, (_, i) => {
