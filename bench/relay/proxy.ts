@@ -8,7 +8,7 @@ const [count = Number.NaN, endpointPort = Number.NaN] = process.argv.slice(2).ma
 const address = parseIpAddress('127.0.0.1')
 if (address === undefined) throw new Error('127.0.0.1 is an address')
 const { relay } = openKernel()
-await relay.configure({ nearNetworks: [], nearInterfaces: [], udpIdleMs: 250 })
+await relay.configure({ nearNetworks: [], nearInterfaces: [], udpIdleMs: 250, nodePortAddresses: [] })
 const ops: RelayOp[] = []
 for (let index = 0; index < count; index++) {
   const id = index + 1

@@ -87,11 +87,13 @@ Napi::Value RelayWrap::Configure(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);
   const Arguments arguments(info, {Parameter::Records<NetworkRecord>("nearNetworks"),
                                    Parameter::Records<InterfaceRecord>("nearInterfaces"),
-                                   Parameter::U32("udpIdleMs", kLongestIdleMs)});
-  const relay::SettingsRecords settings{arguments.Records<NetworkRecord>(0),
-                                        arguments.Records<InterfaceRecord>(1),
-                                        std::chrono::milliseconds(arguments.U32(2))};
+                                   Parameter::U32("udpIdleMs", kLongestIdleMs),
+                                   Parameter::Records<NetworkRecord>("nodePortAddresses")});
+  const relay::SettingsRecords settings{
+      arguments.Records<NetworkRecord>(0), arguments.Records<InterfaceRecord>(1),
+      std::chrono::milliseconds(arguments.U32(2)), arguments.Records<NetworkRecord>(3)};
   CheckEach(info.Env(), "nearNetworks", settings.near_networks, IsNetwork);
+  CheckEach(info.Env(), "nodePortAddresses", settings.node_port_addresses, IsNetwork);
   return slot.Fly<std::monostate>(
       info, {[settings](Relay& relay) { return relay.Configure(settings); }, NothingToValue});
 }

@@ -6,17 +6,14 @@
 #include <array>
 #include <cstring>
 
+#include "relay/socket_options.h"
+
 namespace viaduct::relay {
 
 namespace {
 
 /// The recommended default (RFC 1700), and that of Linux. It bounds the circles of clients that send more.
 constexpr uint8_t kMostHops = 64;
-
-/// Ignores the result: a kernel without the option does not report, or sends with its default.
-void SetInt(int fd, int level, int option, int value) {
-  (void)setsockopt(fd, level, option, &value, sizeof value);
-}
 
 template <typename T>
 T Content(const cmsghdr* part) {
@@ -25,13 +22,21 @@ T Content(const cmsghdr* part) {
   return content;
 }
 
+template <typename Address>
+IpKey KeyOf(const Address& address, uint8_t family) {
+  uint8_t bytes[16] = {};
+  memcpy(bytes, &address, sizeof address);
+  return MakeIpKey(bytes, family);
+}
+
 }  // namespace
 
-void ReportArrivals(int fd, int family) {
+bool ReportArrivals(int fd, int family) {
   const bool is_ipv4 = family == AF_INET;
   const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  SetInt(fd, level, is_ipv4 ? IP_PKTINFO : IPV6_RECVPKTINFO, 1);
-  SetInt(fd, level, is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, 1);
+  const int yes = 1;
+  SetOption(fd, level, is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, yes);
+  return setsockopt(fd, level, is_ipv4 ? IP_PKTINFO : IPV6_RECVPKTINFO, &yes, sizeof yes) == 0;
 }
 
 // ip_sockglue.c and ipv6_sockglue.c: both options return control messages. Those of an accepted socket hold
@@ -56,10 +61,16 @@ Arrival ArrivalOf(const msghdr& datagram) {
   for (cmsghdr* part = CMSG_FIRSTHDR(writable); part != nullptr; part = CMSG_NXTHDR(writable, part)) {
     const bool is_ipv4 = part->cmsg_level == IPPROTO_IP;
     if (!is_ipv4 && part->cmsg_level != IPPROTO_IPV6) continue;
-    if (is_ipv4 && part->cmsg_type == IP_PKTINFO)
-      arrival.interface_index = static_cast<unsigned>(Content<in_pktinfo>(part).ipi_ifindex);
-    if (!is_ipv4 && part->cmsg_type == IPV6_PKTINFO)
-      arrival.interface_index = Content<in6_pktinfo>(part).ipi6_ifindex;
+    if (is_ipv4 && part->cmsg_type == IP_PKTINFO) {
+      const auto info = Content<in_pktinfo>(part);
+      arrival.interface_index = static_cast<unsigned>(info.ipi_ifindex);
+      arrival.destination = KeyOf(info.ipi_addr, AF_INET);
+    }
+    if (!is_ipv4 && part->cmsg_type == IPV6_PKTINFO) {
+      const auto info = Content<in6_pktinfo>(part);
+      arrival.interface_index = info.ipi6_ifindex;
+      arrival.destination = KeyOf(info.ipi6_addr, AF_INET6);
+    }
     if (part->cmsg_type == (is_ipv4 ? IP_TTL : IPV6_HOPLIMIT))
       arrival.hop_limit = static_cast<uint8_t>(Content<int>(part));
   }
@@ -77,9 +88,9 @@ void SetHopLimit(int fd, int family, HopLimit limit) {
   constexpr int kDefault = -1;
   const int value = limit.has_value() ? *limit : kDefault;
   if (family == AF_INET)
-    SetInt(fd, IPPROTO_IP, IP_TTL, value);
+    SetOption(fd, IPPROTO_IP, IP_TTL, value);
   else
-    SetInt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, value);
+    SetOption(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, value);
 }
 
 }  // namespace viaduct::relay

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "relay/socket_address.h"
+
 namespace viaduct::relay {
 
 /// A hop limit, or TTL. None: unknown.
@@ -14,10 +16,12 @@ using HopLimit = std::optional<uint8_t>;
 struct Arrival {
   unsigned interface_index = 0;  ///< 0: unknown
   HopLimit hop_limit{};
+  std::optional<IpKey> destination{};  ///< as the client sent it; none: unknown
 };
 
-/// Lets the kernel report how packets of a listening TCP socket, or of a UDP socket, come.
-void ReportArrivals(int fd, int family);
+/// Lets the kernel report how packets of a listening TCP socket, or of a UDP socket, come. False: it does not
+/// report interfaces and destinations.
+bool ReportArrivals(int fd, int family);
 /// The arrival of the packet that completed an accepted connection of `family`.
 Arrival ArrivalOfStream(int fd, int family);
 /// The arrival of a received datagram.

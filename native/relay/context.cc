@@ -30,6 +30,10 @@ bool IsNearInterface(const Settings& settings, unsigned index) {
 
 }  // namespace
 
+bool ServesAt(const Settings& settings, const Listener& listener, const IpKey& address) {
+  return !listener.address.IsWildcard() || settings.node_port_addresses.Contains(address);
+}
+
 Verdict Admit(const Settings& settings, const Listener& listener, const IpKey& client,
               unsigned interface_index) {
   if (listener.has_source_ranges && !listener.service->HasSource(client)) return Verdict::kDrop;

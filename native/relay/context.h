@@ -10,6 +10,7 @@
 #include "core/fd.h"
 #include "core/held_descriptors.h"
 #include "relay/budget.h"
+#include "relay/listener_sockets.h"
 #include "relay/loop.h"
 #include "relay/network_set.h"
 #include "relay/own_sockets.h"
@@ -22,6 +23,7 @@ struct Settings {
   NetworkSet near_networks{};
   std::vector<std::string> near_interfaces{};  ///< exact names, or prefixes that end in `+`
   std::chrono::milliseconds udp_idle{250};
+  NetworkSet node_port_addresses{};  ///< at which wildcards serve
 };
 
 /// A number that one thread changes and all may read.
@@ -101,6 +103,7 @@ struct Shared {
   Surge spent_hops;
   OwnSockets own_streams;
   OwnSockets own_datagrams;
+  ListenerSockets listeners;
 };
 
 /// What the parts of one worker share.
@@ -126,13 +129,17 @@ struct Listener : EventTarget {
   Listener& operator=(const Listener&) = delete;
   Listener& operator=(Listener&&) = delete;
 
-  Fd fd;
+  ListenerSocket fd;
   SocketAddress address;
   std::shared_ptr<Service> service;
   Verdict near = Verdict::kRefuse;
   Verdict far = Verdict::kRefuse;
   bool has_source_ranges = false;
 };
+
+/// Whether the listener serves clients that come to this address of the machine. A socket on all addresses
+/// gets those of others too, such as VIPs.
+bool ServesAt(const Settings& settings, const Listener& listener, const IpKey& address);
 
 /// The verdict for a client. `interface_index`: of its first packet; 0: unknown.
 Verdict Admit(const Settings& settings, const Listener& listener, const IpKey& client,

@@ -19,8 +19,9 @@ class Datagrams {
 
   /// Receives without blocking. Number of datagrams; -1: errno.
   int Receive(int fd);
-  /// Prepares a received datagram for sending: to `target`, or to the socket's peer (nullptr).
-  void Prepare(size_t index, SocketAddress* target);
+  /// Prepares a received datagram for sending: to `target`, or to the socket's peer (nullptr); from the
+  /// address of `source`, or that of the socket (nullptr).
+  void Prepare(size_t index, SocketAddress* target, const SocketAddress* source = nullptr);
   /// Sends received datagrams without blocking. Number of sent ones; -1: errno.
   int Send(int fd, size_t first, size_t count);
 
@@ -35,7 +36,7 @@ class Datagrams {
   struct Part {
     SocketAddress source;
     iovec vector{};
-    alignas(cmsghdr) std::array<uint8_t, 64> control{};  ///< an in6_pktinfo and a hop limit
+    alignas(cmsghdr) std::array<uint8_t, 64> control{};  ///< an in6_pktinfo, and a hop limit that arrived
   };
   // 2 MiB, of which the kernel backs only what datagrams have touched.
   std::unique_ptr<uint8_t[]> room_;

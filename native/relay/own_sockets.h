@@ -17,13 +17,20 @@ struct SocketPair {
   friend bool operator==(const SocketPair&, const SocketPair&) = default;
 };
 
+struct SocketPairHash {
+  size_t operator()(const SocketPair& pair) const {
+    return SeededHash().Add(pair.local.Hash()).Add(pair.remote.Hash()).value();
+  }
+};
+
 /// The relay's own sockets towards endpoints, of one protocol. A client with such an address that reaches
 /// such an endpoint is the relay itself. Any thread.
 class OwnSockets {
  public:
-  bool Contains(const SocketAddress& client, const SocketAddress& frontend) const {
+  /// `client`: the ends of its socket.
+  bool Contains(const SocketPair& client) const {
     const std::lock_guard lock(mutex_);
-    return pairs_.contains({client, frontend});
+    return pairs_.contains(client);
   }
   void Add(const SocketPair& pair) {
     const std::lock_guard lock(mutex_);
@@ -35,13 +42,8 @@ class OwnSockets {
   }
 
  private:
-  struct PairHash {
-    size_t operator()(const SocketPair& pair) const {
-      return SeededHash().Add(pair.local.Hash()).Add(pair.remote.Hash()).value();
-    }
-  };
   mutable std::mutex mutex_;
-  std::unordered_set<SocketPair, PairHash> pairs_;
+  std::unordered_set<SocketPair, SocketPairHash> pairs_;
 };
 
 /// The place of one connected socket among the own ones, as long as it lives.

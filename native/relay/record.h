@@ -55,7 +55,8 @@ struct ServiceRecord {
   uint32_t range_count;
 };
 
-/// A listener. A removal reads only address, port, family and protocol.
+/// A listener. The address 0.0.0.0 or :: stands for all addresses of node ports (SettingsRecords). A removal
+/// reads only address, port, family and protocol.
 struct ListenerRecord {
   uint8_t address[16];
   uint32_t service;

@@ -16,7 +16,6 @@
 #include "core/seeded_hash.h"
 #include "relay/context.h"
 #include "relay/service.h"
-#include "relay/socket_options.h"
 #include "relay/worker.h"
 
 namespace viaduct::relay {
@@ -173,6 +172,7 @@ void Relay::State::Configure(const SettingsRecords& records) {
   for (const InterfaceRecord& record : records.near_interfaces)
     settings->near_interfaces.emplace_back(record.name, strnlen(record.name, sizeof record.name));
   settings->udp_idle = records.udp_idle;
+  settings->node_port_addresses = NetworkSet(records.node_port_addresses);
   for (const auto& worker : workers_)
     Send(*worker, [settings](Worker& target) { target.Configure(settings); });
   Flush();
@@ -250,9 +250,9 @@ Status Relay::State::OpenListener(const ListenerRecord& record, const ListenerKe
   const uint32_t limit = descriptors.limit() - std::min(descriptors.limit(), descriptors.others());
   if (listener_count_ >= limit - limit / 4)
     return Error{EMFILE, "three quarters of the file descriptors are listeners", {}};
-  auto fd = relay::OpenListener(record.protocol, key.address);
-  if (!fd.ok()) return fd.error();
-  auto listener = service.worker->MakeListener(record.protocol, std::move(fd.value()));
+  auto socket = shared_.listeners.Open(record.protocol, key.address);
+  if (!socket.ok()) return socket.error();
+  auto listener = service.worker->MakeListener(record.protocol, std::move(socket.value()));
   if (!listener.ok()) return listener.error();
   Listener* raw = listener.value().get();
   raw->address = key.address;

@@ -23,6 +23,7 @@ struct SettingsRecords {
   std::span<const NetworkRecord> near_networks;
   std::span<const InterfaceRecord> near_interfaces;
   std::chrono::milliseconds udp_idle;
+  std::span<const NetworkRecord> node_port_addresses;
 };
 
 /// Shortages that ended or refused connections or flows within the last seconds.

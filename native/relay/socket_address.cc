@@ -46,6 +46,18 @@ SocketAddress::SocketAddress(const uint8_t (&address)[16], uint8_t family, uint1
     memcpy(&ipv6_.sin6_addr, address, sizeof(in6_addr));
 }
 
+SocketAddress::SocketAddress(const IpKey& address, uint16_t port) {
+  const bool is_ipv4 = IsIpv4(address);
+  uint8_t bytes[16] = {};
+  std::copy(is_ipv4 ? address.begin() + sizeof kMappedPrefix : address.begin(), address.end(), bytes);
+  *this = SocketAddress(bytes, is_ipv4 ? AF_INET : AF_INET6, port);
+}
+
+SocketAddress SocketAddress::Wildcard() const {
+  const uint8_t any[16] = {};
+  return {any, static_cast<uint8_t>(family()), port()};
+}
+
 IpKey SocketAddress::Ip() const {
   uint8_t address[16] = {};
   uint16_t port = 0;
@@ -58,7 +70,7 @@ void SocketAddress::Write(uint8_t (&address)[16], uint16_t& port) const {
     memcpy(address, &reinterpret_cast<const sockaddr_in*>(&ipv6_)->sin_addr, sizeof(in_addr));
   else
     memcpy(address, &ipv6_.sin6_addr, sizeof(in6_addr));
-  port = ntohs(NetworkPort());
+  port = this->port();
 }
 
 size_t SocketAddress::Hash() const { return HashOf(Ip(), NetworkPort()); }

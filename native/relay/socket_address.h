@@ -21,6 +21,7 @@ class SocketAddress {
  public:
   SocketAddress() = default;
   SocketAddress(const uint8_t (&address)[16], uint8_t family, uint16_t port);
+  SocketAddress(const IpKey& address, uint16_t port);
 
   /// For a system call that writes an address: room for either family.
   sockaddr* data() { return reinterpret_cast<sockaddr*>(&ipv6_); }
@@ -29,6 +30,11 @@ class SocketAddress {
   socklen_t size() const { return family() == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6); }
   int family() const { return ipv6_.sin6_family; }
   IpKey Ip() const;
+  uint16_t port() const { return ntohs(NetworkPort()); }
+  /// All addresses of its family: 0.0.0.0 or ::.
+  bool IsWildcard() const { return *this == Wildcard(); }
+  /// The wildcard of its family, with its port.
+  SocketAddress Wildcard() const;
   /// As a record has it: IPv4 fills the first four bytes.
   void Write(uint8_t (&address)[16], uint16_t& port) const;
   size_t Hash() const;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "relay/arrival.h"
-#include "relay/socket_options.h"
 
 namespace viaduct::relay {
 
@@ -18,6 +17,16 @@ constexpr int kAcceptBatch = 16;
 constexpr std::chrono::milliseconds kPause{50};
 
 bool IsShortage(int code) { return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM; }
+
+/// The address that the client connected to.
+SocketAddress FrontendOf(const TcpListener& listener, int client) {
+  if (!listener.address.IsWildcard()) return listener.address;
+  SocketAddress frontend;
+  socklen_t length = SocketAddress::kRoom;
+  // Ignoring the result: it does not fail for an accepted socket.
+  (void)getsockname(client, frontend.data(), &length);
+  return frontend;
+}
 
 }  // namespace
 
@@ -49,7 +58,12 @@ void TcpProxy::Accept(TcpListener& listener) {
 void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer) {
   Counters& counters = context_.counters;
   counters.accepted.Add(1);
-  if (context_.shared.own_streams.Contains(peer, listener.address)) {
+  const SocketAddress frontend = FrontendOf(listener, client.get());
+  if (!ServesAt(*context_.settings, listener, frontend.Ip())) {
+    counters.refused.Add(1);
+    return CloseWithReset(std::move(client));
+  }
+  if (context_.shared.own_streams.Contains({peer, frontend})) {
     counters.refused.Add(1);
     context_.shared.loops.Note(context_.loop.now());
     return CloseWithReset(std::move(client));
@@ -72,9 +86,8 @@ void TcpProxy::Begin(TcpListener& listener, Fd client, const SocketAddress& peer
     return CloseWithReset(std::move(client));
   }
   connections_.push_back(std::make_unique<TcpConnection>(
-      *this, std::move(client),
-      TcpConnection::Origin{peer, listener.address, NextHopLimit(arrival.hop_limit)}, verdict,
-      listener.service));
+      *this, std::move(client), TcpConnection::Origin{peer, frontend, NextHopLimit(arrival.hop_limit)},
+      verdict, listener.service));
   connections_.back()->Start(std::prev(connections_.end()));
 }
 
@@ -106,7 +119,7 @@ void TcpProxy::Reopen(TcpListener& listener) {
     loop.Unwatch(listener.fd.get());
     listener.fd.Reset();
   }
-  auto fd = OpenListener(IPPROTO_TCP, listener.address);
+  auto fd = context_.shared.listeners.Open(IPPROTO_TCP, listener.address);
   if (fd.ok() && loop.Watch(fd.value().get(), EPOLLIN, listener))
     listener.fd = std::move(fd.value());
   else

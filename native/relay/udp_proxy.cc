@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "relay/socket_options.h"
-
 namespace viaduct::relay {
 
 namespace {
@@ -27,6 +25,12 @@ constexpr size_t kMostParted = 1024;
 
 /// Time until a listener that found no descriptor tries again to open.
 constexpr std::chrono::milliseconds kPause{50};
+
+/// The address that the client sent to. The kernel reports it for a wildcard (ListenerSockets).
+SocketAddress FrontendOf(const UdpListener& listener, const Arrival& arrival) {
+  const bool is_single = !listener.address.IsWildcard() || !arrival.destination.has_value();
+  return is_single ? listener.address : SocketAddress(*arrival.destination, listener.address.port());
+}
 
 bool HasEndpoints(Verdict verdict) { return verdict == Verdict::kCluster || verdict == Verdict::kLocal; }
 
@@ -63,15 +67,18 @@ void UdpProxy::Change(UdpListener& listener) {
   listener.is_closed = are_parted && CloseToClients(listener.fd.get());
 }
 
-/// False: no descriptor is free.
+/// False: no descriptor is free, or another program has a port that a wildcard left meanwhile.
 bool UdpProxy::Reopen(UdpListener& listener) {
-  Fd fd = OpenAgain(listener.fd.get());
-  if (!fd.is_open() || !context_.loop.Watch(fd.get(), EPOLLIN, listener)) {
-    context_.shared.descriptor_shortage.Note(context_.loop.now());
+  // Not connect() with AF_UNSPEC: a socket of IPv6 would keep the address of its peer (__udp_disconnect()).
+  auto socket = context_.shared.listeners.Open(IPPROTO_UDP, listener.address);
+  const bool is_watched = socket.ok() && context_.loop.Watch(socket.value().get(), EPOLLIN, listener);
+  if (!is_watched) {
+    if (socket.ok() || socket.error().code != EADDRINUSE)
+      context_.shared.descriptor_shortage.Note(context_.loop.now());
     return false;
   }
   context_.loop.Unwatch(listener.fd.get());
-  listener.fd = std::move(fd);
+  listener.fd = std::move(socket.value());
   return true;
 }
 
@@ -79,7 +86,7 @@ bool UdpProxy::Reopen(UdpListener& listener) {
 bool UdpProxy::Part(UdpFlow& flow) {
   if (flow.downstream.is_open()) return true;
   if (!context_.shared.descriptors.Allows(flow.service->descriptors)) return false;
-  Fd downstream = OpenForClient(flow.listener.fd.get(), flow.client);
+  Fd downstream = context_.shared.listeners.OpenForClient(flow.ends.remote, flow.ends.local);
   if (!downstream.is_open() || !context_.loop.Watch(downstream.get(), EPOLLIN, flow)) return false;
   flow.downstream = std::move(downstream);
   flow.service->descriptors += 1;
@@ -90,10 +97,10 @@ bool UdpProxy::Part(UdpFlow& flow) {
 void UdpProxy::List(std::vector<FlowRecord>& flows) const {
   for (const UdpFlow& flow : flows_) {
     FlowRecord& record = flows.emplace_back();
-    flow.client.Write(record.client, record.client_port);
-    flow.listener.address.Write(record.frontend, record.frontend_port);
+    flow.ends.local.Write(record.client, record.client_port);
+    flow.ends.remote.Write(record.frontend, record.frontend_port);
     flow.endpoint.Write(record.endpoint, record.endpoint_port);
-    record.family = static_cast<uint8_t>(flow.client.family());
+    record.family = static_cast<uint8_t>(flow.endpoint.family());
     record.protocol = IPPROTO_UDP;
     record.is_connected = 1;
   }
@@ -118,13 +125,16 @@ void UdpProxy::Receive(UdpListener& listener, int fd) {
   const int received = batch.Receive(fd);
   if (received <= 0) return;
   const auto count = static_cast<size_t>(received);
-  // Consecutive datagrams of one client go out in one call.
+  // Consecutive datagrams of one client to one address go out in one call.
   for (size_t first = 0; first < count;) {
     const Arrival arrival = ArrivalOf(batch.header(first));
+    const auto is_alike = [&](size_t i) {
+      const Arrival other = ArrivalOf(batch.header(i));
+      return batch.source(i) == batch.source(first) && other.hop_limit == arrival.hop_limit &&
+             other.destination == arrival.destination;
+    };
     size_t end = first + 1;
-    while (end < count && batch.source(end) == batch.source(first) &&
-           ArrivalOf(batch.header(end)).hop_limit == arrival.hop_limit)
-      ++end;
+    while (end < count && is_alike(end)) ++end;
     Forward(listener, arrival, first, end - first);
     first = end;
   }
@@ -133,8 +143,8 @@ void UdpProxy::Receive(UdpListener& listener, int fd) {
 void UdpProxy::Forward(UdpListener& listener, const Arrival& arrival, size_t first, size_t count) {
   if (IsSpent(arrival.hop_limit)) return context_.NoteSpentHops(count);
   Datagrams& batch = datagrams();
-  const SocketAddress client = batch.source(first);
-  UdpFlow* flow = FlowOf(listener, client, arrival);
+  const SocketPair ends{batch.source(first), FrontendOf(listener, arrival)};
+  UdpFlow* flow = FlowOf(listener, ends, arrival);
   for (size_t i = first; i < first + count; ++i) batch.Prepare(i, nullptr);
   const size_t end = first + count;
   bool was_refused = false;
@@ -147,18 +157,18 @@ void UdpProxy::Forward(UdpListener& listener, const Arrival& arrival, size_t fir
       // An answer to an earlier datagram. These ones were not sent.
       was_refused = true;
       const Arrival of_flow{flow->interface_index, arrival.hop_limit};
-      flow->service->ForgetClient(client.Ip());
+      flow->service->ForgetClient(ends.local.Ip());
       End(*flow);
-      flow = Start(listener, client, of_flow);
+      flow = Start(listener, ends, of_flow);
     } else {
       ++first;  // lost, as in a full queue
     }
   }
 }
 
-UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketAddress& client, const Arrival& arrival) {
-  const auto known = listener.flows.find(client);
-  if (known == listener.flows.end()) return Start(listener, client, arrival);
+UdpFlow* UdpProxy::FlowOf(UdpListener& listener, const SocketPair& ends, const Arrival& arrival) {
+  const auto known = listener.flows.find(ends);
+  if (known == listener.flows.end()) return Start(listener, ends, arrival);
   UdpFlow& flow = *known->second;
   Touch(flow);
   const HopLimit next = NextHopLimit(arrival.hop_limit);
@@ -181,15 +191,17 @@ bool UdpProxy::MakeRoom(Service& service) {
 }
 
 /// A new flow. nullptr: the client is not served, or no descriptor is free.
-UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, const Arrival& arrival) {
+UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketPair& ends, const Arrival& arrival) {
   Service& service = *listener.service;
-  if (context_.shared.own_datagrams.Contains(client, listener.address)) {
+  if (!ServesAt(*context_.settings, listener, ends.remote.Ip())) return nullptr;
+  if (context_.shared.own_datagrams.Contains(ends)) {
     context_.shared.loops.Note(context_.loop.now());
     return nullptr;
   }
-  const Verdict verdict = Admit(*context_.settings, listener, client.Ip(), arrival.interface_index);
+  const IpKey client = ends.local.Ip();
+  const Verdict verdict = Admit(*context_.settings, listener, client, arrival.interface_index);
   if (service.EndpointsOf(verdict).empty() || !MakeRoom(service)) return nullptr;
-  const SocketAddress endpoint = service.Choose(verdict, client.Ip(), context_.loop.now());
+  const SocketAddress endpoint = service.Choose(verdict, client, context_.loop.now());
   Fd upstream(socket(endpoint.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!upstream.is_open()) {
     context_.shared.descriptor_shortage.Note(context_.loop.now());
@@ -198,10 +210,10 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, con
   if (connect(upstream.get(), endpoint.data(), endpoint.size()) != 0) {
     // EAGAIN: other programs have all local ports.
     if (errno == EAGAIN) context_.shared.udp_port_shortage.Note(context_.loop.now());
-    service.ForgetClient(client.Ip());
+    service.ForgetClient(client);
     return nullptr;
   }
-  UdpFlow& flow = flows_.emplace_back(*this, listener, client, context_.shared.own_datagrams);
+  UdpFlow& flow = flows_.emplace_back(*this, listener, ends, context_.shared.own_datagrams);
   flow.endpoint = endpoint;
   flow.interface_index = arrival.interface_index;
   flow.hop_limit = NextHopLimit(arrival.hop_limit);
@@ -211,7 +223,7 @@ UdpFlow* UdpProxy::Start(UdpListener& listener, const SocketAddress& client, con
   flow.own_socket.Enter(flow.upstream.get(), endpoint);
   flow.self = std::prev(flows_.end());
   flow.in_service = flow.service->flows.insert(flow.service->flows.end(), &flow);
-  listener.flows.emplace(client, &flow);
+  listener.flows.emplace(ends, &flow);
   flow.service->descriptors += 1;
   context_.shared.descriptors.Take(1);
   context_.shared.udp_ports.Take(1);
@@ -230,13 +242,17 @@ void UdpProxy::Reply(UdpFlow& flow) {
   const int received = batch.Receive(flow.upstream.get());
   if (received < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
-    flow.service->ForgetClient(flow.client.Ip());
+    flow.service->ForgetClient(flow.ends.local.Ip());
     return End(flow);
   }
   Touch(flow);
   const auto count = static_cast<size_t>(received);
-  const int downstream = flow.downstream.is_open() ? flow.downstream.get() : flow.listener.fd.get();
-  for (size_t i = 0; i < count; ++i) batch.Prepare(i, &flow.client);
+  const bool is_parted = flow.downstream.is_open();
+  const int downstream = is_parted ? flow.downstream.get() : flow.listener.fd.get();
+  // A wildcard would send from the address of the route to the client.
+  const bool is_shared = !is_parted && flow.listener.address.IsWildcard();
+  for (size_t i = 0; i < count; ++i)
+    batch.Prepare(i, &flow.ends.local, is_shared ? &flow.ends.remote : nullptr);
   for (size_t first = 0; first < count;) {
     const int sent = batch.Send(downstream, first, count - first);
     if (sent <= 0) {
@@ -273,7 +289,7 @@ void UdpProxy::End(UdpFlow& flow) {
   flow.own_socket.Leave();
   flow.upstream.Reset();
   flow.downstream.Reset();
-  flow.listener.flows.erase(flow.client);
+  flow.listener.flows.erase(flow.ends);
   flow.service->flows.erase(flow.in_service);
   flow.service->descriptors -= descriptors;
   context_.shared.descriptors.Give(descriptors);

@@ -18,13 +18,13 @@ struct UdpListener;
 struct UdpFlow final : EventTarget {
   using Owner = std::list<UdpFlow>::iterator;
 
-  UdpFlow(UdpProxy& owner, UdpListener& origin, const SocketAddress& source, OwnSockets& own)
-      : proxy(owner), listener(origin), client(source), own_socket(own) {}
+  UdpFlow(UdpProxy& owner, UdpListener& origin, const SocketPair& of_client, OwnSockets& own)
+      : proxy(owner), listener(origin), ends(of_client), own_socket(own) {}
   void OnEvents(uint32_t events) override;
 
   UdpProxy& proxy;
   UdpListener& listener;
-  SocketAddress client;
+  SocketPair ends;  ///< of the client's socket: its own, and the frontend
   SocketAddress endpoint{};
   unsigned interface_index = 0;  ///< of the first datagram
   HopLimit hop_limit{};          ///< of what upstream sends
@@ -44,7 +44,7 @@ struct UdpListener final : Listener {
   UdpProxy& proxy;
   Timer pause;             ///< set while no descriptor is free to open it again
   bool is_closed = false;  ///< to new clients
-  std::unordered_map<SocketAddress, UdpFlow*, KeyHash> flows{};
+  std::unordered_map<SocketPair, UdpFlow*, SocketPairHash> flows{};  ///< by their ends
 };
 
 /// The UDP flows of one worker.
@@ -80,8 +80,8 @@ class UdpProxy final : private EventTarget {
   void OnEvents(uint32_t) override {}
   void OnTimer() override;
 
-  UdpFlow* FlowOf(UdpListener& listener, const SocketAddress& client, const Arrival& arrival);
-  UdpFlow* Start(UdpListener& listener, const SocketAddress& client, const Arrival& arrival);
+  UdpFlow* FlowOf(UdpListener& listener, const SocketPair& ends, const Arrival& arrival);
+  UdpFlow* Start(UdpListener& listener, const SocketPair& ends, const Arrival& arrival);
   bool Part(UdpFlow& flow);
   bool Reopen(UdpListener& listener);
   bool MakeRoom(Service& service);

@@ -125,13 +125,13 @@ void Worker::RunCommands() {
   idle_.notify_all();
 }
 
-Result<std::unique_ptr<Listener>> Worker::MakeListener(int protocol, Fd fd) {
+Result<std::unique_ptr<Listener>> Worker::MakeListener(int protocol, ListenerSocket socket) {
   std::unique_ptr<Listener> listener;
   if (protocol == IPPROTO_TCP)
     listener = std::make_unique<TcpListener>(tcp_, *loop_);
   else
     listener = std::make_unique<UdpListener>(udp_, *loop_);
-  listener->fd = std::move(fd);
+  listener->fd = std::move(socket);
   if (!loop_->Watch(listener->fd.get(), 0, *listener)) return Error{errno, "watch socket", {}};
   return listener;
 }

@@ -41,7 +41,7 @@ class Worker final : private EventTarget {
 
   /// A listener that gets no events before Attach(). From any thread. The kernel refuses with ENOMEM or
   /// ENOSPC.
-  Result<std::unique_ptr<Listener>> MakeListener(int protocol, Fd fd);
+  Result<std::unique_ptr<Listener>> MakeListener(int protocol, ListenerSocket socket);
 
   // For commands.
   void Attach(Listener& listener);

@@ -239,8 +239,13 @@ export interface RawXtablesTable {
 }
 
 export interface RawRelay {
-  /** NetworkRecords, InterfaceRecords. */
-  configure(nearNetworks: Uint8Array, nearInterfaces: Uint8Array, udpIdleMs: number): Promise<void>
+  /** NetworkRecords, InterfaceRecords; NetworkRecords of one address each. */
+  configure(
+    nearNetworks: Uint8Array,
+    nearInterfaces: Uint8Array,
+    udpIdleMs: number,
+    nodePortAddresses: Uint8Array,
+  ): Promise<void>
   /** OpRecords, ServiceRecords, ListenerRecords, EndpointRecords, NetworkRecords. */
   apply(
     ops: Uint8Array,

@@ -14,6 +14,7 @@ export {
   loopbackNetworks,
   nodePortAddressesOf,
   nodePortDestinations,
+  areNodePortsEverywhere,
   nodePortSockets,
   relayedLoopback,
   type LocalhostFacts,

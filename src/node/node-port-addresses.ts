@@ -94,6 +94,11 @@ export function nodePortSockets(facts: NodePortFacts, machine: readonly IpAddres
   return addresses.filter((address) => (localhostNodePorts || !isLoopback(address)) && !isLinkLocal(address))
 }
 
+/** Whether `nodePortSockets` are all addresses of the machine, whichever it has: loopback ones too. */
+export function areNodePortsEverywhere({ family, config, node }: NodePortFacts): boolean {
+  return config.iptables.localhostNodePorts && networksOf(config, family, node) === 'all'
+}
+
 /** The addresses for health checks of Services: those of node ports, and loopback addresses that the setting contains (F-066). */
 export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
   const networks = networksOf(facts.config, facts.family, facts.node)

@@ -14,6 +14,8 @@ export function openModelRelay(): RelaySubject {
     relay: kernel.relay,
     routes: kernel.routes,
     take: async (address) => {
+      if (kernel.relay.sharesPortWith(address))
+        throw Object.assign(new Error('bind EADDRINUSE'), { code: 'EADDRINUSE' })
       foreignSockets.add(describeRelayListener(address))
       return async () => void foreignSockets.delete(describeRelayListener(address))
     },

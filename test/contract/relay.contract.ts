@@ -102,6 +102,14 @@ export function relayContract(name: string, open: () => RelaySubject): void {
     }
     for (const protocol of ['tcp', 'udp'] as const)
       for (const address of ['127.0.0.1', '::1']) listenerLaws(law, listener(address, { protocol }))
+    for (const protocol of ['tcp', 'udp'] as const)
+      for (const [address, single] of [
+        ['0.0.0.0', '127.0.0.1'],
+        ['::', '::1'],
+      ] as const) {
+        listenerLaws(law, listener(address, { protocol }))
+        wildcardLaws(law, listener(address, { protocol }), listener(single, { protocol }))
+      }
     law('lists no connections without a client', async ({ relay }) => {
       await applyAll(relay, [setService(web), setListener(listener('127.0.0.1'))])
       assert.deepEqual([...(await relay.flows('ipv4'))], [])
@@ -132,7 +140,12 @@ function listenerLaws(law: Law, one: RelayListener): void {
   law(`${title}: EADDRINUSE while another program has the port, on all addresses too`, async (subject) => {
     const { relay, take } = subject
     await applyAll(relay, [setService(web)])
-    for (const address of [one.address, ip(one.address === '::1' ? '::' : '0.0.0.0')]) {
+    const isIpv6 = one.address.includes(':')
+    for (const address of [
+      one.address,
+      ip(isIpv6 ? '::' : '0.0.0.0'),
+      ...(isWildcard(one) ? [ip(isIpv6 ? '::1' : '127.0.0.1')] : []),
+    ]) {
       const free = await take({ ...one, address })
       await refusedWith(relay, setListener(one), 'EADDRINUSE')
       await free()
@@ -159,6 +172,41 @@ function listenerLaws(law: Law, one: RelayListener): void {
     await refusedWith(relay, removeService(2), 'EBUSY')
     assert.equal(await listenerCount(relay), 1)
   })
+}
+
+function isWildcard({ address }: RelayAddress): boolean {
+  return address === '0.0.0.0' || address === '::'
+}
+
+function wildcardLaws(law: Law, wildcard: RelayListener, single: RelayListener): void {
+  const title = `${wildcard.protocol} ${wildcard.address}`
+
+  for (const [which, first, second] of [
+    ['after', wildcard, single],
+    ['before', single, wildcard],
+  ] as const)
+    law(`${title}: a listener of one address opens ${which} it, and closes`, async ({ relay }) => {
+      await applyAll(relay, [setService(web), setService({ ...web, id: 2 })])
+      for (let round = 0; round < 2; round++) {
+        await applyAll(relay, [setListener({ ...first, service: 2 }), setListener(second)])
+        assert.equal(await listenerCount(relay), 2)
+        await applyAll(relay, [removeListener(first), removeListener(second)])
+      }
+    })
+
+  law(
+    `${title}: no other program shares its port, also beside a listener of one address`,
+    async (subject) => {
+      const { relay, take } = subject
+      await applyAll(relay, [setService(web), setListener(wildcard), setListener(single)])
+      await assert.rejects(take(single), { code: 'EADDRINUSE' })
+      await assert.rejects(take(wildcard), { code: 'EADDRINUSE' })
+      await applyAll(relay, [removeListener(wildcard), removeListener(single)])
+      const free = await take(single)
+      await refusedWith(relay, setListener(wildcard), 'EADDRINUSE')
+      await free()
+    },
+  )
 }
 
 function vipLaws(law: Law): void {
@@ -193,8 +241,13 @@ function serviceLaws(law: Law): void {
 
   law('settings are accepted with networks, interfaces and without', async ({ relay }) => {
     const networks = [{ family: 'ipv4', address: ip('10.244.0.0'), prefixLength: 16 }] as const
-    await relay.configure({ nearNetworks: networks, nearInterfaces: ['cni0', 'veth+'], udpIdleMs: 250 })
-    await relay.configure({ nearNetworks: [], nearInterfaces: [], udpIdleMs: 1000 })
+    await relay.configure({
+      nearNetworks: networks,
+      nearInterfaces: ['cni0', 'veth+'],
+      udpIdleMs: 250,
+      nodePortAddresses: [ip('192.0.2.1'), ip('2001:db8::1')],
+    })
+    await relay.configure({ nearNetworks: [], nearInterfaces: [], udpIdleMs: 1000, nodePortAddresses: [] })
   })
 }
 

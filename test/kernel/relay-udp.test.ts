@@ -17,11 +17,19 @@ async function refusal(lab: RelayLab): Promise<unknown> {
   return 'code' in error ? error.code : error.message
 }
 
-for (const address of [ip('127.0.0.1'), ip('::1')]) {
-  describe(`relay udp ${address}`, { timeout: 30_000 }, () => {
+const [ipv4, ipv6] = [ip('127.0.0.1'), ip('::1')]
+const places = [
+  [ipv4, ipv4],
+  [ipv4, ip('0.0.0.0')],
+  [ipv6, ipv6],
+  [ipv6, ip('::')],
+] as const
+
+for (const [address, listensOn] of places) {
+  describe(`relay udp ${address} by a listener on ${listensOn}`, { timeout: 30_000 }, () => {
     let lab: RelayLab
     beforeEach(async () => {
-      lab = new RelayLab(address)
+      lab = new RelayLab(address, address, listensOn)
       await lab.kernel.relay.configure(plainSettings)
     })
     afterEach(() => lab.close())
@@ -164,7 +172,7 @@ for (const address of [ip('127.0.0.1'), ip('::1')]) {
       const { endpoint } = await lab.serveUdp('a ')
       await lab.listen({ clusterEndpoints: [] }, { ...udp, near: 'refuse', far: 'refuse' })
       assert.equal(await refusal(lab), 'ECONNREFUSED')
-      const stranger = createSocket({ type: address === '::1' ? 'udp6' : 'udp4', reuseAddr: true })
+      const stranger = createSocket({ type: address === ipv6 ? 'udp6' : 'udp4', reuseAddr: true })
       stranger.bind(8080, address)
       await assert.rejects(once(stranger, 'listening'), { code: 'EADDRINUSE' })
       stranger.close()

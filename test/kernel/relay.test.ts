@@ -19,16 +19,20 @@ function cidr(text: string): Cidr {
   return parsed
 }
 
+const ipv4 = { address: ip('127.0.0.1'), network: '127.0.0.0/8', other: '192.0.2.0/24' }
+const ipv6 = { address: ip('::1'), network: '::1/128', other: '2001:db8::/32' }
 const families = [
-  { address: ip('127.0.0.1'), network: '127.0.0.0/8', other: '192.0.2.0/24' },
-  { address: ip('::1'), network: '::1/128', other: '2001:db8::/32' },
+  { ...ipv4, listensOn: ipv4.address },
+  { ...ipv4, listensOn: ip('0.0.0.0') },
+  { ...ipv6, listensOn: ipv6.address },
+  { ...ipv6, listensOn: ip('::') },
 ]
 
-for (const { address, network, other } of families) {
-  describe(`relay ${address}`, limit, () => {
+for (const { address, network, other, listensOn } of families) {
+  describe(`relay ${address} by a listener on ${listensOn}`, limit, () => {
     let lab: RelayLab
     beforeEach(async () => {
-      lab = new RelayLab(address)
+      lab = new RelayLab(address, address, listensOn)
       await lab.kernel.relay.configure(plainSettings)
     })
     afterEach(() => lab.close())

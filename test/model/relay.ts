@@ -1,7 +1,12 @@
 import { constants } from 'node:os'
-import { formatEndpoint, type IpAddress } from '../../src/address.js'
+import { familyOf, type IpAddress } from '../../src/address.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
-import { describeRelayListener, describeRelayOp, familyOfRelayOp } from '../../src/kernel/relay/describe.js'
+import {
+  describeRelayListener,
+  describeRelayOp,
+  familyOfRelayOp,
+  wildcardAddress,
+} from '../../src/kernel/relay/describe.js'
 import type {
   Relay,
   RelayAddress,
@@ -134,15 +139,34 @@ export class ModelRelay implements Relay {
 
   /** IPv4: local routes; all of 127.0.0.0/8 is local. IPv6: not checked. */
   #isLocal(address: IpAddress): boolean {
-    if (address.includes(':') || address.startsWith('127.')) return true
+    if (address.includes(':') || address.startsWith('127.') || isWildcard(address)) return true
     return this.#network.routes.some((route) => route.address === address)
   }
 
-  #isTaken({ protocol, address, port }: RelayAddress): boolean {
-    const wildcard = address.includes(':') ? '[::]' : '0.0.0.0'
-    return (
-      this.foreignSockets.has(`${protocol} ${formatEndpoint(address, port)}`) ||
-      this.foreignSockets.has(`${protocol} ${wildcard}:${port}`)
+  /** Whether another program cannot have this address and port: a listener has it. */
+  sharesPortWith({ protocol, address, port }: RelayAddress): boolean {
+    return [...this.listeners.values()].some(
+      (one) =>
+        one.protocol === protocol &&
+        one.port === port &&
+        familyOf(one.address) === familyOf(address) &&
+        (one.address === address || isWildcard(one.address) || isWildcard(address)),
     )
   }
+
+  /** By another program: listeners of the relay stand beside each other. */
+  #isTaken({ protocol, address, port }: RelayAddress): boolean {
+    const family = familyOf(address)
+    const nameOf = (one: IpAddress): string => describeRelayListener({ protocol, address: one, port })
+    if (!isWildcard(address))
+      return [address, wildcardAddress[family]].some((one) => this.foreignSockets.has(nameOf(one)))
+    return [...this.foreignSockets].some((name) => {
+      const isOfFamily = name.includes('[') === (family === 'ipv6')
+      return isOfFamily && name.startsWith(`${protocol} `) && name.endsWith(`:${port}`)
+    })
+  }
+}
+
+function isWildcard(address: IpAddress): boolean {
+  return address === wildcardAddress[familyOf(address)]
 }

@@ -59,6 +59,19 @@ function relayOps({ kernel }: PipelineLab): readonly string[] {
   return kernel.relay.batches.take().map(({ op }) => op)
 }
 
+const nodePort = [
+  set(service('np', '10.96.0.3', { type: 'NodePort', ports: [port(80, { nodePort: 30080 })] })),
+  set(slice('np-1', 'np', ['10.3.0.1'])),
+]
+const second = { address: ip('192.0.2.5'), prefixLength: 24, interfaceIndex: 1 }
+
+/** `127.0.0.1:30080` of the listeners of the node port. */
+function onNode(lab: PipelineLab): readonly string[] {
+  return listeners(lab)
+    .map((line) => line.split(' ')[1] ?? '')
+    .filter((place) => place.endsWith(':30080'))
+}
+
 describe('userspace mode', () => {
   it('listens on each VIP with endpoints, and makes every VIP local', async () => {
     const lab = await started(here, ...web, set(service('empty', '10.96.0.9')))
@@ -165,24 +178,28 @@ describe('userspace mode', () => {
     await lab.stop()
   })
 
-  it('opens the node port on each address of the machine, and follows the addresses', async () => {
-    const lab = open()
-    const nodePort = set(
-      service('np', '10.96.0.3', { type: 'NodePort', ports: [port(80, { nodePort: 30080 })] }),
-    )
-    await lab.deliver(nodePort, set(slice('np-1', 'np', ['10.3.0.1'])), synced)
-    const onNode = (): readonly string[] =>
-      listeners(lab)
-        .filter((line) => line.includes(':30080'))
-        .map((line) => line.split(' ')[1] ?? '')
-    assert.deepEqual(onNode(), ['127.0.0.1:30080'])
-    const address = { address: ip('192.0.2.5'), prefixLength: 24, interfaceIndex: 1 }
-    await lab.kernel.routes.apply([{ op: 'add-address', address }])
+  it('opens the node port on each address that the networks contain, and follows the addresses', async () => {
+    const lab = open(undefined, { nodePortAddresses: ['127.0.0.0/8', '192.0.2.0/24'] })
+    await lab.deliver(...nodePort, synced)
+    assert.deepEqual(onNode(lab), ['127.0.0.1:30080'])
+    await lab.kernel.routes.apply([{ op: 'add-address', address: second }])
     await lab.clock.advance(0)
-    assert.deepEqual(onNode(), ['127.0.0.1:30080', '192.0.2.5:30080'])
-    await lab.kernel.routes.apply([{ op: 'remove-address', address }])
+    assert.deepEqual(onNode(lab), ['127.0.0.1:30080', '192.0.2.5:30080'])
+    await lab.kernel.routes.apply([{ op: 'remove-address', address: second }])
     await lab.clock.advance(0)
-    assert.deepEqual(onNode(), ['127.0.0.1:30080'])
+    assert.deepEqual(onNode(lab), ['127.0.0.1:30080'])
+    await lab.stop()
+  })
+
+  it('opens one listener for a node port on all addresses, and changes none with the addresses', async () => {
+    const lab = await started(...nodePort)
+    assert.deepEqual(onNode(lab), ['0.0.0.0:30080'])
+    assert.deepEqual(lab.kernel.relay.settings?.nodePortAddresses, ['127.0.0.1', '::1'])
+    relayOps(lab)
+    await lab.kernel.routes.apply([{ op: 'add-address', address: second }])
+    await lab.clock.advance(0)
+    assert.deepEqual(lab.kernel.relay.settings?.nodePortAddresses, ['127.0.0.1', '192.0.2.5', '::1'])
+    assert.deepEqual([onNode(lab), relayOps(lab)], [['0.0.0.0:30080'], []])
     await lab.stop()
   })
 

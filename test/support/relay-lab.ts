@@ -13,19 +13,26 @@ import type {
   RelayService,
   RelaySettings,
 } from '../../src/kernel/index.js'
-import { applyAll } from '../contract/law.js'
+import { applyAll, ip } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 
 /** The port of all listeners. */
 const port = 8080
 
-export const plainSettings: RelaySettings = { nearNetworks: [], nearInterfaces: [], udpIdleMs: 60_000 }
+export const plainSettings: RelaySettings = {
+  nearNetworks: [],
+  nearInterfaces: [],
+  udpIdleMs: 60_000,
+  nodePortAddresses: [ip('127.0.0.1'), ip('::1')],
+}
 
 type Handler = (socket: Socket) => void
 
 export class RelayLab {
-  /** The address of the listeners. */
+  /** The address that clients connect to. */
   readonly address: IpAddress
+  /** The address of the listeners: the same, or the wildcard. */
+  readonly #listensOn: IpAddress
   /** The address of the servers. */
   readonly #home: IpAddress
   readonly kernel: Kernel = openRealKernel()
@@ -33,8 +40,9 @@ export class RelayLab {
   readonly #udpSockets: UdpSocket[] = []
   readonly #sockets = new Set<Socket>()
 
-  constructor(address: IpAddress, home: IpAddress = address) {
+  constructor(address: IpAddress, home: IpAddress = address, listensOn: IpAddress = address) {
     this.address = address
+    this.#listensOn = listensOn
     this.#home = home
   }
 
@@ -112,7 +120,7 @@ export class RelayLab {
   listener(more: Partial<RelayListener> = {}): RelayListener {
     return {
       protocol: 'tcp',
-      address: this.address,
+      address: this.#listensOn,
       port,
       service: 1,
       near: 'cluster',
@@ -127,9 +135,9 @@ export class RelayLab {
   }
 
   /** A client of the listener. */
-  connect(toPort = port, localPort?: number): Socket {
+  connect(toPort = port, localPort?: number, host: IpAddress = this.address): Socket {
     const socket = connect({
-      host: this.address,
+      host,
       port: toPort,
       allowHalfOpen: true,
       ...(localPort === undefined ? {} : { localPort }),

@@ -1,8 +1,8 @@
 // Packs operations and settings of the relay into records.
-import { type Cidr, writeAddress } from '../../address.js'
+import { type Cidr, familyOf, type IpAddress, writeAddress } from '../../address.js'
 import { BugError } from '../../errors.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import { addressFamily, recordBuffer, type RecordBuffer, writeText } from '../records.js'
+import { addressFamily, hostPrefixLength, recordBuffer, type RecordBuffer, writeText } from '../records.js'
 import {
   endpointLayout,
   interfaceLayout,
@@ -52,6 +52,15 @@ export function encodeNetworks(networks: readonly Cidr[]): Uint8Array {
   const buffer = recordBuffer(networks.length * networkLayout.size)
   for (const [index, network] of networks.entries()) writeNetwork(buffer, index, network)
   return buffer.bytes
+}
+
+/** Packs addresses into NetworkRecords of one address each. */
+export function encodeAddresses(addresses: readonly IpAddress[]): Uint8Array {
+  const networks = addresses.map((address): Cidr => {
+    const family = familyOf(address)
+    return { address, family, prefixLength: hostPrefixLength(family) }
+  })
+  return encodeNetworks(networks)
 }
 
 /** Packs interface names into InterfaceRecords. Throws BugError for a name of more than 15 characters. */

@@ -8,7 +8,7 @@ import type { BatchOutcome } from '../outcome.js'
 import { familyFromByte, RecordTable } from '../records.js'
 import { type CallCounts, closedError, RequestQueue } from '../request-queue.js'
 import { describeRelayOp, familyOfRelayOp } from './describe.js'
-import { encodeInterfaces, encodeNetworks, encodeRelayOps } from './encode.js'
+import { encodeAddresses, encodeInterfaces, encodeNetworks, encodeRelayOps } from './encode.js'
 import { countersLayout, flowLayout } from './layout.js'
 import type {
   Relay,
@@ -124,7 +124,8 @@ export class RealRelay implements Relay {
   async configure(settings: RelaySettings): Promise<void> {
     const networks = encodeNetworks(settings.nearNetworks)
     const interfaces = encodeInterfaces(settings.nearInterfaces)
-    await this.#queue.run((relay) => relay.configure(networks, interfaces, settings.udpIdleMs))
+    const nodePorts = encodeAddresses(settings.nodePortAddresses)
+    await this.#queue.run((relay) => relay.configure(networks, interfaces, settings.udpIdleMs, nodePorts))
   }
 
   async apply(ops: readonly RelayOp[]): Promise<BatchOutcome> {

@@ -33,10 +33,13 @@ export interface RelayService {
  */
 export type RelayVerdict = 'cluster' | 'local' | 'refuse' | 'drop'
 
-/** A socket that listens on one address and port. Its identity: protocol, address, port. */
+/**
+ * A socket that listens on one address and port, or on all addresses of node ports (`wildcardAddress`). Its identity: protocol, address,
+ * port. A client of a single address gets the listener of that address, if there is one.
+ */
 export interface RelayListener {
   readonly protocol: RelayProtocol
-  /** An address of this machine; no wildcard. */
+  /** An address of this machine, or the wildcard. */
   readonly address: IpAddress
   readonly port: number
   /** Id of a service that was set before. */
@@ -59,8 +62,9 @@ export interface RelayOps {
   /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */
   'remove-service': { readonly id: number; readonly name: string }
   /**
-   * Opens or changes. EADDRINUSE, EACCES, EMFILE; EADDRNOTAVAIL for an IPv4 address that is not local; ENOENT without the service. IPv6:
-   * the kernel does not count a local route as an address, so that the listener opens without a check.
+   * Opens or changes. EADDRINUSE, for a wildcard if another program has the port at any address; EOPNOTSUPP for a wildcard on a kernel
+   * that does not tell the destination of datagrams; EACCES, EMFILE; EADDRNOTAVAIL for an IPv4 address that is not local; ENOENT without
+   * the service. IPv6: the kernel does not count a local route as an address, so that the listener opens without a check.
    */
   'set-listener': { readonly listener: RelayListener }
   /** ENOENT when absent. TCP connections go on until they end; UDP flows end. */
@@ -75,6 +79,11 @@ export interface RelaySettings {
   readonly nearInterfaces: readonly string[]
   /** A UDP flow ends after this time without a datagram in either direction. */
   readonly udpIdleMs: number
+  /**
+   * At which wildcards serve. A connection to another local address, such as a VIP, is reset, and a datagram is discarded: the kernel cannot
+   * refuse either on a socket for all addresses.
+   */
+  readonly nodePortAddresses: readonly IpAddress[]
 }
 
 /** Totals since the relay was opened, and current numbers. */

@@ -81,7 +81,11 @@ class RelayedNodePorts implements LocalhostNodePorts {
   }
 
   note(key: ServicePortKey, decided: Route | undefined): void {
-    const settings = { nodePortAddresses: [this.listensOn], nodeIP: undefined }
+    const settings = {
+      nodePortAddresses: [this.listensOn],
+      servesAllAddresses: false,
+      nodeIP: undefined,
+    }
     this.#table.claim(key, decided, decided && compileNodePort(decided, settings))
   }
 
@@ -92,7 +96,9 @@ class RelayedNodePorts implements LocalhostNodePorts {
     if (!this.#table.isWriteDue) return
     const { family, relay } = this.#options
     const near = nearClients([this.listensOn], undefined)
-    const isReady = await this.#questions.ask({ key: 'relay settings' }, () => relay.setNear(family, near))
+    const isReady = await this.#questions.ask({ key: 'relay settings' }, () =>
+      relay.configure(family, { near, nodePortAddresses: [this.listensOn] }),
+    )
     if (!(isReady instanceof KernelError)) await this.#table.write(this.#pass, async () => {})
   }
 }

@@ -1,5 +1,5 @@
 // Services and listeners of the relay, as kinds of objects with an outcome per operation.
-import type { IpFamily } from '../../address.js'
+import type { IpAddress, IpFamily } from '../../address.js'
 import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
 import { isNotFound } from '../../errors.js'
 import {
@@ -47,12 +47,18 @@ export interface WantedListener {
   readonly createdSeconds: number | undefined
   /** A node port. It gives way to an external IP that is the same address. */
   readonly isNodePort: boolean
+  /** A listener on all addresses: these. undefined: a listener on one address. */
+  readonly addresses?: readonly IpAddress[] | undefined
+  /** The id of the listener on all addresses in whose place it is; undefined: of none. */
+  readonly partOf?: string | undefined
 }
 
 export class ListenerObject extends KernelObject<string, RelayListener | undefined> {
   #wanted: readonly WantedListener[] = []
   /** Ascends with the arrival. */
   readonly number: number
+  /** `namespace/name` of the Service that a listener on all addresses serves here now, in place of this one. */
+  servedFor: string | undefined
 
   constructor(id: string, number: number) {
     super(id, undefined)
@@ -62,6 +68,12 @@ export class ListenerObject extends KernelObject<string, RelayListener | undefin
   /** undefined: no service port wants it. */
   get wanted(): WantedListener | undefined {
     return this.#wanted[0]
+  }
+
+  /** `namespace/name` of the Service that is served here, or is to be; empty: none. */
+  get services(): readonly string[] {
+    const service = this.wanted?.serviceName ?? this.servedFor
+    return service === undefined ? [] : [service]
   }
 
   add(wanted: WantedListener): void {

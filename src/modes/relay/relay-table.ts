@@ -2,6 +2,7 @@
 import {
   type Confirmation,
   confirmBatch,
+  type Failed,
   FailedObjects,
   KernelQuestions,
   type ObjectKind,
@@ -29,6 +30,7 @@ import {
   type WantedListener,
 } from './relay-objects.js'
 import { relayOperations } from './operations.js'
+import { joined, type Split, SplitListeners } from './split-listeners.js'
 
 export interface RelayTableOptions {
   readonly family: IpFamily
@@ -69,6 +71,7 @@ export class RelayTable {
   readonly #failedServices: FailedObjects<ServiceObject, ServicePortKey>
   readonly #failedListeners: FailedObjects<ListenerObject, string>
   readonly #queue = new ListenerQueue()
+  readonly #splits = new SplitListeners()
   /** Listeners that this process has no right to open, as of the last write of each. */
   readonly #denied = new Set<ListenerObject>()
   /** Those of the write in progress. */
@@ -89,7 +92,7 @@ export class RelayTable {
       ...options,
       keyOf: ({ id }) => id,
       nameOf: ({ id }) => `listener ${id}`,
-      servicesOf: ({ wanted }) => (wanted === undefined ? [] : [wanted.serviceName]),
+      servicesOf: ({ services }) => services,
     })
   }
 
@@ -97,15 +100,15 @@ export class RelayTable {
   claim(key: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
     const hasListener = desired?.frontends.some(({ listeners }) => listeners.length > 0) === true
     const number = this.#claimService(key, hasListener ? desired.service : undefined)
-    const claimed = (desired?.frontends ?? []).map(({ frontend, listeners }) => ({
-      frontend,
-      listeners: listeners.map((listener) => ({
+    const claimed = (desired?.frontends ?? []).map(({ frontend, listeners, isOnAllAddresses }) => {
+      const single = listeners.map((listener) => ({
         listener: { ...listener, service: number },
         serviceName: claimant?.service ?? '',
         createdSeconds: desired?.createdSeconds,
         isNodePort: frontend.kind === 'node-port',
-      })),
-    }))
+      }))
+      return { frontend, listeners: isOnAllAddresses ? joined(single, this.#options.family) : single }
+    })
     for (const { before, after } of this.#owners.claim(key, claimant, claimed)) {
       for (const wanted of before.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'remove')
       for (const wanted of after.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'add')
@@ -159,7 +162,7 @@ export class RelayTable {
   async write(pass: RelayPass, bindAddresses: () => Promise<void>): Promise<void> {
     // Also of objects that the table has forgotten meanwhile: the end of the write settles them.
     for (const key of this.#failedServices.due()) this.#services.markDirty(this.#serviceOf(key))
-    for (const id of this.#failedListeners.due()) this.#listeners.markDirty(this.#listenerOf(id))
+    for (const id of this.#failedListeners.due()) this.#retry(this.#listenerOf(id))
     const services = this.#services.takeDirty()
     const changed = this.#listeners.takeDirty()
     const former = changed.filter(({ wanted }) => wanted === undefined)
@@ -174,13 +177,74 @@ export class RelayTable {
     // Former listeners first: sockets may be short.
     for (const part of [this.#listenerPart(former), this.#listenerPart(present)])
       isSent.push(await this.#send(part, pass))
-    isSent.push(await this.#send(removals, pass))
-    // Nothing is known about an object that was not sent.
-    if (isSent.includes(false)) return
+    const parts = isSent.includes(false) ? undefined : await this.#writeParts(listeners, pass)
+    isSent.push(parts !== undefined, await this.#send(removals, pass))
+    // Nothing is known about an object that was not sent. One that was refused is not settled: it is tried again.
+    if (parts === undefined || isSent.includes(false)) {
+      for (const service of services) this.#services.markDirty(service)
+      for (const listener of listeners) this.#listeners.markDirty(listener)
+      return
+    }
     this.#failedServices.settle(services)
-    this.#failedListeners.settle(listeners)
+    this.#failedListeners.settle(new Set([...listeners, ...parts]))
     for (const listener of listeners)
       this.#denied[this.#deniedNow.delete(listener) ? 'add' : 'delete'](listener)
+  }
+
+  /** Of a listener in the place of one on all addresses, that one is tried again. */
+  #retry(object: ListenerObject): void {
+    const { partOf } = object.wanted ?? {}
+    this.#listeners.markDirty(partOf === undefined ? object : this.#listenerOf(partOf))
+  }
+
+  /**
+   * Replaces the listeners on all addresses that are blocked by listeners of one address each, and those by the one on all addresses when
+   * it is open. Returns the objects that it has touched; undefined: some were not sent.
+   */
+  async #writeParts(
+    listeners: readonly ListenerObject[],
+    pass: RelayPass,
+  ): Promise<readonly ListenerObject[] | undefined> {
+    const splits = this.#splits.take(listeners)
+    for (const { object, former, present } of splits) {
+      for (const wanted of former) {
+        const part = this.#want(wanted, 'remove')
+        part.servedFor = object.isAcknowledged ? wanted.serviceName : undefined
+      }
+      for (const wanted of present) this.#want(wanted, 'add')
+    }
+    const parts = this.#listeners.takeDirty()
+    const refusals: Failed<ListenerObject>[] = []
+    const part = this.#listenerPart(inOrder(parts), (confirmation) => refusals.push(...confirmation.refusals))
+    if (!(await this.#send(part, pass))) return undefined
+    const left = this.#dropUseless(splits, refusals)
+    this.#noteListeners({ refusals: left, surprises: [] })
+    return parts
+  }
+
+  /**
+   * Gives up the listeners of one address each if another program has the port at every address. Returns the refusals that are to be
+   * reported: then that of the listener on all addresses.
+   */
+  #dropUseless(
+    splits: readonly Split[],
+    refusals: readonly Failed<ListenerObject>[],
+  ): readonly Failed<ListenerObject>[] {
+    const left = new Map(refusals.map((failed) => [failed.target, failed]))
+    for (const { object, refusal, present } of splits) {
+      const parts = present.map(({ listener }) => this.#listenerOf(describeRelayListener(listener)))
+      const isTaken = parts.every((one) => left.get(one)?.error.code === 'EADDRINUSE')
+      if (refusal === undefined || !isTaken) continue
+      for (const wanted of present) this.#want(wanted, 'remove')
+      for (const one of parts) {
+        left.delete(one)
+        this.#listeners.markClean(one)
+        this.#listeners.settle(one)
+      }
+      left.set(object, refusal)
+      this.#splits.forget(object)
+    }
+    return [...left.values()]
   }
 
   #needsRight({ wanted }: ListenerObject): boolean {
@@ -197,10 +261,11 @@ export class RelayTable {
     return object.number
   }
 
-  #want(wanted: WantedListener, change: 'add' | 'remove'): void {
+  #want(wanted: WantedListener, change: 'add' | 'remove'): ListenerObject {
     const object = this.#listenerOf(describeRelayListener(wanted.listener))
     object[change](wanted)
     this.#listeners.markDirty(object)
+    return object
   }
 
   #serviceOf(key: ServicePortKey): ServiceObject {
@@ -219,17 +284,20 @@ export class RelayTable {
     return { kind: serviceKind, table: this.#services, objects, targetOf, failed: this.#failedServices }
   }
 
-  #listenerPart(objects: readonly ListenerObject[]): Part<ListenerObject, ListenerObject['acknowledged']> {
+  #listenerPart(
+    objects: readonly ListenerObject[],
+    note = (confirmation: Confirmation<ListenerObject>): void =>
+      this.#noteListeners(this.#splits.note(confirmation)),
+  ): Part<ListenerObject, ListenerObject['acknowledged']> {
     const table = this.#listeners
-    const failed = {
-      note: (confirmation: Confirmation<ListenerObject>) => {
-        this.#failedListeners.note(confirmation)
-        this.#queue.note(confirmation)
-        for (const { target, error } of confirmation.refusals)
-          if (isDenied(error) && this.#needsRight(target)) this.#deniedNow.add(target)
-      },
-    }
-    return { kind: listenerKind, table, objects, targetOf: wantedListener, failed }
+    return { kind: listenerKind, table, objects, targetOf: wantedListener, failed: { note } }
+  }
+
+  #noteListeners(confirmation: Confirmation<ListenerObject>): void {
+    this.#failedListeners.note(confirmation)
+    this.#queue.note(confirmation)
+    for (const { target, error } of confirmation.refusals)
+      if (isDenied(error) && this.#needsRight(target)) this.#deniedNow.add(target)
   }
 
   /**

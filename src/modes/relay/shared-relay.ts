@@ -27,14 +27,21 @@ function networkOfOwn(address: IpAddress): Cidr {
 
 const loopback = parseCidr('127.0.0.0/8')
 
-const noClients: NearClients = { networks: [], interfaces: [] }
+/** The settings of one family. */
+export interface FamilySettings {
+  readonly near: NearClients
+  /** The addresses of this machine that serve node ports. */
+  readonly nodePortAddresses: readonly IpAddress[]
+}
+
+const noSettings: FamilySettings = { near: { networks: [], interfaces: [] }, nodePortAddresses: [] }
 
 /** The relay as the pipelines of both families share it: one numbering of services, one set of settings. */
 export class SharedRelay {
   readonly relay: Relay
   readonly #udpIdleMs: number
   #lastId = 0
-  readonly #near = new Map<IpFamily, NearClients>()
+  readonly #settings = new Map<IpFamily, FamilySettings>()
 
   constructor(relay: Relay, { udpIdleMs }: { readonly udpIdleMs: number }) {
     this.relay = relay
@@ -46,26 +53,27 @@ export class SharedRelay {
 
   /** undefined: the relay is not in use, or does not answer. */
   async counters(): Promise<RelayCounters | undefined> {
-    if (this.#near.size === 0) return undefined
+    if (this.#settings.size === 0) return undefined
     const counters = await orRefusal(() => this.relay.counters())
     return counters instanceof KernelError ? undefined : counters
   }
 
-  /** Replaces the near clients of a family, if they differ. Throws KernelError. */
-  async setNear(family: IpFamily, near: NearClients): Promise<void> {
-    const former = this.#near.get(family)
-    if (isDeepStrictEqual(former, near)) return
-    this.#near.set(family, near)
-    const all = (['ipv4', 'ipv6'] as const).map((each) => this.#near.get(each) ?? noClients)
+  /** Replaces the settings of a family, if they differ. Throws KernelError. */
+  async configure(family: IpFamily, settings: FamilySettings): Promise<void> {
+    const former = this.#settings.get(family)
+    if (isDeepStrictEqual(former, settings)) return
+    this.#settings.set(family, settings)
+    const all = (['ipv4', 'ipv6'] as const).map((each) => this.#settings.get(each) ?? noSettings)
     try {
       await this.relay.configure({
-        nearNetworks: all.flatMap(({ networks }) => networks),
-        nearInterfaces: [...new Set(all.flatMap(({ interfaces }) => interfaces))],
+        nearNetworks: all.flatMap(({ near }) => near.networks),
+        nearInterfaces: [...new Set(all.flatMap(({ near }) => near.interfaces))],
         udpIdleMs: this.#udpIdleMs,
+        nodePortAddresses: all.flatMap(({ nodePortAddresses }) => nodePortAddresses),
       })
     } catch (error) {
       // The next call tries again.
-      this.#near.delete(family)
+      this.#settings.delete(family)
       throw error
     }
   }

@@ -16,7 +16,7 @@ export function describeDesired(
   {
     isLost = () => false,
     ...settings
-  }: RelayRouteSettings & { readonly isLost?: ((frontend: Frontend) => boolean) | undefined },
+  }: Pick<RelayRouteSettings, 'nodeIP'> & { readonly isLost?: ((frontend: Frontend) => boolean) | undefined },
 ): readonly string[] {
   const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
   return boundedLines(linesOf(route, { ...desired, frontends }, settings))
@@ -25,7 +25,7 @@ export function describeDesired(
 function* linesOf(
   route: Route,
   { service, frontends }: DesiredRoute,
-  { nodeIP }: RelayRouteSettings,
+  { nodeIP }: Pick<RelayRouteSettings, 'nodeIP'>,
 ): Generator<string> {
   for (const vip of addressesOf(route)) yield describeVipRoute(vip, nodeIP)
   const listeners = frontends.flatMap((frontend) => frontend.listeners)

@@ -1,5 +1,11 @@
 import { formatEndpoint, type IpAddress, type IpFamily } from '../../address.js'
-import type { Listener, Ports, Routes } from '../../kernel/index.js'
+import {
+  describeRelayListener,
+  type Listener,
+  type Ports,
+  type Routes,
+  wildcardAddress,
+} from '../../kernel/index.js'
 import { type DesiredListener, type DesiredRoute, isServed } from '../relay/index.js'
 import { missingVips } from '../vips/index.js'
 
@@ -28,30 +34,42 @@ async function missingListeners(
   family: IpFamily,
   ports: ReadKernel['ports'],
 ): Promise<readonly string[]> {
-  const listeners = frontends.flatMap((frontend) => frontend.listeners).filter(takesNewClients)
-  if (listeners.length === 0) return []
-  const watched = new Map(listeners.map(({ protocol, port }) => [`${protocol} ${port}`, { protocol, port }]))
-  const places = listeners.map(
-    ({ protocol, address, port }) => `${protocol} ${formatEndpoint(address, port)}`,
+  const listeners = frontends.flatMap(({ listeners: ofFrontend, isOnAllAddresses }) =>
+    ofFrontend.filter(takesNewClients).map((listener) => ({
+      place: describeRelayListener(listener),
+      // A socket on all addresses, or one for each: relay-table.ts chooses.
+      instead: isOnAllAddresses
+        ? describeRelayListener({ ...listener, address: wildcardAddress[family] })
+        : undefined,
+      listener,
+    })),
   )
-  const missing = async (among: readonly string[]): Promise<readonly string[]> => {
-    const own = ownPlaces(await ports.find(family, [...watched.values()]))
-    return among.filter((place) => !own.has(place))
+  if (listeners.length === 0) return []
+  const watched = new Map(
+    listeners.map(({ listener: { protocol, port } }) => [`${protocol} ${port}`, { protocol, port }]),
+  )
+  const missing = async (among: typeof listeners): Promise<typeof listeners> => {
+    const own = ownPlaces(family, await ports.find(family, [...watched.values()]))
+    return among.filter(({ place, instead }) => !own.has(place) && !own.has(instead ?? place))
   }
-  let absent = await missing(places)
+  let absent = await missing(listeners)
   // NB: the kernel may pass over a UDP socket, if other sockets of its port end during the listing (udp_dump()). Flows are such sockets.
   for (let reading = 1; reading < readings && absent.length > 0; reading++) absent = await missing(absent)
-  return absent.map((place) => `listener ${place} is missing`)
+  return absent.map(({ place }) => `listener ${place} is missing`)
 }
 
 /** A listener is missing if so many listings do not have it. */
 const readings = 3
 
-function ownPlaces(sockets: readonly Listener[]): ReadonlySet<string> {
-  const places = new Set<string>()
-  for (const { isOwn, protocol, address, port } of sockets)
-    if (isOwn && address !== undefined) places.add(`${protocol} ${formatEndpoint(address, port)}`)
-  return places
+/** By describeRelayListener(). */
+function ownPlaces(family: IpFamily, sockets: readonly Listener[]): ReadonlySet<string> {
+  const own = sockets.filter(({ isOwn }) => isOwn)
+  return new Set(
+    own.map(
+      ({ protocol, address = wildcardAddress[family], port }) =>
+        `${protocol} ${formatEndpoint(address, port)}`,
+    ),
+  )
 }
 
 /** A listener that only keeps the flows it has is no socket that any sender can reach. */

@@ -5,12 +5,13 @@ import { iptablesPacketRules } from '../shared/index.js'
 
 /** How the relay treats connections with these settings (docs/userspace.md). */
 export function packetRules(
-  settings: RelayRouteSettings,
+  { nodePortAddresses, nodeIP }: Pick<RelayRouteSettings, 'nodePortAddresses' | 'nodeIP'>,
   localDetector: LocalDetector | undefined,
 ): PacketRules {
   return {
     ...iptablesPacketRules,
-    ...settings,
+    nodePortAddresses,
+    nodeIP,
     localDetector,
     masqueradeAll: false,
     loopbackNodePorts: [],

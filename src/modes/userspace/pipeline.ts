@@ -23,7 +23,13 @@ import { machineAddresses } from '../../host/index.js'
 import { type LinkEvent, type Links, natGuardTables, type Ports, type Routes } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
-import { localDetectorOf, type NodeChange, type NodeFacts, nodePortSockets } from '../../node/index.js'
+import {
+  areNodePortsEverywhere,
+  localDetectorOf,
+  type NodeChange,
+  type NodeFacts,
+  nodePortSockets,
+} from '../../node/index.js'
 import { addressesOf, type Frontend, type Route } from '../../routing/index.js'
 import type { ServicePortKey, ServiceView } from '../../model/index.js'
 import type { ObjectEvent } from '../../source/index.js'
@@ -207,7 +213,10 @@ export class UserspacePipeline implements Pipeline {
     return settings === undefined ? [] : this.#describe(this.#foreign.view(decided), { ...settings, isLost })
   }
 
-  #describe(served: Route, settings: Parameters<typeof describeDesired>[2]): readonly string[] {
+  #describe(
+    served: Route,
+    settings: RelayRouteSettings & Parameters<typeof describeDesired>[2],
+  ): readonly string[] {
     return describeDesired(served, compileRoute(served, settings), settings)
   }
 
@@ -332,12 +341,15 @@ export class UserspacePipeline implements Pipeline {
     const facts = node.facts
     const near = nearClients(machine, localDetectorOf(config, family, facts))
     const subject = 'settings of the relay'
+    const nodePorts = { family, config, node: facts }
+    const nodePortAddresses = nodePortSockets(nodePorts, machine)
     const set = await this.#questions.ask({ key: 'relay settings', subject }, () =>
-      relay.setNear(family, near),
+      relay.configure(family, { near, nodePortAddresses }),
     )
     if (set instanceof KernelError) return false
     const settings: RelayRouteSettings = {
-      nodePortAddresses: nodePortSockets({ family, config, node: facts }, machine),
+      nodePortAddresses,
+      servesAllAddresses: areNodePortsEverywhere(nodePorts),
       nodeIP: facts.addresses[family],
     }
     if (isDeepStrictEqual(settings, this.#settings)) return true

@@ -19,7 +19,7 @@ function startWork(): void {
   void new addon.NftEvents(0).next()
   void new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 5000)
   void new addon.RouteSocket().dumpLinks()
-  void new addon.Relay().configure(new Uint8Array(), new Uint8Array(), 250)
+  void new addon.Relay().configure(new Uint8Array(), new Uint8Array(), 250, new Uint8Array())
 }
 
 async function useAndForget(): Promise<void> {
@@ -33,7 +33,7 @@ async function useAndForget(): Promise<void> {
       new addon.NftTables().generation().catch(() => undefined),
       new addon.NftEvents(0).close(),
       new addon.IpsetSocket().close(),
-      new addon.Relay().configure(new Uint8Array(), new Uint8Array(), 250),
+      new addon.Relay().configure(new Uint8Array(), new Uint8Array(), 250, new Uint8Array()),
       new addon.KernelLook(Uint8Array.of(2)).take(),
       new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 0),
     ])

@@ -127,9 +127,11 @@ describe('Relay of the addon', () => {
   it('refuses settings with a network that is none', () => {
     const networks = encodeNetworks([{ family: 'ipv6', address: ip('fd00::'), prefixLength: 64 }])
     networks[networkLayout.prefixLength] = 129
+    const none = new Uint8Array()
+    assert.throws(() => relay.configure(networks, none, 250, none), /^RangeError: nearNetworks: record 0/)
     assert.throws(
-      () => relay.configure(networks, new Uint8Array(), 250),
-      /^RangeError: nearNetworks: record 0/,
+      () => relay.configure(none, none, 250, networks),
+      /^RangeError: nodePortAddresses: record 0/,
     )
   })
 

@@ -5,6 +5,7 @@ import type { IpFamily } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import {
   configWarnings,
+  areNodePortsEverywhere,
   healthCheckAddressesOf,
   localDetectorOf,
   nodePortAddressesOf,
@@ -102,7 +103,12 @@ describe('the addresses that serve node ports', () => {
       expected: 'all',
       localhost: false,
     },
-    { name: 'F-064 never include IPv6 loopback', family: 'ipv6', expected: 'all', localhost: false },
+    {
+      name: 'F-064 never include IPv6 loopback',
+      family: 'ipv6',
+      expected: 'all',
+      localhost: false,
+    },
     {
       name: 'F-060 are those in the networks, sorted, without duplicates',
       nodePortAddresses: ['192.0.2.0/24'],
@@ -229,6 +235,7 @@ describe('the addresses that serve node ports', () => {
       assert.deepEqual(nodePortAddressesOf(facts, machine[family]), expected)
       assert.deepEqual(healthCheckAddressesOf(facts, machine[family]), health)
       assert.equal(servesLocalhostNodePorts(facts), localhost)
+      assert.equal(areNodePortsEverywhere(facts), expected === 'all' && localhostNodePorts !== false)
     })
   }
 })

@@ -13,6 +13,8 @@ import { type Frontend, frontendsOf, type Route, verdictOf } from '../../../rout
 export interface RelayRouteSettings {
   /** The addresses of this machine that serve node ports. */
   readonly nodePortAddresses: readonly IpAddress[]
+  /** Every address of this machine serves node ports, one that it gets later too. */
+  readonly servesAllAddresses: boolean
   /** This node's address of the family; undefined: not known. */
   readonly nodeIP: IpAddress | undefined
 }
@@ -24,6 +26,8 @@ export type DesiredListener = Omit<RelayListener, 'service'>
 export interface DesiredFrontend {
   readonly frontend: Frontend
   readonly listeners: readonly DesiredListener[]
+  /** One socket on all addresses can take the place of the listeners. */
+  readonly isOnAllAddresses: boolean
 }
 
 export interface DesiredRoute {
@@ -62,7 +66,11 @@ function compiled(route: Route, settings: RelayRouteSettings, frontends: readonl
       flowEndpoints: flowBackends,
       sourceRanges: sourceRangesOf(route, settings.nodeIP),
     },
-    frontends: frontends.map((frontend) => ({ frontend, listeners: listenersOf(route, frontend, settings) })),
+    frontends: frontends.map((frontend) => ({
+      frontend,
+      listeners: listenersOf(route, frontend, settings),
+      isOnAllAddresses: frontend.kind === 'node-port' && settings.servesAllAddresses,
+    })),
   }
 }
 

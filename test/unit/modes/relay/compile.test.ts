@@ -7,6 +7,7 @@ import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 const settings: RelayRouteSettings = {
   nodePortAddresses: [ip('127.0.0.1'), ip('192.0.2.1')],
+  servesAllAddresses: false,
   nodeIP: ip('192.0.2.1'),
 }
 

@@ -77,7 +77,7 @@ class Lab {
     this.#table.claim(
       decided.key,
       decided,
-      compileRoute(decided, { nodePortAddresses: [], nodeIP: undefined }),
+      compileRoute(decided, { nodePortAddresses: [], servesAllAddresses: false, nodeIP: undefined }),
     )
   }
 

@@ -18,11 +18,12 @@ function open() {
 describe('the relay that both families share', () => {
   it('knows the near clients of both families', async () => {
     const { relay, texts, shared } = open()
-    await shared.setNear('ipv6', machine6)
-    await shared.setNear('ipv4', machine)
+    await shared.configure('ipv6', { near: machine6, nodePortAddresses: [ip('2001:db8::1')] })
+    await shared.configure('ipv4', { near: machine, nodePortAddresses: [ip('192.0.2.1')] })
     assert.deepEqual(texts(), ['127.0.0.0/8', '192.0.2.1/32', '10.244.1.0/24', '2001:db8::1/128'])
     assert.deepEqual([relay.settings?.nearInterfaces, relay.settings?.udpIdleMs], [['cni0'], 250])
-    await shared.setNear('ipv6', nearClients([], undefined))
+    assert.deepEqual(relay.settings?.nodePortAddresses, ['192.0.2.1', '2001:db8::1'])
+    await shared.configure('ipv6', { near: nearClients([], undefined), nodePortAddresses: [] })
     assert.deepEqual(texts(), ['127.0.0.0/8', '192.0.2.1/32', '10.244.1.0/24'])
   })
 
@@ -36,13 +37,15 @@ describe('the relay that both families share', () => {
         return isBroken ? constants.errno.ENOMEM : undefined
       },
     }
-    await assert.rejects(shared.setNear('ipv4', machine), { code: 'ENOMEM' })
+    await assert.rejects(shared.configure('ipv4', { near: machine, nodePortAddresses: [ip('192.0.2.1')] }), {
+      code: 'ENOMEM',
+    })
     isBroken = false
-    await shared.setNear('ipv4', machine)
-    await shared.setNear(
-      'ipv4',
-      nearClients([ip('127.0.0.1'), ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') }),
-    )
+    await shared.configure('ipv4', { near: machine, nodePortAddresses: [ip('192.0.2.1')] })
+    await shared.configure('ipv4', {
+      near: nearClients([ip('127.0.0.1'), ip('192.0.2.1')], { kind: 'cidr', cidr: cidr('10.244.1.0/24') }),
+      nodePortAddresses: [ip('192.0.2.1')],
+    })
     assert.equal(calls, 2)
   })
 

@@ -5,7 +5,7 @@ import { describeDesired } from '../../../../src/modes/userspace/index.js'
 import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
-const settings = { nodePortAddresses: [ip('192.0.2.1')], nodeIP: ip('192.0.2.1') }
+const settings = { nodePortAddresses: [ip('192.0.2.1')], servesAllAddresses: false, nodeIP: ip('192.0.2.1') }
 
 it('userspace mode describes the routes, listeners and endpoints of a service port', () => {
   const route = plainRoute({

@@ -19,6 +19,7 @@ const own: Listing[number] = {
 }
 const relayed = compileRoute(plainRoute({ clusterBackends: backends(8080, '10.1.0.1') }), {
   nodePortAddresses: [],
+  servesAllAddresses: false,
   nodeIP: ip('192.0.2.1'),
 })
 
@@ -47,5 +48,32 @@ describe('a listener of userspace mode', () => {
       }
       assert.deepEqual(await differences({ relayed, vips: [] }, 'ipv4', kernel), missing)
       assert.equal(left.length, 0)
+    })
+})
+
+describe('a node port of userspace mode on all addresses', () => {
+  const addresses = [ip('127.0.0.1'), ip('192.0.2.1')]
+  const desired = compileRoute(plainRoute({ nodePort: 30080, clusterBackends: backends(8080, '10.1.0.1') }), {
+    nodePortAddresses: addresses,
+    servesAllAddresses: true,
+    nodeIP: ip('192.0.2.1'),
+  })
+  const nodePort = { ...own, port: 30080 }
+  const cases: readonly (readonly [what: string, sockets: Listing, missing: readonly string[]])[] = [
+    ['is in force by a socket on all addresses', [{ ...nodePort, address: undefined }], []],
+    ['is in force by a socket for each address', addresses.map((address) => ({ ...nodePort, address })), []],
+    [
+      'is missing where it has no socket',
+      [{ ...nodePort, address: ip('127.0.0.1') }],
+      ['listener tcp 192.0.2.1:30080 is missing'],
+    ],
+  ]
+  for (const [what, sockets, missing] of cases)
+    it(what, async () => {
+      const kernel = {
+        ports: { find: async () => [own, ...sockets] },
+        routes: { dumpLocalRoutes: async () => new Uint8Array() },
+      }
+      assert.deepEqual(await differences({ relayed: desired, vips: [] }, 'ipv4', kernel), missing)
     })
 })

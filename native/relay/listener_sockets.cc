@@ -1,0 +1,156 @@
+#include "relay/listener_sockets.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "relay/arrival.h"
+#include "relay/socket_options.h"
+
+namespace viaduct::relay {
+
+namespace {
+
+uint32_t PortKey(int protocol, const SocketAddress& address) {
+  return static_cast<uint32_t>(protocol) << 24 | static_cast<uint32_t>(address.family()) << 16 |
+         address.port();
+}
+
+/// Sockets share a port if all of them allow it at the time of bind(), and of listen(), which asks again.
+/// SO_REUSEADDR does not let TCP sockets share while one of them listens; SO_REUSEPORT lets sockets of one
+/// user.
+int SharingOption(int protocol) { return protocol == IPPROTO_TCP ? SO_REUSEPORT : SO_REUSEADDR; }
+
+/// As long as it lives, sockets let others bind beside them.
+class Sharing {
+ public:
+  Sharing(int protocol, std::vector<int> fds) : option_(SharingOption(protocol)), fds_(std::move(fds)) {
+    for (const int fd : fds_) SetOption(fd, SOL_SOCKET, option_, 1);
+  }
+  ~Sharing() {
+    for (const int fd : fds_) SetOption(fd, SOL_SOCKET, option_, 0);
+  }
+  Sharing(const Sharing&) = delete;
+  Sharing(Sharing&&) = delete;
+  Sharing& operator=(const Sharing&) = delete;
+  Sharing& operator=(Sharing&&) = delete;
+
+ private:
+  int option_;
+  std::vector<int> fds_;
+};
+
+/// A socket with the options of a listener. Not bound.
+Result<Fd> OpenUnbound(int protocol, const SocketAddress& address) {
+  const int type = protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM;
+  const int family = address.family();
+  Fd fd(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return Error{errno, "open socket", {}};
+  const int yes = 1;
+  // Without it a socket of IPv6 takes IPv4 too.
+  if (family == AF_INET6 && setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) != 0)
+    return Error{errno, "set IPV6_V6ONLY", {}};
+  // inet6_bind() asks for an address of an interface. A virtual address has only a local route.
+  if (family == AF_INET6) SetOption(fd.get(), IPPROTO_IPV6, IPV6_FREEBIND, 1);
+  const bool reports = ReportArrivals(fd.get(), family);  // accepted sockets inherit it
+  // Without the destination of a datagram nothing tells whether it is served.
+  if (protocol == IPPROTO_UDP && address.IsWildcard() && !reports)
+    return Error{EOPNOTSUPP, "ask for the destination of datagrams", {}};
+  if (protocol != IPPROTO_TCP) return fd;
+  // Connections of a former process in TIME_WAIT do not hinder. NB: not for UDP, where a second socket of
+  // another program could then bind the same port.
+  SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  SetStreamOptions(fd.get());
+  return fd;
+}
+
+}  // namespace
+
+ListenerSocket& ListenerSocket::operator=(ListenerSocket&& other) noexcept {
+  if (this == &other) return *this;
+  Reset();
+  all_ = other.all_;
+  protocol_ = other.protocol_;
+  address_ = other.address_;
+  fd_ = std::move(other.fd_);
+  return *this;
+}
+
+void ListenerSocket::Reset() {
+  if (!fd_.is_open()) return;
+  all_->Leave(*this);
+  fd_.Reset();
+}
+
+std::vector<int> ListenerSockets::Beside(int protocol, const SocketAddress& address) const {
+  std::vector<int> found;
+  const auto of_port = ports_.find(PortKey(protocol, address));
+  if (of_port == ports_.end()) return found;
+  const SocketsOfPort& sockets = of_port->second;
+  const auto add = [&](auto first, auto last) {
+    for (; first != last; ++first) found.push_back(first->second);
+  };
+  if (address.IsWildcard()) {
+    add(sockets.begin(), sockets.end());
+  } else {
+    for (const SocketAddress& other : {address, address.Wildcard()}) {
+      const auto [first, last] = sockets.equal_range(other);
+      add(first, last);
+    }
+  }
+  return found;
+}
+
+Result<ListenerSocket> ListenerSockets::Open(int protocol, const SocketAddress& address) {
+  auto fd = OpenUnbound(protocol, address);
+  if (!fd.ok()) return fd.error();
+  const int raw = fd.value().get();
+  const std::lock_guard lock(mutex_);
+  // Without others it shares with none: another program that has the port is found.
+  std::vector<int> sharing = Beside(protocol, address);
+  if (!sharing.empty()) sharing.push_back(raw);
+  const Sharing shared(protocol, std::move(sharing));
+  if (bind(raw, address.data(), address.size()) != 0) return Error{errno, "bind", {}};
+  // The kernel lowers the backlog to net.core.somaxconn.
+  constexpr int kBacklog = 65'535;
+  if (protocol == IPPROTO_TCP && listen(raw, kBacklog) != 0) return Error{errno, "listen", {}};
+  ports_[PortKey(protocol, address)].emplace(address, raw);
+  return ListenerSocket(*this, protocol, address, std::move(fd.value()));
+}
+
+Fd ListenerSockets::OpenForClient(const SocketAddress& address, const SocketAddress& client) {
+  auto fd = OpenUnbound(IPPROTO_UDP, address);
+  if (!fd.ok()) return Fd();
+  const int raw = fd.value().get();
+  {
+    const std::lock_guard lock(mutex_);
+    const Sharing shared(IPPROTO_UDP, Beside(IPPROTO_UDP, address));
+    // It keeps the option: the listener may open again beside it.
+    SetOption(raw, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(raw, address.data(), address.size()) != 0) return Fd();
+  }
+  // The kernel prefers a connected socket for the datagrams of its peer (compute_score() in net/ipv4/udp.c).
+  if (connect(raw, client.data(), client.size()) != 0) return Fd();
+  return std::move(fd.value());
+}
+
+void ListenerSockets::Leave(const ListenerSocket& socket) {
+  const std::lock_guard lock(mutex_);
+  const auto of_port = ports_.find(PortKey(socket.protocol_, socket.address_));
+  if (of_port == ports_.end()) return;
+  auto [first, last] = of_port->second.equal_range(socket.address_);
+  while (first != last && first->second != socket.get()) ++first;
+  if (first != last) of_port->second.erase(first);
+  if (of_port->second.empty()) ports_.erase(of_port);
+}
+
+// A connected socket gets the datagrams of its peer alone. The socket itself never sends any to itself. A
+// wildcard connects to, and from, a loopback address.
+bool CloseToClients(int fd) {
+  SocketAddress address;
+  socklen_t length = SocketAddress::kRoom;
+  return getsockname(fd, address.data(), &length) == 0 && connect(fd, address.data(), address.size()) == 0;
+}
+
+}  // namespace viaduct::relay
