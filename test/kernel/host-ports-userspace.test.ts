@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { allServed, HostPortNode } from '../support/host-ports.js'
+import { allServed, HostPortNode, hostPorts } from '../support/host-ports.js'
 import { eventually } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
@@ -25,6 +25,7 @@ describe('a host port in userspace mode', { timeout: 60_000 }, () => {
       const agent = AgentProcess.start({ node: lab.node, manifests: lab.folder, mode: 'userspace' })
       await agent.synced()
       assert.deepEqual(await lab.askAll(), allServed)
+      assert.deepEqual(await lab.askNode(), hostPorts)
       assert.equal((await agent.terminate()).code, 0)
     })
 

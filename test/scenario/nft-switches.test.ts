@@ -48,6 +48,59 @@ describe('a switch to nftables mode', () => {
   })
 })
 
+describe('the guard of the VIPs of ipvs mode (docs/adr/0027)', () => {
+  async function guarded(): Promise<PipelineLab> {
+    const lab = new PipelineLab()
+    const key = { family: 'ipv4', table: 'cni_hostport' } as const
+    const hook = { type: 'nat', hook: 'prerouting', priority: -100 } as const
+    await lab.kernel.nftables.apply([
+      { op: 'add-table', table: key },
+      { op: 'add-chain', chain: { ...key, chain: 'prerouting', hook } },
+    ])
+    await lab.deliver(...web, synced)
+    await lab.stop()
+    assert.ok(nftLines(lab.kernel.nftables.namespace).includes(element))
+    return lab
+  }
+  const element = 'add element ip viaduct-ipvs vips { 10.96.0.1 }'
+
+  for (const mode of ['iptables', 'nftables'] as const)
+    it(`goes before ${mode} mode writes a rule, and the log says so`, async () => {
+      const { kernel } = await guarded()
+      const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new NftModeLab({ kernel })
+      const nat = kernel.xtNamespace.table('ipv4', 'nat')
+      const isGuarded = (): boolean => nftLines(kernel.nftables.namespace).includes(element)
+      const wasGuarded: boolean[] = []
+      const replace = nat.replace.bind(nat)
+      nat.replace = (chains) => {
+        wasGuarded.push(isGuarded())
+        replace(chains)
+      }
+      kernel.nftables.namespace.listeners.add((objects) => {
+        if (objects.some(({ table }) => table === 'kube-proxy')) wasGuarded.push(isGuarded())
+      })
+      await lab.deliver(...web, synced)
+      assert.deepEqual([...new Set(wasGuarded)], [false])
+      assert.equal(lab.log.find('info', 'Guard of VIPs: removed the table viaduct-ipvs').length, 1)
+      await lab.stop()
+    })
+
+  it('stays where ipvs mode starts again, and goes with --cleanup', async () => {
+    const { kernel } = await guarded()
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(...web, synced)
+    await lab.stop()
+    assert.ok(nftLines(kernel.nftables.namespace).includes(element))
+    const { text, isComplete } = await cleanUpAll(kernel, [])
+    assert.ok(isComplete)
+    assert.match(text, /removed the table viaduct-ipvs of nf_tables in IPv4/u)
+    assert.deepEqual(
+      nftLines(kernel.nftables.namespace).filter((line) => line.includes('viaduct')),
+      [],
+    )
+  })
+})
+
 for (const mode of ['iptables', 'ipvs'] as const) {
   it(`a switch from nftables mode to ${mode} mode: the tables go when the new mode is in force`, async () => {
     const former = new NftModeLab()

@@ -33,6 +33,9 @@ export const allServed: Readonly<Record<string, string>> = {
   'node ipv6': 'Service',
 }
 
+/** The result of `askNode`. */
+export const hostPorts: Readonly<Record<string, string>> = { ipv4: 'host port', ipv6: 'host port' }
+
 function answerer(result: ProbeResult): string {
   if (result.kind !== 'answer') return JSON.stringify(result)
   return result.from.endsWith(` ${servedPort}`) ? 'Service' : 'host port'
@@ -119,6 +122,16 @@ export class HostPortNode {
         const target = { protocol: 'tcp', address: vips[family], port: 80 } as const
         answers[`${from} ${family}`] = answerer(await this.#clients[from].probe(target, answerMs))
       }
+    return answers
+  }
+
+  /** The answer of port 80 of the node's own address to the node, by family, as that of `askAll`. */
+  async askNode(): Promise<Readonly<Record<string, string>>> {
+    const answers: Record<string, string> = {}
+    for (const family of families) {
+      const target = { protocol: 'tcp', address: servers[family].node, port: 80 } as const
+      answers[family] = answerer(await this.#clients.node.probe(target, answerMs))
+    }
     return answers
   }
 

@@ -88,7 +88,7 @@ export class CheapLook {
   }
 
   /** The watch saw a difference. */
-  note(): void {
+  noteLook(): void {
     this.#expectAnything()
     this.#dueMs = this.#options.clock.now()
   }

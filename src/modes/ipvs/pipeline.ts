@@ -1,10 +1,4 @@
-import {
-  type LinkEvent,
-  natGuardTables,
-  type NftChange,
-  type RealServerKey,
-  type VirtualServerKey,
-} from '../../kernel/index.js'
+import { type LinkEvent, natGuardTables, type NftChange, type RealServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import { IpvsLedger } from './tables/ledger.js'
 import { bindingOperations, ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
@@ -63,7 +57,8 @@ export class IpvsPipeline {
   readonly decisions: RouteDecisions
   /** Answers people about the Services of the family. */
   readonly inspection: IpvsInspection
-  readonly #cheapLook: CheapLook
+  /** Learns what the watch of the kernel sees; the caller requests a run. */
+  readonly cheapLook: CheapLook
   readonly #rival: Rival
   #isInForce = false
   readonly #history = new PassHistory()
@@ -136,7 +131,7 @@ export class IpvsPipeline {
       foreign: this.#foreign,
       guard: this.#guard,
     })
-    this.#cheapLook = new CheapLook({
+    this.cheapLook = new CheapLook({
       ...options,
       ipvs,
       ledger: this.#ledger,
@@ -179,37 +174,12 @@ export class IpvsPipeline {
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
-  /** The virtual servers to watch; at a turn, others than before. */
-  takeSample(isTurn: boolean): readonly VirtualServerKey[] {
-    return this.#cheapLook.takeSample(isTurn)
-  }
-
-  /** The watch begins again with these virtual servers; the caller requests a run. */
-  beginWatch(): void {
-    this.#cheapLook.beginWatch()
-  }
-
-  /** The watch saw a difference in the kernel; the caller requests a run. */
-  noteLook(): void {
-    this.#cheapLook.note()
-  }
-
-  /** The watch saw that another program released the lock of the tables; the caller requests a run. */
-  noteUnlock(): void {
-    this.#cheapLook.noteUnlock()
-  }
-
   /** Takes changes of nf_tables by other programs. True: the next run compares the rules; the caller requests it. */
   noteChanges(changes: readonly NftChange[]): boolean {
     this.#rival.note(changes)
     const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
-    if (isConcerned) this.#cheapLook.noteUnlock()
+    if (isConcerned) this.cheapLook.noteUnlock()
     return isConcerned
-  }
-
-  /** The watch has ended: runs look for themselves. */
-  endWatch(): void {
-    this.#cheapLook.endWatch()
   }
 
   /** All objects were in the kernel once. */
@@ -246,7 +216,7 @@ export class IpvsPipeline {
     const { known, backlog } = this.#intake
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
-    this.#cheapLook.forget()
+    this.cheapLook.forget()
     const pass = new Pass({
       ...this.#options,
       events: this.#intake.beginRun(),
@@ -327,7 +297,7 @@ export class IpvsPipeline {
   /** Finds changes that cause no event: ended connections, and changes by other programs. It is no sync, and is not counted as one. */
   async #lookAtKernel(): Promise<void> {
     if (!this.#reconciler.isAdopted || this.#reconciler.isDue) return
-    const isAsExpected = (await this.#draining.look()) && !(await this.#cheapLook.findsDrift())
+    const isAsExpected = (await this.#draining.look()) && !(await this.cheapLook.findsDrift())
     if (!isAsExpected) this.#reconciler.request()
   }
 
@@ -353,7 +323,7 @@ export class IpvsPipeline {
       this.#draining.nextInMs(),
       this.#failures.nextInMs(),
       this.#policies.nextInMs(),
-      this.#isInForce ? this.#cheapLook.nextInMs() : undefined,
+      this.#isInForce ? this.cheapLook.nextInMs() : undefined,
     ]
     return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }

@@ -30,14 +30,15 @@ export function openIpvsWatch(options: IpvsWatchOptions): ModeWatch | undefined 
 }
 
 function openLookWatch({ look, pipelines, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
+  const looks = pipelines.map(({ cheapLook }) => cheapLook)
   let turnEndMs = -Infinity
   return openKernelWatch({
     open: () => look.watch(setPrefix),
-    pipelines,
+    pipelines: looks,
     takeSample: () => {
       const isTurn = clock.now() >= turnEndMs
       if (isTurn) turnEndMs = clock.now() + turnMs
-      return pipelines.flatMap((pipeline) => pipeline.takeSample(isTurn))
+      return looks.flatMap((each) => each.takeSample(isTurn))
     },
     log,
   })
@@ -48,7 +49,7 @@ function rulesWatch({ kernel, pipelines, log }: IpvsWatchOptions): ModeWatch {
   const tables = pipelines.map((pipeline) => ({
     firstSync: Promise.resolve(),
     noteChanges: pipeline.noteChanges.bind(pipeline),
-    noteWatch: () => pipeline.noteUnlock(),
+    noteWatch: () => pipeline.cheapLook.noteUnlock(),
   }))
   return new NftModeWatch({ nftables: kernel.nftables, tables, log })
 }
