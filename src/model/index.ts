@@ -3,6 +3,7 @@
 // Owner of: the last known Services, EndpointSlices and ServiceCIDRs, for one IP family.
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
+export { compareSeniority, type Seniority, seniorityReason } from './seniority.js'
 export { ServiceCidrs } from './service-cidrs.js'
 export { Tracker, type ReportProblems, type ServiceView } from './tracker.js'
 export { servicePortKey, servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'

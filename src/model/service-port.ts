@@ -10,7 +10,7 @@ import {
 } from '../source/index.js'
 import { type Exposure, type ExposureRules, readExposure, type ServiceSide } from './exposure.js'
 
-/** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
+/** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between ports of one Service. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
 
 /** One Service port, as routing and the modes need it. */

@@ -1,6 +1,12 @@
 // The order of the claims on one frontend (docs/adr/0007). It depends on the objects alone: every node comes to the same owner.
 import { hasAddress } from '../address.js'
-import type { ServicePort, ServicePortKey } from '../model/index.js'
+import {
+  compareSeniority,
+  type Seniority,
+  seniorityReason,
+  type ServicePort,
+  type ServicePortKey,
+} from '../model/index.js'
 import { addressOf, type Frontend } from './frontend.js'
 
 /**
@@ -11,11 +17,9 @@ export const frontendOrigins = ['allocated', 'load-balancer', 'external-ip'] as 
 export type FrontendOrigin = (typeof frontendOrigins)[number]
 
 /** The facts that decide between the claims on one frontend. */
-export interface Standing {
+export interface Standing extends Seniority {
   readonly route: ServicePortKey
   readonly origin: FrontendOrigin
-  /** Unix seconds of the Service's creation. undefined: unknown, which counts as younger than any known time. */
-  readonly createdSeconds: number | undefined
 }
 
 /** The facts about a service port that its claims need. */
@@ -35,16 +39,19 @@ export function originOf(
 }
 
 /** The standing of a service port that claims the frontend. */
-export function standingOf(frontend: Frontend, claimant: Omit<Claimant, 'service'>): Standing {
-  const { key, createdSeconds } = claimant
-  return { route: key, origin: originOf(frontend, claimant), createdSeconds }
+export function standingOf(frontend: Frontend, claimant: Claimant): Standing {
+  const { key, service, createdSeconds } = claimant
+  return { route: key, origin: originOf(frontend, claimant), service, createdSeconds }
 }
 
-/** Sorts the owner first: by origin, then the older Service, then the key that is first bytewise. 0 only for equal keys. */
+/**
+ * Sorts the owner first: by origin, then the Service that comes first by `compareSeniority`; of ports of one Service, the key that is
+ * first bytewise. 0 only for equal keys.
+ */
 export function compareStandings(a: Standing, b: Standing): number {
   if (a.origin !== b.origin) return frontendOrigins.indexOf(a.origin) - frontendOrigins.indexOf(b.origin)
-  const [aSeconds, bSeconds] = [a.createdSeconds ?? Infinity, b.createdSeconds ?? Infinity]
-  if (aSeconds !== bSeconds) return aSeconds < bSeconds ? -1 : 1
+  const bySeniority = compareSeniority(a, b)
+  if (bySeniority !== 0) return bySeniority
   if (a.route === b.route) return 0
   return a.route < b.route ? -1 : 1
 }
@@ -55,5 +62,5 @@ export function reasonOf(owner: Standing, loser: Standing): string {
     return owner.origin === 'allocated'
       ? 'to which the API server allocated it'
       : 'whose load balancer has it'
-  return owner.createdSeconds === loser.createdSeconds ? 'which sorts first' : 'which is older'
+  return seniorityReason(owner, loser)
 }

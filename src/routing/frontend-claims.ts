@@ -3,8 +3,6 @@ import { compareStandings, reasonOf, type Standing } from './claim-order.js'
 
 /** The claim of one service port on a frontend. */
 export interface Claim<T> extends Standing {
-  /** `namespace/name` of its Service. */
-  readonly service: string
   readonly value: T
 }
 

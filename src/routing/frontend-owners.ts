@@ -48,11 +48,7 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
       const frontend = value[0]?.frontend
       if (claimant === undefined || frontend === undefined) continue
       const claims = this.#claims.get(name) ?? this.#open(name, frontend)
-      const claim = {
-        ...standingOf(frontend, claimant),
-        service: claimant.service,
-        value,
-      }
+      const claim = { ...standingOf(frontend, claimant), value }
       this.#change(name, claims, () => claims.put(claim), changes)
     }
     for (const name of former) {

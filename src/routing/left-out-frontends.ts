@@ -92,8 +92,8 @@ function firstOf(ports: readonly ServicePort[]): ServicePort | undefined {
   return ports.toSorted((a, b) => compareStandings(nodePortStanding(a), nodePortStanding(b)))[0]
 }
 
-function nodePortStanding({ key, createdSeconds }: ServicePort): Standing {
-  return { route: key, origin: 'allocated', createdSeconds }
+function nodePortStanding({ key, service, createdSeconds }: ServicePort): Standing {
+  return { route: key, origin: 'allocated', service, createdSeconds }
 }
 
 /** Whether a server at these addresses has the frontend's address. A node port (undefined) is a port of every address of the machine. */

@@ -4,19 +4,9 @@ import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '.
 import { serviceReference } from '../event.js'
 import type { Clock } from '../clock.js'
 import type { HealthCheckFailure } from '../engine/index.js'
+import { compareSeniority, type HealthCheck, type Seniority, seniorityReason } from '../model/index.js'
 import { connectionLimit, Connections, createHttpServer, listen } from './http-server.js'
 import { Turns } from './turns.js'
-
-/** The health check of one Service. */
-export interface HealthCheck {
-  readonly namespace: string
-  readonly name: string
-  readonly port: number
-  /** Number of distinct addresses of ready local endpoints (F-093). */
-  readonly localEndpoints: number
-  /** Unix seconds of the Service's creation; absent: unknown. */
-  readonly createdSeconds?: number | undefined
-}
 
 export interface HealthCheckOptions {
   readonly family: IpFamily
@@ -90,7 +80,7 @@ export class HealthCheckServers {
     // Close first: the port may belong to another Service now.
     for (const [service, listeners] of this.#listeners) {
       const port = desired.get(service)?.port
-      const isOwner = port !== undefined && owners.get(port) === service
+      const isOwner = port !== undefined && owners.get(port)?.service === service
       const places = new Set(isOwner ? hosts.map((host) => placeOf(host, port)) : [])
       for (const place of listeners.keys()) {
         if (!places.has(place)) this.#close(service, place)
@@ -101,9 +91,9 @@ export class HealthCheckServers {
       if (this.#isStopped) return failures
       const owner = owners.get(check.port)
       const problem =
-        owner === service
+        owner === undefined || owner.service === service
           ? (await this.#openAll(service, check.port, hosts))?.message
-          : `the port already belongs to ${owner ?? ''}, which is older or sorts first`
+          : `the port already belongs to ${owner.service}, ${seniorityReason(owner, { service, ...check })}`
       if (problem !== undefined) failures.push(this.#failureOf(check, problem))
     }
     return failures
@@ -184,17 +174,13 @@ export class HealthCheckServers {
   }
 }
 
-/** The owner of each port: the oldest Service with it, or of several the one whose name sorts first (docs/adr/0007). */
-function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, string> {
-  const owners = new Map<number, string>()
-  const secondsOf = (service: string): number => desired.get(service)?.createdSeconds ?? Infinity
-  for (const [service, { port }] of desired) {
+/** The owner of each port: of several Services with it, the one that comes first by `compareSeniority`. */
+function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, Seniority> {
+  const owners = new Map<number, Seniority>()
+  for (const [service, { port, createdSeconds }] of desired) {
+    const claimant = { service, createdSeconds }
     const owner = owners.get(port)
-    if (owner === undefined) owners.set(port, service)
-    else {
-      const [seconds, others] = [secondsOf(service), secondsOf(owner)]
-      if (seconds < others || (seconds === others && service < owner)) owners.set(port, service)
-    }
+    if (owner === undefined || compareSeniority(claimant, owner) < 0) owners.set(port, claimant)
   }
   return owners
 }

@@ -9,7 +9,7 @@ export {
   type PagedServer,
 } from './agent-servers.js'
 export { BoundServer, type BoundServerOptions, openListenProblems } from './bound-server.js'
-export { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from './health-check-servers.js'
+export { HealthCheckServers, type HealthCheckOptions } from './health-check-servers.js'
 export { Connections, createHttpServer, type HttpLimits, httpLimits, listen } from './http-server.js'
 export { Turns, type TurnsOptions } from './turns.js'
 export { answering, json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'

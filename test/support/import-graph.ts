@@ -9,7 +9,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   api: ['config'],
   host: ['kernel', 'config'],
   node: ['kernel', 'source', 'config'],
-  server: ['config', 'node', 'engine'],
+  server: ['config', 'node', 'model', 'engine'],
   events: ['api'],
   cli: ['config', 'commands'],
   metrics: [],

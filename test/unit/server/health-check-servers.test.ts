@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
-import { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from '../../../src/server/index.js'
+import type { HealthCheck } from '../../../src/model/index.js'
+import { HealthCheckServers, type HealthCheckOptions } from '../../../src/server/index.js'
 import { ask, assertRefused, close, connected, freePort, occupy, readUntil } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip } from '../../support/routes.js'
@@ -135,7 +136,7 @@ describe('the listeners of health checks', () => {
       assert.deepEqual(
         failures.map(({ event }) => event.note),
         [
-          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which is older or sorts first`,
+          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which sorts first`,
         ],
       )
       assert.equal(await name(), 'a')

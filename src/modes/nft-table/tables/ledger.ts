@@ -94,11 +94,7 @@ export class NftLedger {
       isClusterIP: desired.isClusterIP,
       state: packFrontend(packer, desired),
     }
-    entry.claims.put({
-      ...standingOf(desired.frontend, claimant),
-      service: claimant.service,
-      value,
-    })
+    entry.claims.put({ ...standingOf(desired.frontend, claimant), value })
     this.#settleClaims(entry, former)
     return entry
   }
