@@ -1,6 +1,7 @@
 #include "relay/listener_sockets.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -65,6 +66,19 @@ Result<Fd> OpenUnbound(int protocol, const SocketAddress& address) {
   return fd;
 }
 
+/// Ends what sharing leaves behind. After a socket with SO_REUSEPORT the kernel lets later ones of the same
+/// user with the option bind to the port, and no longer asks the sockets that have it (tb->fastreuseport of
+/// inet_csk_get_port()). A socket without the option clears that. One in repair mode conflicts with none.
+/// Without CAP_NET_ADMIN it stays.
+void EndSharing(const SocketAddress& address) {
+  const Fd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return;
+  SetOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  SetOption(fd.get(), IPPROTO_IPV6, IPV6_FREEBIND, 1);
+  SetOption(fd.get(), IPPROTO_TCP, TCP_REPAIR, 1);
+  (void)bind(fd.get(), address.data(), address.size());
+}
+
 }  // namespace
 
 ListenerSocket& ListenerSocket::operator=(ListenerSocket&& other) noexcept {
@@ -109,12 +123,14 @@ Result<ListenerSocket> ListenerSockets::Open(int protocol, const SocketAddress& 
   const std::lock_guard lock(mutex_);
   // Without others it shares with none: another program that has the port is found.
   std::vector<int> sharing = Beside(protocol, address);
-  if (!sharing.empty()) sharing.push_back(raw);
+  const bool is_shared = !sharing.empty();
+  if (is_shared) sharing.push_back(raw);
   const Sharing shared(protocol, std::move(sharing));
   if (bind(raw, address.data(), address.size()) != 0) return Error{errno, "bind", {}};
   // The kernel lowers the backlog to net.core.somaxconn.
   constexpr int kBacklog = 65'535;
   if (protocol == IPPROTO_TCP && listen(raw, kBacklog) != 0) return Error{errno, "listen", {}};
+  if (protocol == IPPROTO_TCP && is_shared) EndSharing(address);
   ports_[PortKey(protocol, address)].emplace(address, raw);
   return ListenerSocket(*this, protocol, address, std::move(fd.value()));
 }

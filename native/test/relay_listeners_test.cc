@@ -38,6 +38,7 @@ int BindElsewhere(int protocol, const SocketAddress& address) {
   const Fd fd(socket(address.family(), protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM, 0));
   const int yes = 1;
   EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+  EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes), 0);
   if (address.family() == AF_INET6)
     EXPECT_EQ(setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes), 0);
   if (bind(fd.get(), address.data(), address.size()) != 0) return errno;
