@@ -1,8 +1,8 @@
 // Makes the shipped files in dist/: agent.js, which launches bundle.js or command.js, each with its bytecode; kubeconfig.js and proxy-agent.js, which are
 // loaded if a kubeconfig or a proxy is configured; tar-file.js, for `viaduct bundle`; package.json, which declares them as CommonJS; viaduct.node.
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 import { isMain, root, runMain, StepError } from './steps.mjs'
@@ -44,8 +44,8 @@ export async function bundleProgram(entryPoint, folder) {
     plugins: [withoutDebug],
   })
   await bundleTo(join(folder, 'tar-file.js'), { entryPoints: ['src/bundle/tar-file.ts'] })
-  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
-  replaceFile(addon, join(folder, 'viaduct.node'))
+  replaceFile(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
+  replaceFile(join(folder, 'viaduct.node'), readFileSync(addon), 0o755)
 }
 
 /**
@@ -60,7 +60,7 @@ async function bundleWithBytecode(folder, name, options) {
     supported: { 'dynamic-import': false },
     ...options,
   })
-  writeFileSync(join(folder, `${name}.bytecode`), await bytecodeOf(readFileSync(file)))
+  replaceFile(join(folder, `${name}.bytecode`), await bytecodeOf(readFileSync(file)))
 }
 
 /**
@@ -143,7 +143,8 @@ const withoutUnusedOfClientNode = {
 /** @param {string} outfile @param {import('esbuild').BuildOptions} options */
 async function bundleTo(outfile, options) {
   const { build } = await import('esbuild')
-  await build({
+  const { outputFiles } = await build({
+    write: false,
     absWorkingDir: root,
     outfile,
     bundle: true,
@@ -157,6 +158,7 @@ async function bundleTo(outfile, options) {
   }).catch((error) => {
     throw new StepError(error.message)
   })
+  for (const { path, contents } of outputFiles) replaceFile(path, contents)
 }
 
 /**
@@ -173,11 +175,16 @@ async function bytecodeOf(source) {
   return seal(source, script.createCachedData())
 }
 
-/** Copies under another name and renames, because a running agent has the old file mapped and would crash if its bytes changed. */
-function replaceFile(source, target) {
+/**
+ * Writes under another name and renames. A running agent has the addon mapped and would crash if its bytes changed, and a start reads
+ * whole scripts.
+ * @param {string} target @param {string | Uint8Array} content @param {number} [mode]
+ */
+function replaceFile(target, content, mode = 0o644) {
   const fresh = `${target}.${process.pid}`
+  mkdirSync(dirname(target), { recursive: true })
   try {
-    copyFileSync(source, fresh)
+    writeFileSync(fresh, content, { mode })
     renameSync(fresh, target)
   } finally {
     rmSync(fresh, { force: true })

@@ -167,8 +167,16 @@ describe('the unit of the Debian package', { timeout: 120_000 }, () => {
     assert.match(await on('nft list table ip kube-proxy'), /10\.96\.0\.20/u)
   })
 
-  it('starts again at an update', async () => {
+  it('lives while an update unpacks its files: dpkg replaces them without a change of their bytes', async () => {
     await on('systemctl start viaduct')
+    const [pid, restarts] = [await show('MainPID'), await show('NRestarts')]
+    await on(`${dpkg} --unpack /shared/viaduct.deb > /dev/null 2>&1`)
+    assert.match(await on(`grep viaduct.node /proc/${pid}/maps`), /viaduct\.node \(deleted\)$/mu)
+    assert.match(await on('viaduct status'), /^Mode: +nftables$/mu)
+    assert.deepEqual([await show('MainPID'), await show('NRestarts')], [pid, restarts])
+  })
+
+  it('starts again at an update', async () => {
     const pid = await show('MainPID')
     await on(`${install} && tail --pid=${pid} --follow /dev/null; systemctl start viaduct`)
     assert.notEqual(await show('MainPID'), pid)
