@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
+import { commitOf } from './commit.mjs'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
 // The bundle is a script that is one function, which the launcher calls.
@@ -28,13 +29,15 @@ export async function bundleProgram(entryPoint, folder) {
   if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
   await checkAddon(addon)
   mkdirSync(folder, { recursive: true })
+  // The build that --version, status and the metrics name (src/version.ts).
+  const define = { viaductCommit: JSON.stringify(await commitOf()) }
   await bundleTo(join(folder, 'agent.js'), { entryPoints: ['src/launch.cts'] })
   await bundleWithBytecode(folder, 'bundle', {
     entryPoints: [entryPoint],
-    define: { 'import.meta.url': 'viaductModuleUrl' },
+    define: { ...define, 'import.meta.url': 'viaductModuleUrl' },
     plugins: [withoutUnused, withRareBeside],
   })
-  await bundleWithBytecode(folder, 'command', { entryPoints: ['src/command.ts'] })
+  await bundleWithBytecode(folder, 'command', { entryPoints: ['src/command.ts'], define })
   await bundleTo(join(folder, 'kubeconfig.js'), {
     entryPoints: ['src/api/login/kubeconfig.ts'],
     plugins: [withoutUnusedOfClientNode, withRareBeside],

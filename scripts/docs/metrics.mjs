@@ -14,7 +14,7 @@ async function registered() {
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
   openRelayMetrics(registry, async () => undefined)
   openLocalhostNodePortMetrics(registry, () => ({}))
-  openProcessMetrics(registry, { build: { version: '0.0.0', featureGates: {} }, clock: systemClock, log: {} })
+  openProcessMetrics(registry, { build: { version: '0.0.0', commit: 'unknown', featureGates: {} }, clock: systemClock, log: {} })
   return registry.getMetricsAsArray()
 }
 

@@ -11,6 +11,9 @@ import { compiledTests, inNewNamespace, judge, nodeTest } from './node-tests.mjs
 /** Limit in seconds, far above the usual time. */
 const limitSeconds = 900
 
+/** No commit of this tree: the layers of the image do not depend on it. */
+const commit = '0123456789abcdef0123456789abcdef01234567'
+
 /**
  * @param {string} log
  * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
@@ -24,6 +27,7 @@ export async function imageSuite(log) {
     const { OCIv1 } = JSON.parse(await read(buildah('inspect', '--type', 'image', image)))
     const armRoot = await mounted(arm64)
     const env = {
+      VIADUCT_IMAGE_COMMIT: commit,
       VIADUCT_IMAGE: await mounted(image),
       VIADUCT_IMAGE_BASE: await mounted(bases.runtime),
       VIADUCT_IMAGE_CONFIG: JSON.stringify(OCIv1.config),
@@ -72,7 +76,7 @@ async function buildImage(architecture, bases, log) {
     ...(existsSync(certificates) ? [`${certificates}:${certificates}:ro`] : []),
   ]
   const bound = volumes.flatMap((volume) => ['--volume', volume])
-  const built = { BUILDPLATFORM: 'linux/amd64', ...bases }
+  const built = { BUILDPLATFORM: 'linux/amd64', VIADUCT_COMMIT: commit, ...bases }
   const named = Object.entries(built).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`])
   const options = ['--platform', `linux/${architecture}`, '--no-cache', '--force-rm', ...bound, ...named]
   const printed = await read(buildah('build', ...options, '.'), {

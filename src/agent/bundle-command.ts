@@ -8,7 +8,7 @@ import { type BundleFile, collect, type Part, writeBundle } from '../bundle/inde
 import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
 import { askingAt, CommandError, readListAt } from '../commands/index.js'
-import { type Config, readConfig, readConfigFile, resolveConfig, version } from '../config/index.js'
+import { type Config, readConfig, readConfigFile, resolveConfig } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
 import {
@@ -25,6 +25,7 @@ import {
 import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
 import { natGuardSet } from '../modes/vips/index.js'
 import { nodeName } from '../node/index.js'
+import { commit, version } from '../version.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findingsOf } from './doctor-command.js'
 import { findAgent, type RunningAgent } from './running-agent.js'
@@ -136,6 +137,7 @@ const versions: Part = {
     await Promise.resolve(
       json({
         viaduct: version,
+        commit,
         kernel: `${release()} ${kernelVersion()}`,
         processor: arch(),
         node: process.versions,

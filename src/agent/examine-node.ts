@@ -4,11 +4,12 @@ import { access, readFile, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { askOnce, openClientOptions } from '../api/index.js'
 import { systemClock } from '../clock.js'
-import { type Config, inputWarnings, version } from '../config/index.js'
+import { type Config, inputWarnings } from '../config/index.js'
 import type { ApiAnswers, Examined } from '../doctor/index.js'
 import { isConfigError, isDenied } from '../errors.js'
 import type { KernelModules } from '../kernel/index.js'
 import { nodeName } from '../node/index.js'
+import { commit, version } from '../version.js'
 import { probeModes } from './probe-modes.js'
 import type { RunningAgent } from './running-agent.js'
 import { silentLog } from './silent-log.js'
@@ -35,7 +36,7 @@ export async function examine(
   return {
     config,
     nodeName: nodeName(config, hostname()),
-    agent: { socket, silence, status: answer?.status, origin, ownVersion: version },
+    agent: { socket, silence, status: answer?.status, origin, ownBuild: { version, commit } },
     kernel,
     modes: await probeModes({
       config,

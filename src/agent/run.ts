@@ -95,7 +95,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
     if (typeof built === 'string') signal = built
     else {
       agent = built
-      log.info('viaduct starts', { version: config.version, mode: built.mode })
+      log.info('viaduct starts', { version: config.version, commit: config.commit, mode: built.mode })
       built.synchronizer.start()
       followForMode(source, built.mode)
       sender.record(startOf(name))

@@ -4,12 +4,12 @@ import {
   readConfig,
   resolveConfig,
   takeFlag,
-  version,
   type Config,
   type ConfigInput,
 } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import { commands } from '../commands/index.js'
+import { commit, version } from '../version.js'
 import { flags, flagTexts, type SettingFlag, type WrittenFlag } from './flags.js'
 
 /** A configuration file as it was read. */
@@ -108,7 +108,7 @@ function buildCommand(take: (flag: SettingFlag, text: string) => void): Command 
     .description(
       "Programs the kernel's load balancing for the Services of a cluster, in place of kube-proxy.",
     )
-    .version(`viaduct ${version}`, '--version', 'print the version and exit')
+    .version(`viaduct ${version} (commit ${commit})`, '--version', 'print the version and exit')
     .helpOption('-h, --help', 'print this help and exit')
     .configureHelp({ optionDescription: ({ description }) => description })
     .usage('[flags]\n       viaduct COMMAND [arguments] [options]')

@@ -1,4 +1,5 @@
 import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
+import { buildText } from '../version.js'
 import { duration, printable } from '../words.js'
 import { columns, pairs } from './columns.js'
 import type { Command } from './command.js'
@@ -23,9 +24,9 @@ export const statusCommand: Command = {
 
 /** The screen of `viaduct status`, with a line feed at its end. */
 export function statusTable(status: StatusSnapshot): string {
-  const { version, node, mode, isInForce, families, source, drift, uptimeSeconds } = status
+  const { node, mode, isInForce, families, source, drift, uptimeSeconds } = status
   const head = pairs([
-    ['Version', `${version}, up ${duration(uptimeSeconds)}`],
+    ['Version', `${buildText(status)}, up ${duration(uptimeSeconds)}`],
     ['Node', node],
     ['Mode', modeText(mode)],
     ['Sync', syncText(status)],

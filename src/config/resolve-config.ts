@@ -1,9 +1,9 @@
+import { commit, version } from '../version.js'
 import { inputOf } from './config-input.js'
 import { withValueAt } from './places.js'
 import type { Others } from './setting.js'
 import { isModeUnset } from './settings-traffic.js'
 import { settings, type Config, type ConfigInput } from './settings.js'
-import { version } from './version.js'
 
 /** Fills defaults and validates. Throws ConfigError whose `path` is the setting's field, such as `ipvs.scheduler`. */
 export function resolveConfig(input: ConfigInput): Config {
@@ -18,6 +18,7 @@ export function resolveConfig(input: ConfigInput): Config {
     withoutEffect: {},
     isModeUnset: isModeUnset(others),
     version,
+    commit,
   }
   for (const setting of settings) {
     const value = others.valueOf(setting)

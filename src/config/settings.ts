@@ -17,6 +17,8 @@ export type Config = Nested<{ [S in Exclude<Row, Without> as S['key']]: ReturnTy
     /** Whether neither `mode` nor `defaultMode` is set: a later release may run another mode. */
     readonly isModeUnset: boolean
     readonly version: string
+    /** The commit of the build, as in version.ts. */
+    readonly commit: string
   }
 
 export type ConntrackConfig = Config['conntrack']

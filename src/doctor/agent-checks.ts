@@ -1,10 +1,13 @@
 // The agent of this node, by its answer on the control socket.
+import { type Build, buildText } from '../version.js'
 import { agentProcesses } from './agent-process.js'
 import { type Check, ok, problemsOr, type Verdict } from './check.js'
 
 /** The state of a running agent: a part of the answer of /v1/status. */
 export interface AgentStatus {
   readonly version: string
+  /** Absent: a build before builds named their commit. */
+  readonly commit?: string | undefined
   readonly isInForce: boolean
   readonly families: readonly {
     readonly family: string
@@ -24,8 +27,8 @@ export interface ExaminedAgent {
   readonly status: AgentStatus | undefined
   /** The origin of the examined configuration, as one clause; undefined: flags and defaults. */
   readonly origin: string | undefined
-  /** The version of this command. */
-  readonly ownVersion: string
+  /** The build of this command. */
+  readonly ownBuild: Build
 }
 
 export const agentChecks: readonly Check[] = [
@@ -34,7 +37,7 @@ export const agentChecks: readonly Check[] = [
     looksAt:
       'the answer of a running agent on the control socket: its version, its sync, its present problems',
     run: async (node) => {
-      const { socket, silence, status, origin, ownVersion } = node.agent
+      const { socket, silence, status, origin, ownBuild } = node.agent
       if (silence !== undefined)
         return unasked(silence, 'Look at the log of the agent: journalctl -u viaduct, or kubectl logs.')
       if (status === undefined) {
@@ -47,11 +50,11 @@ export const agentChecks: readonly Check[] = [
           'Name its socket with --socket (its flag is --control-socket).',
         )
       }
-      const { version, families } = status
+      const { families } = status
       const last = families.map(({ family, lastSync }) => `${family} ${lastSync ?? 'none'}`).join(', ')
       return problemsOr(
-        [...lateSync(status), ...presentProblems(status), ...otherVersion(version, ownVersion)],
-        `version ${version} answers on ${socket}, last sync: ${last}${origin === undefined ? '' : `; ${origin}`}`,
+        [...lateSync(status), ...presentProblems(status), ...otherBuild(status, ownBuild)],
+        `version ${buildText(status)} answers on ${socket}, last sync: ${last}${origin === undefined ? '' : `; ${origin}`}`,
       )
     },
   },
@@ -97,12 +100,12 @@ function presentProblems({ problemCount, problems }: AgentStatus): readonly Verd
   return [...found, { ...more, cause: 'They are present now.', remedy: 'Read the log of the agent.' }]
 }
 
-function otherVersion(version: string, own: string): readonly Verdict[] {
-  if (version === own) return []
+function otherBuild(agent: Build, own: Build): readonly Verdict[] {
+  if (agent.version === own.version && agent.commit === own.commit) return []
   return [
     {
       status: 'warning',
-      seen: `the agent has version ${version}, this command ${own}`,
+      seen: `the agent has version ${buildText(agent)}, this command ${buildText(own)}`,
       cause: 'The checks are those of another version than the agent that runs.',
       remedy: 'Restart the agent after an upgrade, or run the doctor of its version.',
     },

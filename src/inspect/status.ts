@@ -12,6 +12,8 @@ import {
 /** The state of an agent on one screen. */
 export interface StatusSnapshot {
   readonly version: string
+  /** The commit of the build, with `-dirty` if the sources differed from it; `unknown`. */
+  readonly commit: string
   readonly node: string
   /** RFC 3339, UTC. */
   readonly start: string
@@ -69,6 +71,7 @@ export async function status(inspected: Inspected): Promise<StatusSnapshot> {
   const warnings = problems.filter(({ level }) => level === 'warn')
   return {
     version: config.version,
+    commit: config.commit,
     node: node.facts.name,
     start: timeText(startedMs),
     uptimeSeconds: Math.floor((clock.unixMs() - startedMs) / 1000),

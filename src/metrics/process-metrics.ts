@@ -9,6 +9,8 @@ import type { Log } from '../log.js'
 export interface BuildFacts {
   /** Such as `1.2.3`. */
   readonly version: string
+  /** 40 hexadecimal digits, with `-dirty` if the sources differed from the commit; `unknown`. */
+  readonly commit: string
   /** Feature gates with an effect. Their stage is after beta. */
   readonly featureGates: { readonly AllowServiceExternalIPs: boolean }
 }
@@ -34,14 +36,14 @@ export function openProcessMetrics(registry: Registry, { build, clock, log }: Pr
   registerLog(registry, log)
 }
 
-function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
+function registerBuild(registry: Registry, { version, commit, featureGates }: BuildFacts): void {
   const [major = '', minor = ''] = version.split('.')
   const build = {
     major,
     minor,
     git_version: `v${version}`,
-    git_commit: '',
-    git_tree_state: '',
+    git_commit: commit.replace(/-dirty$/u, ''),
+    git_tree_state: commit === 'unknown' ? '' : commit.endsWith('-dirty') ? 'dirty' : 'clean',
     build_date: '',
     go_version: process.version,
     compiler: 'v8',

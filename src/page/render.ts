@@ -9,6 +9,7 @@ import type {
   ServicePage,
   StatusSnapshot,
 } from '../inspect/index.js'
+import { buildText } from '../version.js'
 import { type Content, html, type Html } from './html.js'
 import { driftPlot, latencyPlot, milliseconds } from './plots.js'
 import type { Sample } from './samples.js'
@@ -99,7 +100,8 @@ function problemItem({ level, problem, fields }: ProblemSnapshot): Html {
   </li>`
 }
 
-function summarySection({ version, mode, uptimeSeconds, families, source, drift }: StatusSnapshot): Html {
+function summarySection(status: StatusSnapshot): Html {
+  const { mode, uptimeSeconds, families, source, drift } = status
   const configured =
     mode.active === mode.configured || mode.configured === '' ? '' : ` (configured: ${mode.configured})`
   const driftTotal = drift.reduce((sum, { count }) => sum + count, 0)
@@ -127,7 +129,7 @@ function summarySection({ version, mode, uptimeSeconds, families, source, drift 
       </div>
       <div>
         <dt>Version</dt>
-        <dd>${version}</dd>
+        <dd>${buildText(status)}</dd>
       </div>
     </dl>
     <div class="scroll" id="families" tabindex="0" role="region" aria-label="Table of IP families">

@@ -49,7 +49,14 @@ describe('the arm64 image', { timeout: 120_000 }, () => {
       const { code, stdout, stderr } = await runToEnd([...program, agent, '--version'])
       assert.deepEqual(
         { code, stdout: stdout.trim().split('\n'), stderr },
-        { code: 0, stdout: ['bytecode refused: undefined', 'viaduct 0.2.0'], stderr: '' },
+        {
+          code: 0,
+          stdout: [
+            'bytecode refused: undefined',
+            `viaduct 0.2.0 (commit ${variable('VIADUCT_IMAGE_COMMIT')})`,
+          ],
+          stderr: '',
+        },
       )
     } finally {
       rmSync(folder, { recursive: true })

@@ -12,10 +12,13 @@ import { treeRoot } from '../support/tree.js'
 
 const image = variable('VIADUCT_IMAGE')
 const base = variable('VIADUCT_IMAGE_BASE')
+/** The build argument of the suite. */
+const commit = variable('VIADUCT_IMAGE_COMMIT')
 const config: {
   readonly Env: readonly string[]
   readonly Entrypoint: readonly string[]
   readonly StopSignal: string
+  readonly Labels: Readonly<Record<string, string>>
 } = JSON.parse(variable('VIADUCT_IMAGE_CONFIG'))
 
 /** A container as `securityContext` of deploy/kubernetes describes it: all of the root is read-only but /run. */
@@ -132,7 +135,8 @@ describe('the image', { timeout: 120_000 }, () => {
     const { code, stdout } = await node.run(
       ...contained(netAdminAlone, ['/usr/local/bin/kube-proxy', '--version']),
     )
-    assert.deepEqual({ code, stdout }, { code: 0, stdout: 'viaduct 0.2.0' })
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: `viaduct 0.2.0 (commit ${commit})` })
+    assert.equal(config.Labels['org.opencontainers.image.revision'], commit)
   })
 
   it('starts with its bytecode', async () => {

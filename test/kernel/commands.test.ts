@@ -164,7 +164,7 @@ describe('the commands', { timeout: 120_000 }, () => {
     it(`print the version for ${word} --version`, () => {
       const { status, stdout, stderr } = run([word, '--version'])
       assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
-      assert.match(stdout, /^viaduct \d+\.\d+\.\d+\n$/)
+      assert.match(stdout, /^viaduct \d+\.\d+\.\d+ \(commit \S+\)\n$/)
     })
 
   const closed: readonly (readonly [pipe: 'stdout' | 'stderr', words: readonly string[]])[] = [

@@ -71,7 +71,10 @@ describe('viaduct doctor beside an agent', { timeout: 120_000 }, () => {
       find(found, name),
     )
     assert.equal(agent?.status, 'ok')
-    assert.match(agent?.seen ?? '', /^version \S+ answers on .*viaduct\.sock, last sync: IPv4 20/u)
+    assert.match(
+      agent?.seen ?? '',
+      /^version \S+ \(commit \S+\) answers on .*viaduct\.sock, last sync: IPv4 20/u,
+    )
     assert.match(agent?.seen ?? '', /the configuration is that of the agent on .*viaduct\.sock$/u)
     assert.match(mode?.seen ?? '', /^nftables mode can run/u)
     assert.equal(api?.seen, 'manifests are the source')

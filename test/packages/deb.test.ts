@@ -93,7 +93,9 @@ describe('the Debian package', { timeout: 120_000 }, () => {
     const { version }: { readonly version: string } = JSON.parse(treeText('package.json'))
     assert.equal((await mustRun(['dpkg-deb', '--field', file, 'Version'])).trim(), version)
     const agent = join(root, 'usr/lib/viaduct/agent.js')
-    assert.equal(await mustRun([process.execPath, agent, '--version']), `viaduct ${version}`)
+    assert.ok(
+      (await mustRun([process.execPath, agent, '--version'])).startsWith(`viaduct ${version} (commit `),
+    )
     assert.equal(
       readFileSync(join(root, 'usr/sbin/viaduct'), 'utf8').includes('/usr/lib/viaduct/agent.js'),
       true,

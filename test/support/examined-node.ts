@@ -19,7 +19,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       silence: undefined,
       status: undefined,
       origin: undefined,
-      ownVersion: '1',
+      ownBuild: { version: '1', commit: 'a' },
     },
     kernel: {
       ...openModelKernel(),

@@ -35,6 +35,7 @@ const rootFiles = [
   'event.ts',
   'log.ts',
   'log-output.ts',
+  'version.ts',
   'words.ts',
 ]
 /** Every room may import metrics. agent may import every room. */

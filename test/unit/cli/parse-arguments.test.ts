@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
 import { flags, parseArguments, type Configuration } from '../../../src/cli/index.js'
-import { formatConfig, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
+import { formatConfig, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import { commit, version } from '../../../src/version.js'
 import { ConfigError } from '../../../src/errors.js'
 
 const noFile = (path: string): never => {
@@ -335,7 +336,10 @@ describe('parseArguments', () => {
 
   for (const word of ['--version', '--version=true', '--version=1', '--version=raw']) {
     it(`prints the version for ${word}`, () =>
-      assert.deepEqual(parseArguments([word], noFile), { exitCode: 0, text: `viaduct ${version}\n` }))
+      assert.deepEqual(parseArguments([word], noFile), {
+        exitCode: 0,
+        text: `viaduct ${version} (commit ${commit})\n`,
+      }))
   }
 
   it('lists every flag in the help', () => {

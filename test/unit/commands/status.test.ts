@@ -21,6 +21,7 @@ function snapshot(
   } as const
   return {
     version: '0.2.0',
+    commit: '0123456789abcdef0123456789abcdef01234567-dirty',
     node: 'node-a',
     start: family.lastSync,
     uptimeSeconds: 1,
@@ -56,6 +57,11 @@ describe('viaduct status', () => {
     it(`says ${sync.split(':')[0] ?? ''}, with ${value.source.objectsNotApplied} objects not applied`, () => {
       assert.ok(linesOf(value).includes(`Sync:     ${sync}`))
     })
+
+  it('names the build', () => {
+    const [first] = linesOf(snapshot(true, true, 0))
+    assert.equal(first, 'Version:  0.2.0 (commit 0123456789ab-dirty), up 1s')
+  })
 
   it('names the flavour, and the configured mode if another one runs', () => {
     const base = snapshot(true, true, 0)

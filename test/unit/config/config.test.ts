@@ -2,14 +2,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import {
-  formatDuration,
-  parseDuration,
-  resolveConfig,
-  version,
-  type ConfigInput,
-} from '../../../src/config/index.js'
+import { formatDuration, parseDuration, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
+import { commit, version } from '../../../src/version.js'
 
 describe('parseDuration', () => {
   const good: [string, number][] = [
@@ -133,6 +128,7 @@ describe('resolveConfig', () => {
       verbosity: 0,
       loggingFormat: 'json',
       version,
+      commit,
     })
   })
 

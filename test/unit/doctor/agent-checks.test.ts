@@ -4,14 +4,25 @@ import { type AgentStatus, checks } from '../../../src/doctor/index.js'
 import { examinedNode } from '../../support/examined-node.js'
 
 const family = { family: 'IPv4', isHealthy: true, lastSync: '2026-01-01T00:00:00Z' }
-const fine: AgentStatus = { version: '1', isInForce: true, families: [family], problemCount: 0, problems: [] }
+const fine: AgentStatus = {
+  version: '1',
+  commit: 'a',
+  isInForce: true,
+  families: [family],
+  problemCount: 0,
+  problems: [],
+}
 
 const cases: readonly {
   readonly what: string
   readonly status: AgentStatus
   readonly found: readonly (readonly [status: string, seen: RegExp])[]
 }[] = [
-  { what: 'in sync', status: fine, found: [['ok', /^version 1 answers on .*last sync: IPv4 2026/]] },
+  {
+    what: 'in sync',
+    status: fine,
+    found: [['ok', /^version 1 \(commit a\) answers on .*last sync: IPv4 2026/]],
+  },
   { what: 'starting', status: { ...fine, isInForce: false }, found: [['warning', /agent starts/]] },
   {
     what: 'late',
@@ -35,7 +46,17 @@ const cases: readonly {
   {
     what: 'of another version',
     status: { ...fine, version: '2' },
-    found: [['warning', /version 2, this command 1/]],
+    found: [['warning', /version 2 \(commit a\), this command 1 \(commit a\)/]],
+  },
+  {
+    what: 'of another commit',
+    status: { ...fine, commit: 'b' },
+    found: [['warning', /version 1 \(commit b\), this command 1 \(commit a\)/]],
+  },
+  {
+    what: 'older than the field for the commit',
+    status: { ...fine, commit: undefined },
+    found: [['warning', /version 1 \(commit unknown\), this command 1 \(commit a\)/]],
   },
 ]
 

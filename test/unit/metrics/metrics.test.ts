@@ -15,7 +15,8 @@ import {
 } from '../../../src/metrics/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 
-const build = { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } }
+const commit = '0123456789abcdef0123456789abcdef01234567'
+const build = { version: '1.2.3', commit, featureGates: { AllowServiceExternalIPs: true } }
 
 /** Sample lines of one metric in the text that Prometheus scrapes. */
 async function samples(registry: Registry, name: string): Promise<string[]> {
@@ -213,6 +214,22 @@ async function heldUp(): Promise<void> {
 }
 
 describe('openProcessMetrics', () => {
+  const trees = [
+    [`${commit}-dirty`, commit, 'dirty'],
+    ['unknown', 'unknown', ''],
+  ] as const
+  for (const [made, gitCommit, state] of trees)
+    it(`describes a build of ${made}`, async () => {
+      const registry = new Registry()
+      openProcessMetrics(registry, {
+        build: { ...build, commit: made },
+        clock: { ...systemClock, every: assertMinute },
+        log: { lostLines: 0 },
+      })
+      const [line = ''] = await samples(registry, 'kubernetes_build_info')
+      assert.match(line, new RegExp(`,git_commit="${gitCommit}",git_tree_state="${state}",`, 'u'))
+    })
+
   it('describes the process and the build', async () => {
     const registry = new Registry()
     openProcessMetrics(registry, {
@@ -224,7 +241,7 @@ describe('openProcessMetrics', () => {
     assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
     assert.equal(
       before.get(
-        `kubernetes_build_info{major="1",minor="2",git_version="v1.2.3",git_commit="",git_tree_state="",build_date="",go_version="${process.version}",compiler="v8",platform="linux/${process.arch}"}`,
+        `kubernetes_build_info{major="1",minor="2",git_version="v1.2.3",git_commit="${commit}",git_tree_state="clean",build_date="",go_version="${process.version}",compiler="v8",platform="linux/${process.arch}"}`,
       ),
       1,
     )

@@ -28,7 +28,7 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
   })
   openRelayMetrics(registry, async () => undefined)
   openProcessMetrics(registry, {
-    build: { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
+    build: { version: '1.2.3', commit: 'unknown', featureGates: { AllowServiceExternalIPs: true } },
     clock: new ManualClock(),
     log: {},
   })

@@ -116,7 +116,7 @@ async function metricNames(): Promise<readonly string[]> {
   const registry = new Registry()
   openMetrics(registry)
   openProcessMetrics(registry, {
-    build: { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
+    build: { version: '0.0.0', commit: 'unknown', featureGates: { AllowServiceExternalIPs: true } },
     clock: new ManualClock(),
     log: {},
   })
