@@ -5,6 +5,8 @@ import type { ConfigInput } from '../../src/config/index.js'
 import { RouteCursor } from '../../src/kernel/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
+import { apiNode, apiService } from '../support/api-documents.js'
+import { KubernetesLab } from '../support/kubernetes-lab.js'
 import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
@@ -90,6 +92,30 @@ for (const mode of ['ipvs', 'userspace'] as const) {
       const balanced = service('web', '10.96.0.1', { type: 'LoadBalancer', loadBalancerIngress })
       await lab.deliver(here, set(balanced), set(slice('web-1', 'web', ['10.1.0.1'])), synced)
       assert.deepEqual(await localVips(lab), ['10.244.9.7'])
+      await lab.stop()
+    })
+
+    it("makes another Node's address local while the account may not read Nodes, and not any more when it may", async () => {
+      const lab = open()
+      const cluster = new KubernetesLab({ isOwnNodeOnly: true })
+      const received: ObjectEvent[] = []
+      cluster.deliver = (events) => received.push(...events)
+      cluster.nodes = 'all'
+      const { store } = cluster.server
+      store.put('Service', apiService('web', '10.96.0.1', { externalIPs: ['192.0.2.12'] }))
+      const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.12' }] }
+      store.put('Node', { ...apiNode('worker'), status })
+      await cluster.start()
+      await lab.deliver(here, ...received.splice(0))
+      assert.deepEqual(await localVips(lab), ['192.0.2.12'])
+      assert.deepEqual(notes(lab), [])
+      cluster.server.options = {}
+      await cluster.fire(300_000)
+      await cluster.untilEvent('+Node /worker')
+      await lab.deliver(...received.splice(0))
+      assert.deepEqual(await localVips(lab), [])
+      assert.deepEqual(notes(lab), [mustNotBeLocal('192.0.2.12', 'Node worker')])
+      await cluster.close()
       await lab.stop()
     })
   })

@@ -27,6 +27,7 @@ const AccessReview = Type.Object({
 const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 const nodePath = '/api/v1/nodes/'
 
+const forbiddenNodes = { code: 403, reason: 'Forbidden', message: 'nodes is forbidden' }
 const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
 
 /** A wrong answer of the server to requests for a kind. */
@@ -65,6 +66,8 @@ export interface FakeApiOptions {
   readonly serviceCidrs?: readonly ('v1' | 'v1beta1')[]
   /** `VERB RESOURCE` that a SelfSubjectAccessReview does not allow. */
   readonly denied?: readonly string[]
+  /** The account may not read other Nodes: requests must select one Node by its name. */
+  readonly isOwnNodeOnly?: boolean
   /** How far the header Date is from this machine's clock. */
   readonly dateOffsetMs?: number
   /** Open watches do not send changes of the store. */
@@ -289,6 +292,8 @@ export class FakeApiServer {
     { kind, query, isWatch }: { kind: Kind; query: URLSearchParams; isWatch: boolean },
     response: ServerResponse,
   ): void {
+    const isForbidden = kind === 'Node' && query.get('fieldSelector')?.startsWith('metadata.name=') !== true
+    if (this.options.isOwnNodeOnly === true && isForbidden) return this.#refuse(response, forbiddenNodes)
     const version = query.get('resourceVersion')
     const verb = isWatch ? 'watch' : version === null ? 'list' : 'check'
     const fault = this.#faults.get(`${kind} ${verb}`)

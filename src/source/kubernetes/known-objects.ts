@@ -4,11 +4,11 @@ import type { StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
 import { describeDocument, isClusterScoped, isProblems, joinProblems } from '../readers/read-object.js'
 import { initialEventsEnd } from './messages.js'
-import type { Resource } from './resources.js'
+import { linkNameOf, type Resource } from './resources.js'
 
 /** The objects of one kind, as the API server has them. Turns answers into events: differences only. Pure, except for its reports. */
 export class KnownObjects {
-  readonly #resource: Pick<Resource, 'kind' | 'read'>
+  readonly #resource: Pick<Resource, 'kind' | 'linkName' | 'read'>
   readonly #problems: StateReporter
   /** States of the objects that were delivered, by `namespace/name`: see stateOf(). */
   readonly #states = new Map<string, string>()
@@ -21,7 +21,7 @@ export class KnownObjects {
   #missesNames = false
 
   /** `problems` reports objects that cannot be used. Several kinds may share it. */
-  constructor(resource: Pick<Resource, 'kind' | 'read'>, problems: StateReporter) {
+  constructor(resource: Pick<Resource, 'kind' | 'linkName' | 'read'>, problems: StateReporter) {
     this.#resource = resource
     this.#problems = problems
   }
@@ -57,7 +57,7 @@ export class KnownObjects {
     this.#seen = undefined
     this.#missesNames = !this.#namesAll
     if (this.#missesNames) return []
-    this.#problems.report(this.#resource.kind, undefined)
+    this.#problems.report(linkNameOf(this.#resource), undefined)
     const known = new Set([...this.#states.keys(), ...this.#refused])
     const gone = [...known].filter((key) => !seen.has(key))
     return gone.map((key) => this.#forget(key)).filter((event) => event !== undefined)
@@ -105,7 +105,7 @@ export class KnownObjects {
     this.#namesAll = false
     const { path, problem: why } = problem ?? { path: 'metadata.name', problem: 'is missing' }
     const text = `${this.#resource.kind} without a name: ${path === '' ? '' : `${path}: `}${why}`
-    this.#problems.report(this.#resource.kind, { text })
+    this.#problems.report(linkNameOf(this.#resource), { text })
     return undefined
   }
 

@@ -5,10 +5,11 @@ import type { FollowedNodes, ObjectEvent, Source } from '../objects.js'
 import { ListingProgress } from './listing-progress.js'
 import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
-import { Reflector, type ReflectorOptions } from './reflector.js'
 import { NodeLinks } from './node-links.js'
-import { type Resource, resourcesOf } from './resources.js'
-import { ServiceCidrLinks, type ServiceCidrLinksOptions } from './service-cidr-links.js'
+import type { OpenReflector } from './optional-link.js'
+import { Reflector, type ReflectorOptions } from './reflector.js'
+import { resourcesOf } from './resources.js'
+import { serviceCidrLink } from './service-cidr-links.js'
 
 export interface KubernetesSourceOptions {
   readonly client: ClientOptions
@@ -25,8 +26,6 @@ export interface KubernetesSourceOptions {
   /** Called with an error of `deliver` after the start, or a bug. At least one kind is then no longer followed. */
   readonly onCrash: (error: unknown) => void
 }
-
-type OpenReflector = ServiceCidrLinksOptions['open']
 
 /**
  * Services, EndpointSlices and Nodes of a Kubernetes API server, and their changes; ServiceCIDRs on request. It never gives up.
@@ -69,40 +68,38 @@ export class KubernetesSource implements Source {
     { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
   ): readonly Promise<unknown>[] {
     const { nodeName, log, clock } = this.#options
+    const { signal } = this.#end
     const lifeline = new Lifeline(peer, log)
     const ends = new ConnectionEnds(peer)
-    const openOne = (resource: Resource, finalStatuses: readonly number[] = []): Reflector =>
-      open({
-        resource,
-        finalStatuses,
-        deliver: (events) => {
-          const passed = [...ends.news(), ...lifeline.pass(events)]
-          if (passed.length > 0) deliver(passed)
-        },
-        progressed: () => {
-          // A quiet watch too: it may lead to another end.
-          const news = ends.news()
-          if (news.length > 0) deliver(news)
-          progress.look()
-          if (!progress.isListed) return
-          lifeline.endFirstListing()
-          listed()
-        },
-      })
-    const reflectors = resourcesOf(nodeName).map((resource) =>
+    const receiver: Pick<ReflectorOptions, 'deliver' | 'progressed'> = {
+      deliver: (events) => {
+        const passed = [...ends.news(), ...lifeline.pass(events)]
+        if (passed.length > 0) deliver(passed)
+      },
+      progressed: () => {
+        // A quiet watch too: it may lead to another end.
+        const news = ends.news()
+        if (news.length > 0) deliver(news)
+        progress.look()
+        if (!progress.isListed) return
+        lifeline.endFirstListing()
+        listed()
+      },
+    }
+    const links = resourcesOf(nodeName).map((resource) =>
       resource.kind === 'Node'
-        ? new NodeLinks({ own: resource, chosen: this.#nodesChosen, open: openOne, log })
-        : openOne(resource),
+        ? new NodeLinks({ ...this.#options, ...receiver, resource, chosen: this.#nodesChosen, open, signal })
+        : open({ ...receiver, resource }),
     )
-    const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
-    const runs: Promise<unknown>[] = reflectors.map(async (reflector) => await reflector.run())
+    const progress = new ListingProgress({ parts: [...links, lifeline], clock, log, deliver })
+    const runs: Promise<unknown>[] = links.map(async (link) => await link.run())
     return [...runs, this.#runServiceCidrs(open, deliver)]
   }
 
   async #runServiceCidrs(open: OpenReflector, deliver: ReflectorOptions['deliver']): Promise<void> {
     await this.#serviceCidrsWanted
     const { signal } = this.#end
-    await new ServiceCidrLinks({ ...this.#options, open, signal, deliver }).run()
+    await serviceCidrLink({ ...this.#options, open, signal, deliver }).run()
   }
 
   followNodes(which: FollowedNodes): void {

@@ -14,7 +14,7 @@ import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-obj
 import type { ListedPart } from './listing-progress.js'
 import { LinkRetry, type RetryReason } from './link-retry.js'
 import type { Outage } from './outage.js'
-import type { Resource } from './resources.js'
+import { linkNameOf, type Resource } from './resources.js'
 
 export interface ReflectorOptions {
   readonly resource: Resource
@@ -31,7 +31,7 @@ export interface ReflectorOptions {
   readonly log: Log
   /** Reports objects that cannot be used. */
   readonly problems: StateReporter
-  /** Reports whether the API server answers, with one key per resource. */
+  /** Reports whether the API server answers, with one key per link. */
   readonly links: StateReporter
   /** When aborted, requests and deliveries end. The client uses the same signal. */
   readonly signal: AbortSignal
@@ -101,6 +101,10 @@ export class Reflector implements ListedPart {
     return undefined
   }
 
+  get #name(): string {
+    return linkNameOf(this.#options.resource)
+  }
+
   get #isStopped(): boolean {
     return this.#options.signal.aborted
   }
@@ -130,7 +134,7 @@ export class Reflector implements ListedPart {
     if (resumes) this.#retry.noteSteadyWatch()
     if (failure === undefined) {
       if (wasSteady) return 'none'
-      links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
+      links.report(this.#name, { text: `${this.#name}: the server ends watches at once` })
       return 'unusable'
     }
     const wasStreamedList = this.#version === undefined && this.#streamsLists
@@ -150,7 +154,7 @@ export class Reflector implements ListedPart {
     }
     if (losesPlace) this.#leavePlace(failure)
     if (!losesPlace || failure.code === 'garbage')
-      links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
+      links.report(this.#name, { text: `${this.#name}: ${failure.message}` })
     if (losesPlace) return 'relist'
     return this.#reasonOf(failure, wasSteady)
   }
@@ -255,7 +259,7 @@ export class Reflector implements ListedPart {
 
   #noteAnswer(): void {
     this.#retry.noteSuccess()
-    if (!this.#isSuspect) this.#options.links.report(this.#options.resource.kind, undefined)
+    if (!this.#isSuspect) this.#options.links.report(this.#name, undefined)
   }
 
   async #watch(): Promise<void> {

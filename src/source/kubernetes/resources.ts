@@ -10,11 +10,21 @@ import { endpointSliceMessage, nodeMessage, serviceCidrMessage, serviceMessage }
 
 export interface Resource extends ExpectedType {
   readonly kind: KubernetesObject['kind']
+  /** The name of its link in reports. Absent: the kind. */
+  readonly linkName?: string
   readonly path: string
   /** Parameters of the query. NB: an object that no longer matches comes as DELETED. */
   readonly selectors: Readonly<Record<string, string>>
   readonly read: ObjectReader
 }
+
+const nodeResource = {
+  kind: 'Node',
+  apiVersion: 'v1',
+  path: '/api/v1/nodes',
+  message: nodeMessage,
+  read: readNode,
+} as const
 
 /** Services, EndpointSlices and the one Node of this name. */
 export function resourcesOf(nodeName: string): readonly Resource[] {
@@ -38,15 +48,22 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
       message: endpointSliceMessage,
       read: readEndpointSlice,
     },
-    {
-      kind: 'Node',
-      apiVersion: 'v1',
-      path: '/api/v1/nodes',
-      selectors: { fieldSelector: `metadata.name=${nodeName}` },
-      message: nodeMessage,
-      read: readNode,
-    },
+    { ...nodeResource, selectors: { fieldSelector: `metadata.name=${nodeName}` } },
   ]
+}
+
+/** All Nodes but the one of this name. */
+export function resourceOfOtherNodes(nodeName: string): Resource {
+  return {
+    ...nodeResource,
+    linkName: 'other Nodes',
+    selectors: { fieldSelector: `metadata.name!=${nodeName}` },
+  }
+}
+
+/** The name of the resource's link in reports. */
+export function linkNameOf({ linkName, kind }: Pick<Resource, 'linkName' | 'kind'>): string {
+  return linkName ?? kind
 }
 
 /** ServiceCIDRs in the version of Kubernetes 1.33, and in that of 1.31 and 1.32. */
