@@ -6,7 +6,13 @@ import type { Clock } from '../clock.js'
 import { KernelError } from '../errors.js'
 import { logFamily } from '../engine/index.js'
 import { type Kernel, openKernel } from '../kernel/index.js'
-import { copyTable, deleteCopy, handOverTable, tableName } from '../modes/nft-table/index.js'
+import {
+  copyTable,
+  deleteCopy,
+  handOverTable,
+  isWithoutOwnedTables,
+  tableName,
+} from '../modes/nft-table/index.js'
 import { adviceOn } from './advice.js'
 
 export interface HandOverIo {
@@ -35,7 +41,7 @@ export async function runHandOver(words: readonly string[], io: HandOverIo): Pro
   try {
     return await handOver(kernel, own.timeoutMs, io)
   } catch (error) {
-    io.err(`viaduct: ${explain(error)}\n`)
+    io.err(`viaduct: ${adviceOnHandOver(error)}\n`)
     return 1
   } finally {
     // The kernel deletes the copies with the socket.
@@ -121,15 +127,12 @@ async function countVirtualServers(family: IpFamily): Promise<number> {
   return text.split('\n').filter((each) => line.test(each)).length
 }
 
-function explain(error: unknown): string {
+/** One sentence about an error that ends the command: the problem and, where there is one, its remedy. */
+export function adviceOnHandOver(error: unknown): string {
   if (!(error instanceof KernelError)) return adviceOn(error)
-  switch (error.code) {
-    case 'EEXIST':
-    case 'EPERM':
-      return `another viaduct hand-over runs on this node, or this process is not root: ${error.message}`
-    case 'EOPNOTSUPP':
-      return `this kernel has no tables that end with their owner, which Linux has since 5.13: ${error.message}`
-    default:
-      return adviceOn(error)
-  }
+  if (isWithoutOwnedTables(error))
+    return `this kernel has no tables that end with their owner, which Linux has since 5.13: ${error.message}`
+  return ['EEXIST', 'EPERM'].includes(error.code)
+    ? `another viaduct hand-over runs on this node, or this process is not root: ${error.message}`
+    : adviceOn(error)
 }

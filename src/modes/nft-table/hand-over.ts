@@ -22,13 +22,19 @@ export const handOverTable = 'viaduct-hand-over'
  */
 const laterBy = 2
 
+/** The operation of an error that says that the kernel knows no owners. */
+const createOwned = 'create table with an owner'
+
+/** nf_tables_newtable() refuses a flag that it does not know with EINVAL before Linux 5.13, and with EOPNOTSUPP since. */
+const aboutFlags: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP'])
+
 /** Other programs may change the ruleset while the table is read. */
 const attempts = 5
 
 /**
  * Copies the table with its elements to the table `viaduct-hand-over`, which belongs to the socket of `nftables`: the kernel deletes it
  * when the socket is closed. Returns the number of cluster IPs; 0: there is no table of Viaduct's, and no copy. Throws KernelError: EEXIST if
- * another process has such a copy, EOPNOTSUPP before Linux 5.13, ERESTART if the ruleset changes all the time.
+ * another process has such a copy, ERESTART if the ruleset changes all the time; `isWithoutOwnedTables` before Linux 5.13.
  */
 export async function copyTable(nftables: Nftables, family: IpFamily): Promise<number> {
   for (let left = attempts; ; left--) {
@@ -38,8 +44,22 @@ export async function copyTable(nftables: Nftables, family: IpFamily): Promise<n
     const outcome = await nftables.apply(copy.transaction, { generation })
     const error = refusalOf(outcome)
     if (error === undefined) return copy.clusterIPs
+    // The table is the first operation.
+    if (outcome.failures[0]?.operation === 0 && aboutFlags.has(error.code))
+      throw new KernelError({
+        errno: error.errno,
+        subsystem: 'nftables',
+        operation: createOwned,
+        family,
+        object: handOverTable,
+      })
     if (error.code !== 'ERESTART' || left <= 1) throw error
   }
+}
+
+/** Whether the error of `copyTable` says that the kernel has no tables that end with their owner. */
+export function isWithoutOwnedTables({ subsystem, operation }: KernelError): boolean {
+  return subsystem === 'nftables' && operation === createOwned
 }
 
 /** Deletes the copy. No error if it is absent. Throws KernelError. */

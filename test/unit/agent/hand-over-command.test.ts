@@ -1,0 +1,64 @@
+// The sentences of `viaduct hand-over` about kernels and processes that cannot have the copy.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { adviceOnHandOver } from '../../../src/agent/index.js'
+import { NfElements, type NfOp } from '../../../src/kernel/index.js'
+import { copyTable, schemaOf } from '../../../src/modes/nft-table/index.js'
+import { openModelKernel, type ModelKernel } from '../../model/index.js'
+
+const { EEXIST, EINVAL, EOPNOTSUPP, EPERM } = constants.errno
+const { table, clusterIPs } = schemaOf('ipv4')
+
+/** A node whose table has one cluster IP. */
+async function nodeWithTable(): Promise<ModelKernel> {
+  const kernel = openModelKernel()
+  const elements = new NfElements(clusterIPs).add(new Uint8Array([10, 96, 0, 10]))
+  const { failures } = await kernel.nftables.apply([
+    { op: 'create-table', table },
+    { op: 'add-set', set: clusterIPs },
+    { op: 'add-elements', elements },
+  ])
+  assert.deepEqual(failures, [])
+  return kernel
+}
+
+function needsOwner(op: NfOp): boolean {
+  return op.op === 'create-table' && op.table.flags?.includes('owner') === true
+}
+
+describe('a hand-over that the kernel refuses', () => {
+  const withoutOwners = /^this kernel has no tables that end with their owner, which Linux has since 5\.13: /u
+  const rows = [
+    {
+      name: 'before Linux 5.13, which refuses unknown flags with EINVAL',
+      errno: EINVAL,
+      says: withoutOwners,
+    },
+    { name: 'without tables that have an owner', errno: EOPNOTSUPP, says: withoutOwners },
+    {
+      name: 'beside another hand-over',
+      errno: EEXIST,
+      says: /^another viaduct hand-over runs on this node/u,
+    },
+    { name: 'without rights', errno: EPERM, says: /or this process is not root: /u },
+  ]
+  for (const { name, errno, says } of rows)
+    it(`${name} gets a sentence (issue 43, B2)`, async () => {
+      const kernel = await nodeWithTable()
+      kernel.nftables.plan = { fault: (op) => (needsOwner(op) ? errno : undefined) }
+      await assert.rejects(copyTable(kernel.nftables, 'ipv4'), (error) => {
+        assert.match(adviceOnHandOver(error), says)
+        return true
+      })
+    })
+
+  it('for another operation keeps the message of the kernel', async () => {
+    const kernel = await nodeWithTable()
+    kernel.nftables.plan = { fault: (op) => (op.op === 'add-set' ? EINVAL : undefined) }
+    await assert.rejects(copyTable(kernel.nftables, 'ipv4'), (error) => {
+      assert.match(adviceOnHandOver(error), /^nftables: add set .*: EINVAL$/u)
+      return true
+    })
+  })
+})
