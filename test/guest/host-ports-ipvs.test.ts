@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { allServed, HostPortNode, hostPorts } from '../support/host-ports.js'
+import { allServed, HostPortNode, hostPorts, nodeAddresses } from '../support/host-ports.js'
 import { treeRoot } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 
@@ -30,7 +30,7 @@ describe('a host port in ipvs mode', { timeout: 480_000 }, () => {
       const agent = AgentProcess.start({ node: lab.node, manifests: lab.folder, mode: 'ipvs', flags })
       await agent.synced()
       assert.deepEqual(await lab.askAll(), allServed)
-      assert.deepEqual(await lab.askNode(), hostPorts)
+      assert.deepEqual(await lab.askAt(nodeAddresses), hostPorts)
       assert.equal((await agent.terminate()).code, 0)
       assert.equal((await tables()).split('viaduct-ipvs').length, isGuarded ? 3 : 1)
       if (flavour === 'legacy') return

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { allServed, HostPortNode, hostPorts } from '../support/host-ports.js'
+import { allServed, HostPortNode, hostPorts, nodeAddresses } from '../support/host-ports.js'
 import { eventually } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
@@ -25,9 +25,45 @@ describe('a host port in userspace mode', { timeout: 60_000 }, () => {
       const agent = AgentProcess.start({ node: lab.node, manifests: lab.folder, mode: 'userspace' })
       await agent.synced()
       assert.deepEqual(await lab.askAll(), allServed)
-      assert.deepEqual(await lab.askNode(), hostPorts)
+      assert.deepEqual(await lab.askAt(nodeAddresses), hostPorts)
       assert.equal((await agent.terminate()).code, 0)
     })
+
+  for (const kind of ['legacy', 'nft', 'nftables'] as const)
+    it(`keeps all ports but the Service's at the node's own address that is an external IP, beside ${kind} rules`, async () => {
+      await lab.portmap(kind)
+      await lab.serveExternalIPs(nodeAddresses)
+      const agent = AgentProcess.start({ node: lab.node, manifests: lab.folder, mode: 'userspace' })
+      await agent.synced()
+      assert.deepEqual(await lab.askAt(nodeAddresses), hostPorts)
+      assert.deepEqual(await lab.askAt(nodeAddresses, 8888), { ipv4: 'Service', ipv6: 'Service' })
+      assert.deepEqual(await lab.askAll(), allServed)
+      await agent.terminate()
+    })
+
+  it('has an external IP while an interface of the node has it, as keepalived moves it, and no longer', async () => {
+    const [moved, lengths] = [
+      { ipv4: '198.51.100.7', ipv6: 'fd00:99::7' },
+      { ipv4: 32, ipv6: 128 },
+    ]
+    const move = async (verb: 'add' | 'del'): Promise<void> => {
+      for (const family of ['ipv4', 'ipv6'] as const)
+        await lab.node.ip(`addr ${verb} ${moved[family]}/${lengths[family]} dev veth0`)
+    }
+    const asked = async (): Promise<string> => JSON.stringify(await lab.askAt(moved))
+    await lab.portmap('nft')
+    await lab.serveExternalIPs(moved)
+    const agent = AgentProcess.start({ node: lab.node, manifests: lab.folder, mode: 'userspace' })
+    await agent.synced()
+    const before = await asked()
+    assert.doesNotMatch(before, /host port/)
+    await move('add')
+    await eventually(asked, (answer) => answer === JSON.stringify(hostPorts))
+    await move('del')
+    await eventually(asked, (answer) => answer === before)
+    assert.deepEqual(await lab.askAt(moved, 8888), { ipv4: 'Service', ipv6: 'Service' })
+    await agent.terminate()
+  })
 
   it('no table is made where no program translates addresses, and --cleanup removes the one that was made', async () => {
     const tables = async (): Promise<string> => await lab.node.must('nft', 'list', 'tables')

@@ -25,6 +25,11 @@ const [servedPort, hostPort] = [8080, 9090]
 
 const answerMs = 5000
 
+type Addresses = Readonly<Record<HostPortFamily, string>>
+
+/** The node's own addresses. */
+export const nodeAddresses: Addresses = { ipv4: servers.ipv4.node, ipv6: servers.ipv6.node }
+
 /** The result of `askAll` if no host port takes a connection. */
 export const allServed: Readonly<Record<string, string>> = {
   'pod ipv4': 'Service',
@@ -33,7 +38,7 @@ export const allServed: Readonly<Record<string, string>> = {
   'node ipv6': 'Service',
 }
 
-/** The result of `askNode`. */
+/** The result of `askAt` if the host port answers. */
 export const hostPorts: Readonly<Record<string, string>> = { ipv4: 'host port', ipv6: 'host port' }
 
 function answerer(result: ProbeResult): string {
@@ -87,6 +92,18 @@ export class HostPortNode {
     return new HostPortNode(node, pod, folder)
   }
 
+  /** Adds a Service per family with such an external IP and port 8888. */
+  async serveExternalIPs(externalIPs: Addresses): Promise<void> {
+    const ports = [{ name: '', protocol: 'TCP', port: servedPort }] as const
+    const objects = families.flatMap((family) => {
+      const name = `external-${family}`
+      const settings = { externalIPs: [externalIPs[family]], ports: [port(8888)] }
+      const clusterIP = family === 'ipv4' ? '10.96.0.60' : 'fd00:10:96::60'
+      return [service(name, clusterIP, settings), slice(`${name}-1`, name, [servers[family].pod], { ports })]
+    })
+    await writeFile(join(this.folder, 'external.json'), manifestText(objects))
+  }
+
   /** Writes portmap's rules, the same as CNI plugins 1.6 writes. */
   async portmap(kind: PortmapKind): Promise<void> {
     for (const family of families) {
@@ -125,11 +142,11 @@ export class HostPortNode {
     return answers
   }
 
-  /** The answer of port 80 of the node's own address to the node, by family, as that of `askAll`. */
-  async askNode(): Promise<Readonly<Record<string, string>>> {
+  /** The answer of a port of these addresses to the node, by family, as that of `askAll`. */
+  async askAt(addresses: Addresses, number = 80): Promise<Readonly<Record<string, string>>> {
     const answers: Record<string, string> = {}
     for (const family of families) {
-      const target = { protocol: 'tcp', address: servers[family].node, port: 80 } as const
+      const target = { protocol: 'tcp', address: addresses[family], port: number } as const
       answers[family] = answerer(await this.#clients.node.probe(target, answerMs))
     }
     return answers

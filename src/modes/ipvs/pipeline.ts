@@ -365,6 +365,7 @@ export class IpvsPipeline {
   /** Claims the changed service ports, and those whose addresses are other machines' now, or are not any more. */
   async #claimChanged(pass: Pass): Promise<void> {
     this.#foreign.setMachine(this.#policies.machine)
+    this.#guard.setMachine(this.#policies.machine)
     await this.#claimDirty(pass)
     this.#tracker.mark(await this.#foreign.renew())
     if (this.#tracker.hasDirty) await this.#claimDirty(pass)

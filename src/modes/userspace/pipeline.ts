@@ -262,6 +262,7 @@ export class UserspacePipeline implements Pipeline {
     }
     pass.reason = this.#reasonOf(isReading)
     this.#foreign.setMachine(this.#machine)
+    this.#guard.setMachine(this.#machine)
     const claimed = await this.#claimDirty(pass)
     this.#intake.tracker.mark(await this.#foreign.renew())
     const routes = claimed + (this.#intake.tracker.hasDirty ? await this.#claimDirty(pass) : 0)

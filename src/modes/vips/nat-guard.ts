@@ -75,6 +75,8 @@ export class NatGuard {
   readonly #questions: KernelQuestions
   readonly #set: NfSet
   readonly #vips = new Set<IpAddress>()
+  #addresses: readonly IpAddress[] = []
+  #machine: ReadonlySet<IpAddress> = new Set()
   /** Addresses whose element may have to come or go. Empty while the table is not needed: `read` then finds them. */
   readonly #dirty = new Set<IpAddress>()
   /** The kernel's elements; undefined: the table is absent, or another program changed it. */
@@ -96,6 +98,21 @@ export class NatGuard {
     if (this.#isNeeded) this.#dirty.add(address)
   }
 
+  /**
+   * Takes in this machine's addresses. They have no element, also if a Service has one: the element would keep host ports of all numbers from
+   * their connections.
+   */
+  setMachine(addresses: readonly IpAddress[]): void {
+    if (addresses === this.#addresses) return
+    const former = this.#machine
+    this.#addresses = addresses
+    this.#machine = new Set(addresses)
+    if (!this.#isNeeded) return
+    for (const address of [...former, ...addresses])
+      if (this.#vips.has(address) && former.has(address) !== this.#machine.has(address))
+        this.#dirty.add(address)
+  }
+
   /** The place in table nat of the rule that keeps other rules from connections to this address. undefined: there is none. */
   placeOf(address: IpAddress): NatPlace | undefined {
     return this.#acknowledged?.has(address) === true ? { order: priority } : undefined
@@ -104,8 +121,17 @@ export class NatGuard {
   /** `write` has something to do. */
   get isWriteDue(): boolean {
     const { mayGuard = () => true } = this.#options
-    const isDirty = this.#acknowledged === undefined ? this.#vips.size > 0 : this.#dirty.size > 0
+    const isDirty = this.#acknowledged === undefined ? this.#hasGuarded : this.#dirty.size > 0
     return this.#isNeeded && isDirty && mayGuard()
+  }
+
+  get #hasGuarded(): boolean {
+    for (const address of this.#vips) if (!this.#machine.has(address)) return true
+    return false
+  }
+
+  #isGuarded(address: IpAddress): boolean {
+    return this.#vips.has(address) && !this.#machine.has(address)
   }
 
   /** Reads whether other programs translate, and the table. A refusal is reported; the former answer stays. */
@@ -128,7 +154,7 @@ export class NatGuard {
   }
 
   /**
-   * Brings the VIPs to the kernel. `isComplete`: all VIPs are known, and other addresses go. A refusal is reported, and tried again in the next
+   * Brings the VIPs to the kernel. The machine's own addresses go. `isComplete`: all VIPs are known, and other addresses go too. A refusal is reported, and tried again in the next
    * pass.
    */
   async write({ isComplete }: { readonly isComplete: boolean }): Promise<void> {
@@ -225,18 +251,19 @@ export class NatGuard {
   /** False: an answer was lost. Throws KernelError. */
   async #change(acknowledged: Set<IpAddress>, isComplete: boolean): Promise<boolean> {
     const dirty = [...this.#dirty]
-    const added = dirty.filter((address) => this.#vips.has(address) && !acknowledged.has(address))
-    const removed = dirty.filter((address) => !this.#vips.has(address) && acknowledged.has(address))
+    const added = dirty.filter((address) => this.#isGuarded(address) && !acknowledged.has(address))
+    const unwanted = dirty.filter((address) => !this.#isGuarded(address) && acknowledged.has(address))
+    const removed = isComplete ? unwanted : unwanted.filter((address) => this.#machine.has(address))
     for (const part of partsOf(added)) {
       if (!(await this.#apply([{ op: 'add-elements', elements: this.#elements(part) }]))) return false
       for (const address of part) acknowledged.add(address)
     }
-    if (!isComplete && removed.length > 0) return true
     for (const part of partsOf(removed)) {
       if (!(await this.#apply([{ op: 'delete-elements', elements: this.#elements(part) }]))) return false
       for (const address of part) acknowledged.delete(address)
     }
-    for (const address of dirty) this.#dirty.delete(address)
+    for (const address of dirty)
+      if (acknowledged.has(address) === this.#isGuarded(address)) this.#dirty.delete(address)
     return true
   }
 

@@ -83,6 +83,31 @@ describe('the guard of VIPs', () => {
     assert.deepEqual(await guarded(kernel), ['192.0.2.1'])
   })
 
+  it("leaves out the machine's own addresses, and follows them", async () => {
+    const kernel = openModelKernel()
+    const others: Others = { tables: [{ family: 'ipv4', table: 'other' }], legacy: [] }
+    const guard = openGuard(kernel, others)
+    guard.setMachine([ip('192.0.2.1')])
+    guard.put(ip('192.0.2.1'), true)
+    await guard.write({ isComplete: true })
+    assert.equal(await guarded(kernel), undefined, 'no table for no VIP')
+    for (const address of ['192.0.2.2', '192.0.2.3']) guard.put(ip(address), true)
+    await guard.write({ isComplete: true })
+    assert.deepEqual(await guarded(kernel), ['192.0.2.2', '192.0.2.3'])
+    guard.setMachine([ip('192.0.2.2'), ip('192.0.2.9')])
+    assert.equal(guard.isWriteDue, true)
+    guard.put(ip('192.0.2.3'), false)
+    await guard.write({ isComplete: false })
+    assert.deepEqual(await guarded(kernel), ['192.0.2.1', '192.0.2.3'], 'the former VIP waits')
+    await guard.write({ isComplete: true })
+    assert.deepEqual(await guarded(kernel), ['192.0.2.1'])
+    guard.setMachine([ip('192.0.2.8')])
+    await guard.write({ isComplete: true })
+    assert.deepEqual(await guarded(kernel), ['192.0.2.1', '192.0.2.2'])
+    guard.setMachine([ip('192.0.2.9')])
+    assert.equal(guard.isWriteDue, false, 'of addresses of no VIP it does nothing')
+  })
+
   it('waits until the mode serves VIPs without table nat', async () => {
     const kernel = openModelKernel()
     let mayGuard = false
