@@ -1,9 +1,15 @@
 // Opens the configured proxy mode, or the first of its fallbacks that this kernel can run.
 import type { ProxyMode } from '../config/index.js'
-import { BugError, ConfigError, KernelError } from '../errors.js'
+import { BugError, ConfigError, KernelError, orRefusal } from '../errors.js'
 import { nodeReference } from '../event.js'
 import type { Mode, ModeKind, OpenModeOptions } from '../engine/index.js'
-import { type ChosenFlavour, isWithoutXtables, otherFlavour } from '../host/index.js'
+import {
+  type ChosenFlavour,
+  isWithoutXtables,
+  otherFlavour,
+  placeName,
+  standingServices,
+} from '../host/index.js'
 import type { XtFlavour } from '../kernel/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { findFlavour } from './find-flavour.js'
@@ -50,7 +56,7 @@ export async function openMode(
     for (const flavour of flavoursToTry(kind, chosen.flavour)) {
       try {
         const mode = await open(kind, { ...options, flavour, formerChains })
-        reportFlavour(mode, chosen, options)
+        await reportFlavour(mode, chosen, options)
         if (unavailable.length > 0) reportFallback(mode, unavailable, options)
         return mode
       } catch (error) {
@@ -81,11 +87,36 @@ function inFlavour({ flavour }: { readonly flavour?: XtFlavour | undefined }): s
   return flavour === 'nft' ? ' in the flavour nft' : ''
 }
 
-function reportFlavour({ flavour }: Mode, chosen: ChosenFlavour, { log }: Options): void {
+/** NB: before the first write of the mode. */
+async function reportFlavour(
+  { name, flavour }: Mode,
+  chosen: ChosenFlavour,
+  { kernel, log }: Options,
+): Promise<void> {
   if (flavour === undefined) return
   const reason =
     flavour === chosen.flavour ? chosen.reason : `the mode cannot run in the flavour ${chosen.flavour}`
-  log.info('Flavour of iptables chosen', { flavour, reason })
+  const former = otherFlavour(flavour)
+  // In ipvs mode the Services, and the affinity of their clients, are in IPVS.
+  const isMoved = name === 'iptables' && (await areMoved(kernel, { former, flavour }))
+  if (!isMoved) return log.info('Flavour of iptables chosen', { flavour, reason })
+  log.warn(
+    `Flavour of iptables changes from ${former} to ${flavour}: ${reason}, and the Services stand in ${placeName(former)}. ` +
+      'Connections stay; new ones of clients with session affinity may go to another endpoint. ' +
+      `--iptables-flavour=${former} keeps the former flavour`,
+    { flavour, reason },
+  )
+}
+
+/** Whether the Services stand in the former flavour alone. What cannot be read counts as absent: only a warning depends on it. */
+async function areMoved(
+  kernel: Options['kernel'],
+  { former, flavour }: { readonly former: XtFlavour; readonly flavour: XtFlavour },
+): Promise<boolean> {
+  const moved = await orRefusal(
+    async () => (await standingServices(kernel, former)) && !(await standingServices(kernel, flavour)),
+  )
+  return moved === true
 }
 
 function reportFallback(

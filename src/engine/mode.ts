@@ -14,7 +14,7 @@ import type { Pipeline } from './pipeline.js'
 /** The kernel's interfaces for modes. All pipelines share them; calls queue inside. */
 export type ModeKernel = Omit<
   Kernel,
-  'calls' | 'close' | 'firewall' | 'hurry' | 'listTable' | 'notifyServiceManager' | 'peerCredentials'
+  'calls' | 'close' | 'firewall' | 'hurry' | 'notifyServiceManager' | 'peerCredentials'
 >
 
 /** A health check that could not be opened. */

@@ -15,6 +15,8 @@ export {
   type FlavourSigns,
   kubeletSigns,
   otherFlavour,
+  placeName,
+  standingServices,
 } from './iptables-flavour.js'
 export { reportReturnedDevice } from './returned-device.js'
 export { decidingRules, rulesBeforeServices } from './nat-rules.js'

@@ -16,6 +16,7 @@ const hints: ReadonlySet<string> = new Set(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-
 /** The chain in table nat of every kube-proxy in iptables or ipvs mode, and of Viaduct. */
 const services: ReadonlySet<string> = new Set(['KUBE-SERVICES'])
 
+const families = ['ipv4', 'ipv6'] as const
 const familyNames: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
 const placeNames: Readonly<Record<XtFlavour, string>> = { nft: 'nf_tables', legacy: 'the legacy tables' }
 
@@ -63,6 +64,23 @@ export async function servicesSign(kernel: FlavourKernel, flavour: XtFlavour): P
 }
 
 /**
+ * Whether the rules of iptables mode's Services are in the flavour, by kube-proxy or Viaduct: chains of Services, or, in nf_tables, the
+ * table `kube-proxy` beside KUBE-SERVICES. Throws KernelError.
+ */
+export async function standingServices(kernel: FlavourKernel, flavour: XtFlavour): Promise<boolean> {
+  for (const family of families) {
+    const chains =
+      flavour === 'nft'
+        ? (await kernel.nftChains.list(family)).map(({ table, chain }) => `${table} ${chain}`)
+        : (await legacyChains(kernel, family, 'nat')).map((chain) => `nat ${chain}`)
+    if (chains.some((each) => each.startsWith('nat KUBE-SVC-'))) return true
+    if (chains.includes('nat KUBE-SERVICES') && chains.some((each) => each.startsWith('kube-proxy ')))
+      return true
+  }
+  return false
+}
+
+/**
  * Returns one sentence if kubelet's chains contradict the flavour in use; undefined: they do not. `kubelet`: the result of
  * `kubeletSigns`.
  */
@@ -102,7 +120,7 @@ async function findSign(
   { table, names }: { readonly table: XtTableName; readonly names: ReadonlySet<string> },
 ): Promise<string | undefined> {
   const list = flavour === 'nft' ? nftChains : legacyChains
-  for (const family of ['ipv4', 'ipv6'] as const) {
+  for (const family of families) {
     const chain = (await list(kernel, family, table)).find((each) => names.has(each))
     if (chain !== undefined) return `${familyNames[family]} ${table} ${chain} in ${placeNames[flavour]}`
   }

@@ -2,6 +2,8 @@
 // test/contract runs the same suites on this model and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
+import { listNftTable, type XtListing } from '../../src/kernel/xtables/listing.js'
+import type { XtPlace } from '../../src/kernel/xtables/encode.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
 import type { PortPlace } from '../../src/kernel/ports/ports.js'
 import {
@@ -80,6 +82,7 @@ export interface ModelKernel {
   xtables(family: IpFamily, table: XtTableName, flavour?: 'legacy'): ModelXtables
   activeTables(family: IpFamily, flavour?: XtFlavour): Promise<readonly XtTableName[]>
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
+  listTable(place: XtPlace, flavour: XtFlavour): Promise<XtListing>
   forwardBarriers(): Promise<readonly NfHookBarrier[]>
   /** Empty: no rules of other programs. */
   firewall(): Promise<readonly []>
@@ -160,6 +163,10 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       flavour === 'nft'
         ? await findNftBarrier(nftables, place)
         : await table(place.family, place.table).barrier(place.hook),
+    listTable: async (place, flavour) =>
+      flavour === 'nft'
+        ? await listNftTable(nftables, place, () => undefined)
+        : xtNamespace.table(place.family, place.table).listing(),
     forwardBarriers: async () => await findForwardBarriers(nftables),
     firewall: async () => await Promise.resolve([]),
     time,

@@ -3,6 +3,7 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import { describeXtRule } from '../../src/kernel/xtables/describe.js'
+import type { XtListing } from '../../src/kernel/xtables/listing.js'
 import { xtHooks, type XtRule, type XtTableName } from '../../src/kernel/xtables/xtables.js'
 import { entryBytes, closingBytes, headBytes, ruleBytes } from './xtables-size.js'
 
@@ -41,6 +42,15 @@ export class ModelXtTable {
   /** Built-in chains first, in the order of the hooks. */
   get chains(): XtChains {
     return this.#chains
+  }
+
+  /** `Kernel.listTable`. */
+  listing(): XtListing {
+    return [...this.#chains].map(([chain, rules]) => ({
+      chain,
+      ...(this.isHook(chain) ? { policy: this.policies.get(chain) ?? 'ACCEPT' } : {}),
+      rules: rules.map((rule) => describeXtRule(rule, this.family)),
+    }))
   }
 
   isHook(chain: string): boolean {

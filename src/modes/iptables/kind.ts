@@ -1,6 +1,7 @@
 import type { ChainNames, ModeKind } from '../../engine/index.js'
 import { cleanUpXtables } from '../shared/index.js'
 import { ownedChains } from './compile/names.js'
+import { removeFormerGuards } from './former-guard.js'
 import { openIptablesMode } from './mode.js'
 
 /**
@@ -20,7 +21,7 @@ const chainsOfOldReleases = {
   filter: ['KUBE-NODEPORT-NON-LOCAL'],
 } as const satisfies ChainNames
 
-/** iptables mode. KUBE-FIREWALL is not among its chains: it is kubelet's too (F-102). */
+/** iptables mode. KUBE-FIREWALL is not among its chains: it is kubelet's too (F-102), and goes only where it is of no use. */
 export const iptablesKind: ModeKind = {
   name: 'iptables',
   open: openIptablesMode,
@@ -31,5 +32,13 @@ export const iptablesKind: ModeKind = {
     mangle: ['KUBE-PROXY-CANARY'],
   },
   lackOf: () => undefined,
-  cleanUp: ({ kernel, chains, flavours }) => cleanUpXtables(kernel, chains, flavours),
+  cleanUp: async ({ kernel, chains, flavours }) => {
+    const cleaned = await cleanUpXtables(kernel, chains, flavours)
+    const guards = await removeFormerGuards(kernel, flavours)
+    return {
+      text: [cleaned.text, guards.text].filter((text) => text !== '').join('; '),
+      hasRemoved: cleaned.hasRemoved || guards.hasRemoved,
+      failures: [...cleaned.failures, ...guards.failures],
+    }
+  },
 }
