@@ -142,8 +142,18 @@ function placesOf(ports: readonly ServicePort[]): string {
   ]
   return kinds
     .filter(([, places]) => places.length > 0)
-    .map(([kind, places]) => `${kind}${places.length > 1 ? 's' : ''} ${places.join(' and ')}`)
+    .map(([kind, places]) => `${kind}${places.length > 1 ? 's' : ''} ${listed(places)}`)
     .join(', ')
+}
+
+const mostListed = 8
+
+/** `1`, `1 and 2`, `1, 2 and 3`; of many the first: `1, 2, 3, 4, 5, 6, 7, 8 and 40 more`. */
+function listed(places: readonly (IpAddress | number)[]): string {
+  const isShort = places.length <= mostListed
+  const first = places.slice(0, isShort ? -1 : mostListed)
+  const last = isShort ? `${places.at(-1)}` : `${places.length - mostListed} more`
+  return first.length === 0 ? last : `${first.join(', ')} and ${last}`
 }
 
 /** The cluster IP of this family (F-003); undefined: the Service has none. */

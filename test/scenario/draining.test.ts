@@ -284,8 +284,10 @@ describe('a real server drains', () => {
     ['answers', '10.96.0.1', 56, 85, 'kept'],
     ['short answers to long requests', '10.96.0.1', 1500, 577, 'kept'],
     ['answers by IPv6', 'fd00::96:1', 56, 84, 'kept'],
+    // Half of the packets acknowledge an answer: a request of 108 bytes, and 52 bytes.
+    ['answers of the size of errors', '10.96.0.1', 80, 108, 'kept', 4],
   ] as const
-  for (const [name, clusterIP, requestBytes, answerBytes, outcome] of unreachable) {
+  for (const [name, clusterIP, requestBytes, answerBytes, outcome, requests = 2] of unreachable) {
     it(`${outcome === 'kept' ? 'without a limit' : 'if no client gets an answer'}: ${name}`, async () => {
       const lab = new PipelineLab()
       const addresses = clusterIP.includes(':') ? ['fd00::1', 'fd00::2'] : ['10.1.0.1', '10.1.0.2']
@@ -297,8 +299,8 @@ describe('a real server drains', () => {
       for (let second = 0; second < 60; second++) {
         // The errors of some packets come later.
         const errors = second % 15 === 14 ? 0 : 2
-        traffic.inPackets += 2
-        traffic.inBytes += 2 * requestBytes
+        traffic.inPackets += requests
+        traffic.inBytes += requests * requestBytes
         traffic.outPackets += errors
         traffic.outBytes += errors * answerBytes
         await lab.clock.advance(1000)

@@ -196,10 +196,10 @@ export interface NfHookChain {
   readonly rules: readonly (readonly NfExpression[])[]
 }
 
-/** `table` absent: all tables of the family. */
 /** A table that may see packets of both families. */
 export type NfTablePlace = Pick<NfActiveChain, 'family' | 'table'>
 
+/** `table` absent: all tables of the family. */
 export type NfScope = { readonly family: IpFamily; readonly table?: string }
 
 /** All calls throw KernelError: EINVAL or EPROTONOSUPPORT on a kernel without nf_tables, EBADF after close(). */

@@ -74,11 +74,11 @@ interface Watched {
   /** Packets and bytes from the clients between the last two looks that differ in them. */
   requests: Traffic
   /**
-   * Packets from the clients at the first look that found no new packet from the backend. They include the clients'
+   * Packets in both directions at the first look that found no new packet from the backend. Those from the clients include their
    * acknowledgements of its last packet. undefined: there was no such look since that packet.
    */
-  inPackets: number | undefined
-  /** Time of the first look that found more than `inPackets`, and still no answer; undefined: there was no such look. */
+  silence: { readonly inPackets: number; readonly outPackets: number } | undefined
+  /** Time of the first look that found more from the clients than `silence`, and still no answer; undefined: there was no such look. */
   unansweredMs: number | undefined
 }
 
@@ -257,15 +257,15 @@ export class Draining {
         emptyMs: undefined,
         last: now,
         requests,
-        inPackets: undefined,
+        silence: undefined,
         unansweredMs: undefined,
       }
       reals.set(id, watched)
     } else if (this.#hasAnswered(watched, now)) {
-      Object.assign(watched, { inPackets: undefined, unansweredMs: undefined })
-    } else if (watched.inPackets === undefined) {
-      watched.inPackets = now.in.packets
-    } else if (watched.inPackets !== now.in.packets) {
+      Object.assign(watched, { silence: undefined, unansweredMs: undefined })
+    } else if (watched.silence === undefined) {
+      watched.silence = { inPackets: now.in.packets, outPackets: now.out.packets }
+    } else if (watched.silence.inPackets !== now.in.packets) {
       watched.unansweredMs ??= nowMs
     }
     watched.last = now
@@ -291,9 +291,13 @@ export class Draining {
   }
 }
 
-function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number): boolean {
-  if (inPackets === undefined || unansweredMs === undefined) return false
-  return nowMs - unansweredMs >= silentMs && now.in.packets - inPackets >= minUnansweredPackets
+function isSilent({ silence, unansweredMs }: Watched, now: Seen, nowMs: number): boolean {
+  if (silence === undefined || unansweredMs === undefined || nowMs - unansweredMs < silentMs) return false
+  const requests = now.in.packets - silence.inPackets
+  const errors = now.out.packets - silence.outPackets
+  // Each request has an error, apart from the last ones, unless the sender of the errors limits their rate. An answer that the client
+  // acknowledges is one for two packets.
+  return requests >= minUnansweredPackets && (errors === 0 || errors >= requests * 0.75)
 }
 
 function difference(now: Traffic, before: Traffic): Traffic {
@@ -305,7 +309,8 @@ function difference(now: Traffic, before: Traffic): Traffic {
  * error about a connection as a packet of the backend (handle_response_icmp() of ip_vs_core.c). An error has the headers of IP and of
  * ICMP, and quotes the client's packet, up to 576 bytes in all by IPv4 and 1280 by IPv6 (icmp.c of both families). The clients of a
  * dead backend send the same again, so that the sizes agree on average. If they send packets of several sizes, they may not: then
- * the errors count as answers, and the real server stays.
+ * the errors count as answers, and the real server stays. Answers that are all longer than their requests by just these headers count
+ * as errors, if none is acknowledged by a packet of its own.
  */
 function areErrors(family: IpFamily, requests: Traffic, answers: Traffic): boolean {
   if (requests.packets === 0) return false

@@ -46,6 +46,8 @@ function bare(rest: Partial<Service> = {}): Service {
 const nodePort = { type: 'NodePort', ports: [port(80, { nodePort: 30080 })] } as const
 const externalIPs = ['192.0.2.1']
 const bothFamilies = ['192.0.2.1', '2001:db8::1']
+const manyIPs = Array.from({ length: 50 }, (_, i) => `192.0.2.${i + 1}`)
+const manyFrontends = manyIPs.map((address) => `tcp ${address}:80`)
 const atNodePort = served('node port 30080', 'tcp node port 30080')
 
 describe('a Service without a cluster IP', () => {
@@ -81,6 +83,18 @@ describe('a Service without a cluster IP', () => {
       'two external IPs',
       bare({ externalIPs: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] }),
       served('external IPs 192.0.2.1 and 192.0.2.2', 'tcp 192.0.2.1:80', 'tcp 192.0.2.2:80'),
+      nothing,
+    ],
+    [
+      'three external IPs',
+      bare({ externalIPs: manyIPs.slice(0, 3) }),
+      served('external IPs 192.0.2.1, 192.0.2.2 and 192.0.2.3', ...manyFrontends.slice(0, 3)),
+      nothing,
+    ],
+    [
+      'many external IPs, of which the first are named',
+      bare({ externalIPs: manyIPs }),
+      served(`external IPs ${manyIPs.slice(0, 8).join(', ')} and 42 more`, ...manyFrontends),
       nothing,
     ],
     [
