@@ -62,7 +62,7 @@ const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode,
   tendNode: async () => {},
-  prepareNode: async () => {},
+  prepareNode: async () => true,
   onInForce: () => {},
   links: real.links,
   clock: systemClock,

@@ -24,18 +24,31 @@ export const xtFlavours: readonly XtFlavour[] = ['legacy', 'nft']
 
 /**
  * Removes the guards of VIPs that another mode left, if this mode serves Services by rules of table nat, which would not see connections to
- * VIPs. Until then what the other mode left serves them. Failures are left to `leavingOthers`. Never throws KernelError.
+ * VIPs. Until then what the other mode left serves them. Logs the removed tables, and each failure once. Resolves with false while one is left.
+ * Never throws KernelError.
  */
 export function leavingGuards(
   { name }: Pick<Mode, 'name'>,
   { kernel, log }: { readonly kernel: Pick<Kernel, 'nftChains'>; readonly log: Log },
-): () => Promise<void> {
+): () => Promise<boolean> {
+  if (name in natGuardTables) return async () => true
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    problemLine:
+      'The guard of VIPs that another mode left cannot be removed, and keeps VIPs from the rules of this mode',
+    recovery: 'The guard of VIPs that another mode left is removed now',
+  })
   return async () => {
-    if (name in natGuardTables) return
+    let isComplete = true
     for (const table of Object.values(natGuardTables)) {
-      const { texts } = await cleanUpNatGuard(kernel.nftChains, table)
+      const { texts, failures } = await cleanUpNatGuard(kernel.nftChains, table)
       if (texts.length > 0) log.info(`Guard of VIPs: ${texts.join('; ')}`)
+      if (failures.length > 0) isComplete = false
+      const text = failures.map(({ message }) => message).join('; ')
+      warnings.report(table, failures.length === 0 ? undefined : { text })
     }
+    return isComplete
   }
 }
 

@@ -45,6 +45,8 @@ export interface Pipeline {
    * that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
    */
   runOnce(): Promise<number | undefined>
+  /** The objects were listed: a run may write. */
+  readonly knowsObjects: boolean
   /** Everything was in the kernel once, after all objects were known. */
   readonly isInForce: boolean
   /** Some objects are not in the kernel as desired: it refused them at the last try. */

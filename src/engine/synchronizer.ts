@@ -18,8 +18,11 @@ export interface SynchronizerOptions {
    * every sync period. Never throws KernelError.
    */
   readonly tendNode: () => Promise<void>
-  /** Called once, before the first run: removes what would keep packets from the rules of this mode. Never throws KernelError. */
-  readonly prepareNode: () => Promise<void>
+  /**
+   * Removes what would keep packets from the rules of this mode. Called before a run that may write, until it resolves with true. Never throws
+   * KernelError.
+   */
+  readonly prepareNode: () => Promise<boolean>
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
@@ -31,6 +34,9 @@ export interface SynchronizerOptions {
   /** Gets an error that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
 }
+
+/** Time until a run after a `prepareNode` that failed, while not everything is in the kernel. */
+const prepareAgainMs = 1000
 
 interface FamilyRun {
   readonly pipeline: Pipeline
@@ -44,8 +50,8 @@ interface FamilyRun {
  *    test/unit/engine/stub-mode.test.ts). The runs begin in the same turn (guarantee 2 of `BoundedRunner`).
  * 2. Between two runs of a family lies the mode's minimum interval ("minSyncPeriod lies between the end of a sync and the next, but
  *    delays no first one", test/scenario/periods.test.ts).
- * 3. What other modes left is removed only when everything is in the kernel; `onInForce` is called once, at that time
- *    (test/unit/engine/stub-mode.test.ts).
+ * 3. What other modes left is removed only when everything is in the kernel; `onInForce` is called once, at that time. `prepareNode` comes
+ *    before the first run that may write, and not before the objects are known (test/unit/engine/stub-mode.test.ts).
  * 4. A stop ends the run in progress at its next batch, and nothing runs afterwards ("lets no other batch follow",
  *    test/scenario/stop.test.ts).
  */
@@ -59,7 +65,8 @@ export class Synchronizer {
   /** Earliest time of the next `tendNode`; Infinity: one is in progress. */
   #tendDueMs = -Infinity
   #tending: Promise<void> = Promise.resolve()
-  #preparing: Promise<void> | undefined
+  #isPrepared = false
+  #preparing: Promise<boolean> | undefined
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
   #isWatched = false
@@ -166,7 +173,8 @@ export class Synchronizer {
 
   async #run(pipeline: Pipeline): Promise<number | undefined> {
     this.#setPending(0, 0)
-    await (this.#preparing ??= this.#options.prepareNode())
+    // Until the objects are known, what another mode left serves Services: it stays whole. Nothing may come between this look and the run.
+    if (!this.#isPrepared && pipeline.knowsObjects) await this.#prepareNode()
     const againInMs = await pipeline.runOnce()
     if (!this.#isWatched && pipeline.isWatchable) {
       this.#isWatched = true
@@ -181,7 +189,16 @@ export class Synchronizer {
       // Runs do not wait for this removal, as it may wait for another program's lock, once for each table.
       this.#tending = this.#tendNode().catch(this.#options.onCrash)
     }
-    return againInMs
+    const isPreparing = pipeline.knowsObjects && !this.#isPrepared && !this.#isInForce
+    return isPreparing ? Math.min(againInMs ?? Infinity, prepareAgainMs) : againInMs
+  }
+
+  /** The families that run at the same time wait for one call. */
+  async #prepareNode(): Promise<void> {
+    const preparing = (this.#preparing ??= this.#options.prepareNode())
+    const isPrepared = await preparing
+    if (this.#preparing === preparing) this.#preparing = undefined
+    this.#isPrepared ||= isPrepared
   }
 
   async #tendNode(): Promise<void> {

@@ -1,7 +1,9 @@
 // A switch from and to nftables mode: the new mode is in force before the objects of the former one go.
 import assert from 'node:assert/strict'
+import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { cleanUpAll } from '../../src/agent/index.js'
+import { KernelError } from '../../src/errors.js'
 import { openModelKernel } from '../model/index.js'
 import { IptablesLab, linesWith } from '../support/iptables-lab.js'
 import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
@@ -62,6 +64,7 @@ describe('the guard of the VIPs of ipvs mode (docs/adr/0027)', () => {
     assert.ok(nftLines(lab.kernel.nftables.namespace).includes(element))
     return lab
   }
+  const syncPeriodMs = 30_000
   const element = 'add element ip viaduct-ipvs vips { 10.96.0.1 }'
 
   for (const mode of ['iptables', 'nftables'] as const)
@@ -84,6 +87,45 @@ describe('the guard of the VIPs of ipvs mode (docs/adr/0027)', () => {
       assert.equal(lab.log.find('info', 'Guard of VIPs: removed the table viaduct-ipvs').length, 1)
       await lab.stop()
     })
+
+  for (const mode of ['iptables', 'nftables'] as const) {
+    it(`stays until ${mode} mode knows the objects, as ipvs mode's objects serve until then`, async () => {
+      const { kernel } = await guarded()
+      const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new NftModeLab({ kernel })
+      await lab.deliver(...web)
+      await lab.clock.advance(syncPeriodMs)
+      assert.ok(nftLines(kernel.nftables.namespace).includes(element))
+      await lab.deliver(synced)
+      assert.ok(!nftLines(kernel.nftables.namespace).includes(element))
+      await lab.stop()
+    })
+
+    it(`is removed in a later try if the kernel refused in ${mode} mode, and the log says so`, async () => {
+      const { kernel } = await guarded()
+      const discard = kernel.nftChains.discardTable.bind(kernel.nftChains)
+      let refusals = 3
+      kernel.nftChains.discardTable = async (family, table) => {
+        if (table === 'viaduct-ipvs' && family === 'ipv4' && refusals-- > 0)
+          throw new KernelError({
+            errno: constants.errno.ENOMEM,
+            subsystem: 'nftables',
+            operation: 'delete table',
+          })
+        return await discard(family, table)
+      }
+      const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new NftModeLab({ kernel })
+      const problem = 'The guard of VIPs that another mode left cannot be removed'
+      const recovery = 'The guard of VIPs that another mode left is removed now'
+      await lab.deliver(...web, { type: 'listed' })
+      assert.ok(nftLines(kernel.nftables.namespace).includes(element))
+      await lab.clock.advance(3000)
+      assert.ok(!nftLines(kernel.nftables.namespace).includes(element))
+      assert.equal(lab.log.find('warn', problem).length, 1)
+      assert.equal(lab.log.find('info', recovery).length, 1)
+      await lab.deliver(synced)
+      await lab.stop()
+    })
+  }
 
   it('stays where ipvs mode starts again, and goes with --cleanup', async () => {
     const { kernel } = await guarded()

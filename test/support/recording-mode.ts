@@ -75,6 +75,10 @@ export class RecordingPipeline implements Pipeline {
     this.#intake = new Intake({ ...surroundings, family, clock, syncPeriodMs, metrics: metrics[family] })
   }
 
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
   get isWatchable(): boolean {
     return this.isInForce
   }

@@ -163,6 +163,10 @@ export class IptablesPipeline implements Pipeline {
     this.#lookTimes.endWatch()
   }
 
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
   get isInForce(): boolean {
     return this.#isInForce
   }

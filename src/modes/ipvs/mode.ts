@@ -113,6 +113,9 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get hasRefusals() {
       return pipeline.hasRefusals
     },
+    get knowsObjects() {
+      return pipeline.knowsObjects
+    },
     get isInForce() {
       return pipeline.isInForce
     },

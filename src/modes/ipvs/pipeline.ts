@@ -182,6 +182,10 @@ export class IpvsPipeline {
     return isConcerned
   }
 
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
   /** All objects were in the kernel once. */
   get isInForce(): boolean {
     return this.#isInForce

@@ -189,6 +189,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     this.#options.quietGap?.hurry()
   }
 
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
   get isInForce(): boolean {
     return this.#isInForce && !this.#tables.isDenied
   }

@@ -175,6 +175,10 @@ export class UserspacePipeline implements Pipeline {
     this.#vips.stopSoon()
   }
 
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
   get isInForce(): boolean {
     return this.#isInForce
   }

@@ -28,7 +28,7 @@ describe('a mode that only records routes', () => {
       ...surroundings,
       mode,
       links: openModelKernel().links,
-      prepareNode: async () => void calls.push('prepare'),
+      prepareNode: async () => calls.push('prepare') > 1,
       tendNode: async () => void calls.push('leave others'),
       onInForce: () => calls.push('in force'),
       onCrash: (error) => assert.fail(String(error)),
@@ -36,6 +36,7 @@ describe('a mode that only records routes', () => {
     synchronizer.start()
     synchronizer.deliver([set(service('web', '10.96.0.1')), set(slice('web-a', 'web', ['10.244.1.1']))])
     await settle()
+    await surroundings.clock.advance(syncPeriodMs)
     assert.deepEqual([records, calls], [[], []], 'nothing before everything was listed')
     synchronizer.deliver([{ type: 'synced' }])
     await settle()
@@ -47,6 +48,10 @@ describe('a mode that only records routes', () => {
     assert.match(records[1] ?? '', /^default\/web.* to undefined$/)
     assert.equal(synchronizer.passes.length, 2)
     assert.ok(synchronizer.health.every(({ isHealthy }) => isHealthy))
+    assert.equal(calls.splice(0).at(-1), 'prepare', 'again, as it failed')
+    synchronizer.deliver([set(service('web', '10.96.0.1'))])
+    await settle()
+    assert.deepEqual(calls, [], 'it succeeded')
     await synchronizer.stop()
     assert.ok(pipelines.every(({ isClosed }) => isClosed))
   })
