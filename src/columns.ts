@@ -1,12 +1,13 @@
 // Tables with aligned columns, for people.
 import { printable } from './words.js'
 
-export type Cell = string | number
+/** Blank or undefined: not known, or there is none. */
+export type Cell = string | number | undefined
 
 interface Column {
   width: number
   /** The newest cell, and its text with the spaces after it. Many rows repeat the cell of the row before. */
-  cell: Cell | undefined
+  cell: Cell
   text: string
 }
 
@@ -50,6 +51,7 @@ export class Columns {
   }
 }
 
-function shown(cell: Cell | undefined): string {
+/** The text of a cell; `-` for a blank one. */
+export function shown(cell: Cell): string {
   return cell === undefined || cell === '' ? '-' : printable(String(cell))
 }

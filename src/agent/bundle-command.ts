@@ -7,7 +7,7 @@ import { Command, CommanderError } from 'commander'
 import { type BundleFile, collect, type Part, writeBundle } from '../bundle/index.js'
 import { parseArguments } from '../cli/index.js'
 import { systemClock } from '../clock.js'
-import { askingAt, CommandError, readListAt } from '../commands/index.js'
+import { AgentClient, askingAt, CommandError } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
@@ -195,12 +195,12 @@ class AgentParts {
   get parts(): readonly Part[] {
     const value = (name: 'status' | 'history' | 'flags'): Part => ({
       name: `${name}.json`,
-      make: async () => json(await askingAt(this.#answering)(name)),
+      make: async () => json((await new AgentClient(this.#answering).ask(name)).value),
     })
     // As the agent sends it: a long list would be three times as long with an indented line for each field.
     const list = (name: string): Part => ({
       name: `${name}.json`,
-      make: async () => (await readListAt(this.#answering, name)).toString(),
+      make: async () => (await new AgentClient(this.#answering).readList(name)).toString(),
     })
     return [
       { name: 'configuration.yaml', make: async () => (await this.#configuration).documents },

@@ -21,6 +21,7 @@ export function openControl(options: BuildOptions, shown: Shown): ControlServer 
     ownUid: geteuid?.() ?? 0,
     clock,
     log,
+    build: config,
   })
 }
 

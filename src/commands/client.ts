@@ -1,41 +1,152 @@
 // The client of the control socket.
 import { statSync } from 'node:fs'
-import { maxSocketPathBytes } from '../control-socket.js'
-import { type Ask, CommandError } from './command.js'
-import { getOverSocket } from './unix-http.js'
+import { controlApi, controlHeaders, maxSocketPathBytes } from '../control-socket.js'
+import type { Snapshots } from '../inspect/index.js'
+import { buildText, commit, version } from '../version.js'
+import { type Answer, CommandError } from './command.js'
+import { knownOf, type Shape } from './shape.js'
+import { snapshotShapes } from './snapshot-shapes.js'
+import { getOverSocket, type HttpReply } from './unix-http.js'
 
 type Parameters = Readonly<Record<string, string>>
 
 /** Longest time without a byte from the agent. */
 const silenceMs = 20_000
 
-/** The client of one control socket. */
-export function askingAt(socket: string): Ask {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the agent made the JSON from a value of this type
-  return (async (name, parameters) => await askFor(socket, name, parameters)) as Ask
-}
+/** The end of a list in JSON. */
+const listEnd = '\n]}\n'
 
-/** The JSON value of `/v1/NAME?PARAMETERS`. Throws CommandError. */
-async function askFor(socket: string, name: string, parameters: Parameters = {}): Promise<unknown> {
-  return valueOf((await bytesAt(socket, name, parameters)).toString(), socket)
-}
-
-/** The bytes of `/v1/NAME?PARAMETERS`, which must end with `end`. Throws CommandError as the client of `askingAt`. */
-export async function readAt(
+/** Asks the agent for whole replies. Throws CommandError as `AgentClient`, and if a reply lacks what this version has. */
+export function askingAt(
   socket: string,
-  { name, parameters, end }: { readonly name: string; readonly parameters: Parameters; readonly end: string },
-): Promise<Buffer> {
-  const bytes = await bytesAt(socket, name, parameters)
-  if (bytes.toString('latin1', Math.max(0, bytes.length - end.length)) !== end) throw incomplete(socket)
-  return bytes
+): <Name extends keyof Snapshots>(name: Name, parameters?: Parameters) => Promise<Snapshots[Name]> {
+  const client = new AgentClient(socket)
+  return async (name, parameters) => await client.askWhole(name, parameters)
 }
 
-/** The bytes of a list in JSON, one row per line. Throws as `readAt`. */
-export async function readListAt(socket: string, name: string, parameters: Parameters = {}): Promise<Buffer> {
-  return await readAt(socket, { name, parameters, end: '\n]}\n' })
+/** The agent behind a control socket, as one command asks it. */
+export class AgentClient {
+  readonly #socket: string
+  readonly #onOtherVersion: (sentence: string) => void
+  #isReported = false
+
+  /** `onOtherVersion`: called once, with one sentence, when a reply is that of another version of the control API. */
+  constructor(socket: string, onOtherVersion: (sentence: string) => void = () => undefined) {
+    this.#socket = socket
+    this.#onOtherVersion = onOtherVersion
+  }
+
+  /** The JSON value of `/v1/NAME?PARAMETERS`. Throws CommandError if no agent answers, or it refuses. */
+  async ask<Name extends keyof Snapshots>(name: Name, parameters: Parameters = {}): Promise<Answer<Name>> {
+    const { answer } = await this.#ask(name, parameters)
+    return answer
+  }
+
+  /** As `ask`, for a command that needs all of the reply. Throws CommandError if a part is missing. */
+  async askWhole<Name extends keyof Snapshots>(
+    name: Name,
+    parameters: Parameters = {},
+  ): Promise<Snapshots[Name]> {
+    const { answer, missing, reply } = await this.#ask(name, parameters)
+    if (missing.length > 0)
+      throw new CommandError(
+        3,
+        `${await this.#sentence(reply)}; the reply to /v1/${name} lacks ${missing.slice(0, 3).join(', ')}`,
+      )
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- nothing of the type is missing
+    return answer.known as unknown as Snapshots[Name]
+  }
+
+  /** The bytes of a table of the agent, without the NUL character at their end. Throws as `ask`. */
+  async readTable(name: string, parameters: Parameters = {}): Promise<Buffer> {
+    const { body } = await this.#get(`tables/${name}`, parameters)
+    if (body.at(-1) !== 0) throw incomplete(this.#socket)
+    return body.subarray(0, -1)
+  }
+
+  /** The bytes of a list in JSON, one row per line; agents before number 1 of the control API may send one line. Throws as `ask`. */
+  async readList(name: string, parameters: Parameters = {}): Promise<Buffer> {
+    const { body } = await this.#get(name, parameters)
+    if (body.toString('latin1', Math.max(0, body.length - listEnd.length)) !== listEnd)
+      valueOf(body.toString(), this.#socket)
+    return body
+  }
+
+  /** The value of a list, with all that the agent sent. Throws as `ask`. */
+  async readListValue(name: string, parameters: Parameters = {}): Promise<unknown> {
+    return valueOf((await this.readList(name, parameters)).toString(), this.#socket)
+  }
+
+  async #ask<Name extends keyof Snapshots>(
+    name: Name,
+    parameters: Parameters,
+  ): Promise<{
+    readonly answer: Answer<Name>
+    readonly missing: readonly string[]
+    readonly reply: HttpReply
+  }> {
+    const reply = await this.#get(name, parameters)
+    const value = valueOf(reply.body.toString(), this.#socket)
+    const missing: string[] = []
+    const shapes: Readonly<Record<keyof Snapshots, Shape>> = snapshotShapes
+    const known = knownOf(value, shapes[name], missing) ?? {}
+    if (missing.length > 0) await this.#report(reply)
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the type of the shape is that of the snapshot
+    return { answer: { value, known: known as Answer<Name>['known'] }, missing, reply }
+  }
+
+  async #get(name: string, parameters: Parameters): Promise<HttpReply> {
+    const target = targetOf(name, parameters)
+    const reply = await getReply(this.#socket, target)
+    if (reply.status !== 200) throw await this.#refusal(reply, target)
+    if (apiOf(reply) !== controlApi) await this.#report(reply)
+    return reply
+  }
+
+  /** The error for a reply that is not 200. */
+  async #refusal(reply: HttpReply, target: string): Promise<CommandError> {
+    const { status, body } = reply
+    const sentence = errorOf(body.toString())
+    if (status >= 500)
+      return new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
+    if (sentence !== undefined) return new CommandError(status === 400 ? 2 : 1, sentence)
+    const path = target.replace(/\?.*/u, '')
+    return new CommandError(3, `${await this.#sentence(reply)}; it does not know ${path}`)
+  }
+
+  async #report(reply: HttpReply): Promise<void> {
+    if (this.#isReported) return
+    this.#isReported = true
+    this.#onOtherVersion(`${await this.#sentence(reply)}; until then, - stands for what its replies lack`)
+  }
+
+  /** `the agent is 0.2.0 (commit …), this command is 0.3.0 (commit …): restart the agent`. */
+  async #sentence(reply: HttpReply): Promise<string> {
+    const agent = reply.header(controlHeaders.build) ?? (await this.#buildInStatus())
+    const own = buildText({ version, commit })
+    const remedy = apiOf(reply) > controlApi ? "run the command of the agent's version" : 'restart the agent'
+    return `the agent is ${agent}, this command is ${own}: ${remedy}`
+  }
+
+  /** The build of an agent whose replies do not name it. */
+  async #buildInStatus(): Promise<string> {
+    try {
+      const { body } = await getReply(this.#socket, targetOf('status', {}))
+      const value: unknown = JSON.parse(body.toString())
+      const [seen, made] = [partOf(value, 'version'), partOf(value, 'commit')]
+      return seen === undefined ? 'of another version' : buildText({ version: seen, commit: made })
+    } catch {
+      return 'of another version'
+    }
+  }
 }
 
-async function bytesAt(socket: string, name: string, parameters: Parameters): Promise<Buffer> {
+/** 0: the agent is older than the number. */
+function apiOf(reply: HttpReply): number {
+  return Number(reply.header(controlHeaders.api) ?? 0)
+}
+
+async function getReply(socket: string, target: string): Promise<HttpReply> {
   // NB: Node cuts a longer path, and would connect to another socket (sockaddr_un.sun_path, unix(7)).
   const length = Buffer.byteLength(socket)
   if (length === 0 || length > maxSocketPathBytes)
@@ -43,28 +154,12 @@ async function bytesAt(socket: string, name: string, parameters: Parameters): Pr
       2,
       `--socket: the path of a socket has 1 to ${maxSocketPathBytes} bytes, and this one ${length}`,
     )
-  const target = targetOf(name, parameters)
-  const { status, body } = await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
-  if (status !== 200) throw refusal(status, body.toString(), target)
-  return body
+  return await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
 }
 
 function targetOf(name: string, parameters: Parameters): string {
   const query = new URLSearchParams(parameters).toString()
   return `/v1/${name}${query === '' ? '' : `?${query}`}`
-}
-
-/** The error for a reply that is not 200. */
-function refusal(status: number, body: string, target: string): CommandError {
-  const sentence = errorOf(body)
-  if (status >= 500)
-    return new CommandError(1, sentence ?? 'the agent could not answer: its log has the reason')
-  if (sentence === undefined)
-    return new CommandError(
-      3,
-      `the agent does not know ${target.replace(/\?.*/u, '')}: it may be of another version`,
-    )
-  return new CommandError(status === 400 ? 2 : 1, sentence)
 }
 
 /** Throws CommandError if the text ends early: a long reply has no length. */
@@ -80,12 +175,16 @@ function incomplete(socket: string): CommandError {
   return new CommandError(3, `the reply of the agent of ${socket} is incomplete: run the command again`)
 }
 
+/** A member of a JSON object; undefined: the value is no object with such a text. */
+function partOf(value: unknown, name: string): string | undefined {
+  const part: unknown = Reflect.get(Object(value), name)
+  return typeof part === 'string' ? part : undefined
+}
+
 /** The member `error` of a JSON object; undefined: the body is no such object. */
 function errorOf(body: string): string | undefined {
   try {
-    const value: unknown = JSON.parse(body)
-    const error: unknown = Reflect.get(Object(value), 'error')
-    return typeof error === 'string' ? error : undefined
+    return partOf(JSON.parse(body), 'error')
   } catch {
     return undefined
   }

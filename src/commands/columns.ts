@@ -1,5 +1,4 @@
-import { type Cell, Columns, gap } from '../columns.js'
-import { printable } from '../words.js'
+import { type Cell, Columns, gap, shown } from '../columns.js'
 
 /** A table of all its rows. No row: the headings alone. */
 export function columns(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
@@ -11,7 +10,5 @@ export function columns(headings: readonly string[], rows: readonly (readonly Ce
 /** Pairs as lines `Name:   value`, with aligned values. */
 export function pairs(entries: readonly (readonly [string, Cell])[]): string {
   const width = Math.max(0, ...entries.map(([name]) => name.length))
-  return entries
-    .map(([name, value]) => `${`${name}:`.padEnd(width + gap)}${printable(String(value))}\n`)
-    .join('')
+  return entries.map(([name, value]) => `${`${name}:`.padEnd(width + gap)}${shown(value)}\n`).join('')
 }

@@ -1,6 +1,7 @@
 // One row of the table of commands: everything that the program knows about one command.
 import { defaultControlSocket } from '../control-socket.js'
 import type { Snapshots } from '../inspect/index.js'
+import type { Known } from './shape.js'
 
 /** A positional argument. */
 export interface Argument {
@@ -35,10 +36,18 @@ export interface Example {
   readonly help: string
 }
 
+/** A reply of the agent, which may be of another version. */
+export interface Answer<Name extends keyof Snapshots> {
+  /** The JSON value as it came. */
+  readonly value: unknown
+  /** The parts that this version knows. */
+  readonly known: Known<Snapshots[Name]>
+}
+
 export type Ask = <Name extends keyof Snapshots>(
   name: Name,
   parameters?: Readonly<Record<string, string>>,
-) => Promise<Snapshots[Name]>
+) => Promise<Answer<Name>>
 
 /** A command as it was written, after validation. */
 export interface Invocation {

@@ -1,8 +1,10 @@
 // The command that lists the connections of Services.
-import type { Connections } from '../inspect/index.js'
+import type { Cell } from '../columns.js'
+import type { ConnectionRow, Connections } from '../inspect/index.js'
 import { duration, portText } from '../words.js'
 import { columns } from './columns.js'
 import { type Command, CommandError } from './command.js'
+import type { Known } from './shape.js'
 import { service } from './services.js'
 
 export const connectionsCommand: Command = {
@@ -18,8 +20,8 @@ export const connectionsCommand: Command = {
   ],
   run: async ({ ask, arguments: [name], options }) => {
     const only = serviceOf(name, options['service'])
-    const value = await ask('connections', only === undefined ? {} : { service: only })
-    return { value, table: () => table(value) }
+    const { value, known } = await ask('connections', only === undefined ? {} : { service: only })
+    return { value, table: () => table(known) }
   },
 }
 
@@ -31,14 +33,19 @@ function serviceOf(name: string | undefined, option: string | true | undefined):
   return option
 }
 
-function table({ connections, total }: Connections): string {
+/** The service port of a row. */
+function portCell({ service: name, port = '', protocol = '-' }: Known<ConnectionRow>): Cell {
+  return name === undefined ? undefined : portText({ service: name, port, protocol })
+}
+
+function table({ connections = [], total = connections.length }: Known<Connections>): string {
   const rows = connections.map((row) => [
-    portText(row),
+    portCell(row),
     row.client,
     row.frontend,
-    row.endpoint ?? '',
-    row.state ?? '',
-    row.timeoutSeconds === undefined ? '' : duration(row.timeoutSeconds),
+    row.endpoint,
+    row.state,
+    row.timeoutSeconds === undefined ? undefined : duration(row.timeoutSeconds),
   ])
   const lines = columns(['SERVICE PORT', 'CLIENT', 'FRONTEND', 'ENDPOINT', 'STATE', 'TIMEOUT'], rows)
   const more = total - connections.length

@@ -1,7 +1,11 @@
 import type { Explanation, PacketStep } from '../inspect/index.js'
+import type { Cell } from '../columns.js'
 import { printable } from '../words.js'
 import { columns, pairs } from './columns.js'
 import { type Command, CommandError } from './command.js'
+import type { Known } from './shape.js'
+
+type Explained = Known<Explanation>
 
 export const explainCommand: Command = {
   name: 'explain',
@@ -29,13 +33,14 @@ export const explainCommand: Command = {
     const [client = '', ...rest] = written
     const destination = destinationOf(rest)
     const inInterface = options['interface']
-    const value = await ask('explain', {
+    const { value, known } = await ask('explain', {
       client,
       destination,
       ...(typeof inInterface === 'string' ? { interface: inInterface } : {}),
     })
-    const isWrong = value.kernel.state === 'differs' || value.kernel.state === 'unknown'
-    return { value, table: () => table(value), exitCode: isWrong ? 1 : 0 }
+    const state = known.kernel?.state
+    const isWrong = state === 'differs' || state === 'unknown'
+    return { value, table: () => table(known), exitCode: isWrong ? 1 : 0 }
   },
 }
 
@@ -90,45 +95,74 @@ const routes: Readonly<Record<Explanation['route']['state'], string>> = {
   unknown: 'is not known',
 }
 
-/** With the interface that is only assumed, and the reason of `unknown`, which is no step. */
-function routeText({ state, inInterface, reasons }: Explanation['route']): string {
-  const assumed = inInterface?.isAssumed === true ? `, if the packet comes in by ${inInterface.name}` : ''
-  const reason = state === 'unknown' ? `: ${reasons.join('; ')}` : ''
-  return `${routes[state]}${assumed}${reason}`
+/** The sentence for a word; the word itself, if an agent of another version has more words than this command. */
+function sentenceOf(sentences: Readonly<Record<string, string>>, word: string | undefined): Cell {
+  return word === undefined || !Object.hasOwn(sentences, word) ? word : sentences[word]
 }
 
-function table(explanation: Explanation): string {
-  const { client, destination, mode, verdict, service, endpoints, steps } = explanation
-  const { firewall, mark, route, objects, kernel } = explanation
-  const isKeptAway = verdict === 'untouched' && firewall.state === 'bypasses'
+/** With the interface that is only assumed, and the reason of `unknown`, which is no step. */
+function routeText({ state, inInterface, reasons = [] }: NonNullable<Explained['route']>): Cell {
+  const assumed =
+    inInterface?.isAssumed === true ? `, if the packet comes in by ${inInterface.name ?? '-'}` : ''
+  const reason = state === 'unknown' ? `: ${reasons.join('; ')}` : ''
+  const sentence = sentenceOf(routes, state)
+  return sentence === undefined ? undefined : `${sentence}${assumed}${reason}`
+}
+
+function clientText({ address = '', text }: NonNullable<Explained['client']>): Cell {
+  return address === '' ? text : `${address} (${text ?? '-'})`
+}
+
+function serviceText(service: Explained['service']): string {
+  return service === undefined ? 'none' : `${service.name ?? '-'} (${service.frontend ?? '-'})`
+}
+
+function table(explanation: Explained): string {
+  const { client = {}, destination, mode, verdict, service, endpoints = [], steps = [] } = explanation
+  const { firewall, mark, route = {}, objects = [], kernel } = explanation
+  const isKeptAway = verdict === 'untouched' && firewall?.state === 'bypasses'
   const head = pairs([
-    ['Client', client.address === '' ? client.text : `${client.address} (${client.text})`],
+    ['Client', clientText(client)],
     ['Destination', destination],
-    ['Service', service === undefined ? 'none' : `${service.name} (${service.frontend})`],
+    ['Service', serviceText(service)],
     ['Mode', mode],
-    ['Verdict', isKeptAway ? 'is not treated: rules of Services do not see it' : verdicts[verdict]],
-    ['Firewall', firewalls[firewall.state]],
+    [
+      'Verdict',
+      isKeptAway ? 'is not treated: rules of Services do not see it' : sentenceOf(verdicts, verdict),
+    ],
+    ['Firewall', sentenceOf(firewalls, firewall?.state)],
     ['Route', routeText(route)],
-    ...(mark.state === 'not-asked' ? [] : [['Mark', marks[mark.state]] as const]),
-    ['Kernel', agreements[kernel.state]],
+    ...(mark?.state === 'not-asked' ? [] : [['Mark', sentenceOf(marks, mark?.state)] as const]),
+    ['Kernel', sentenceOf(agreements, kernel?.state)],
   ])
-  const rows = endpoints.map(({ endpoint, node = '', isCandidate, isMasqueraded, rule, reason }) => [
-    endpoint,
-    node,
-    isCandidate ? 'candidate' : 'dropped',
-    isCandidate ? (isMasqueraded ? 'this node' : 'the client') : '',
-    `${reason} (${rule})`,
-  ])
+  const rows = endpoints.map(endpointRow)
   return [
     head,
     list('Steps', steps.map(stepText)),
     rows.length === 0 ? '' : `\n${columns(['ENDPOINT', 'NODE', 'STATE', 'SEES', 'REASON'], rows)}`,
-    list('Differences', kernel.differences),
+    list('Differences', kernel?.differences ?? []),
     list('Kernel objects', objects),
   ].join('')
 }
 
-function stepText({ rule, text }: PacketStep): string {
+type Endpoint = NonNullable<Explained['endpoints']>[number]
+
+function endpointRow({
+  endpoint,
+  node,
+  isCandidate,
+  isMasqueraded,
+  rule,
+  reason,
+}: Endpoint): readonly Cell[] {
+  const why = reason === undefined ? undefined : `${reason} (${rule ?? '-'})`
+  if (isCandidate !== true)
+    return [endpoint, node, isCandidate === false ? 'dropped' : undefined, undefined, why]
+  const seen = isMasqueraded === undefined ? undefined : isMasqueraded ? 'this node' : 'the client'
+  return [endpoint, node, 'candidate', seen, why]
+}
+
+function stepText({ rule, text = '-' }: Known<PacketStep>): string {
   return rule === undefined ? text : `${text} (${rule})`
 }
 

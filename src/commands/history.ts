@@ -1,8 +1,12 @@
 import type { PassSnapshot } from '../inspect/index.js'
+import type { Cell } from '../columns.js'
 import { printable } from '../words.js'
 import { columns } from './columns.js'
 import type { Command } from './command.js'
 import { operationsText } from './operations.js'
+import type { Known } from './shape.js'
+
+type Pass = Known<PassSnapshot>
 
 export const historyCommand: Command = {
   name: 'history',
@@ -19,8 +23,8 @@ export const historyCommand: Command = {
     },
   ],
   run: async ({ ask }) => {
-    const value = await ask('history')
-    return { value, table: () => passTable(value.items, stageColumns, causeLines) }
+    const { value, known } = await ask('history')
+    return { value, table: () => passTable(known.items ?? [], stageColumns, causeLines) }
   },
 }
 
@@ -28,55 +32,56 @@ export const historyCommand: Command = {
 const shownOperations = 4
 
 /** `default/web:http/TCP and 3 more`. */
-function firstName({ count, first }: PassSnapshot['changed']): string {
-  const [name] = first
+function firstName({ first: [name] = [], count = 1 }: NonNullable<Pass['changed']>): string {
   if (name === undefined) return '-'
   return count === 1 ? name : `${name} and ${count - 1} more`
 }
 
-/** The time of a stage; `-`: the pass does not have the stage. */
+/** The time of a stage; `-`: the pass does not have the stage, or the agent did not send it. */
 function stageText(ms: number | undefined): string {
   return ms === undefined ? '-' : `${ms.toFixed(1)} ms`
 }
 
 /** The objects that a pass is for, its first operations, and its failures. */
-function causeLines(pass: PassSnapshot): readonly string[] {
-  const { objects, operations, firstOperations } = pass
+function causeLines(pass: Pass): readonly string[] {
+  const { objects = {}, operations = {}, firstOperations = [] } = pass
   const shown = firstOperations.slice(0, shownOperations)
   const counts = Object.values(operations).flatMap((byName) => Object.values(byName))
   const all = counts.reduce(
-    (sum, { applied, refused, unanswered }) => sum + applied + refused + unanswered,
+    (sum, { applied = 0, refused = 0, unanswered = 0 }) => sum + applied + refused + unanswered,
     0,
   )
   const rest = all - shown.length
   return [
-    ...(objects.count === 0 ? [] : [`for ${objects.first.join(', ')}${restText(objects)}`]),
+    ...objectLines(objects),
     ...shown,
     ...(shown.length > 0 && rest > 0 ? [`and ${rest} more operations`] : []),
-    ...pass.failures,
+    ...failureLines(pass),
   ]
 }
 
-export const failureLines = ({ failures }: PassSnapshot): readonly string[] => failures
+export const failureLines = ({ failures = [] }: Pass): readonly string[] => failures
 
-function restText({ count, first }: PassSnapshot['objects']): string {
-  return count > first.length ? ` and ${count - first.length} more` : ''
+/** The line for the objects of a pass; none: it was for no event. */
+function objectLines({ first = [], count = first.length }: NonNullable<Pass['objects']>): readonly string[] {
+  if (count === 0) return []
+  return [`for ${first.join(', ')}${count > first.length ? ` and ${count - first.length} more` : ''}`]
 }
 
 /** A column with the time of a stage. */
-type StageColumn = readonly [heading: string, text: (pass: PassSnapshot) => string]
+type StageColumn = readonly [heading: string, text: (pass: Pass) => Cell]
 
 const stageColumns: readonly StageColumn[] = [
-  ['COMPILE', ({ changed, stages }) => (changed.count === 0 ? '-' : stageText(stages.compileMs))],
-  ['PLAN', ({ stages }) => stageText(stages.planMs)],
-  ['KERNEL', ({ stages }) => stageText(stages.kernelMs)],
+  ['COMPILE', ({ changed, stages }) => (changed?.count === 0 ? '-' : stageText(stages?.compileMs))],
+  ['PLAN', ({ stages }) => stageText(stages?.planMs)],
+  ['KERNEL', ({ stages }) => stageText(stages?.kernelMs)],
 ]
 
 /** One line per pass, with these stages, and an indented line for each of `below`. */
 export function passTable(
-  passes: readonly PassSnapshot[],
+  passes: readonly Pass[],
   stages: readonly StageColumn[],
-  below: (pass: PassSnapshot) => readonly string[],
+  below: (pass: Pass) => readonly string[],
 ): string {
   const [head = '', ...lines] = columns(
     [
@@ -94,12 +99,12 @@ export function passTable(
       pass.start,
       pass.family,
       pass.reason,
-      stageText(pass.stages.waitingMs),
+      stageText(pass.stages?.waitingMs),
       stageText(pass.durationMs),
       ...stages.map(([, text]) => text(pass)),
-      pass.isComplete ? 'complete' : 'failed',
-      firstName(pass.changed),
-      operationsText(pass.operations),
+      pass.isComplete === undefined ? undefined : pass.isComplete ? 'complete' : 'failed',
+      firstName(pass.changed ?? {}),
+      operationsText(pass.operations ?? {}),
     ]),
   ).split(/(?<=\n)/u)
   const withMore = lines.map((line, at) => {

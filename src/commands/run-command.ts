@@ -1,6 +1,6 @@
 import { Command as Parser, CommanderError, Option as ParserOption } from 'commander'
 import { defaultControlSocket } from '../control-socket.js'
-import { askingAt, readAt, readListAt } from './client.js'
+import { AgentClient } from './client.js'
 import {
   type Ask,
   type Command,
@@ -101,10 +101,11 @@ async function runOne(
   { output = 'table', socket = defaultControlSocket, ...options }: Options,
   io: CommandIo,
 ): Promise<number> {
-  const ask = askingAt(String(socket))
+  const agent = new AgentClient(String(socket), (sentence) => io.err(`viaduct: ${sentence}\n`))
+  const ask: Ask = async (name, parameters) => await agent.ask(name, parameters)
   const result = await run({ arguments: written, options, commands, ask })
   if ('parameters' in result) {
-    await printList(result, { socket: String(socket), format: String(output), ask, io })
+    await printList(result, { agent, format: String(output), io })
     return 0
   }
   io.out(isPlain === true ? result.table() : await print(result, String(output)))
@@ -121,24 +122,17 @@ async function print({ value, table }: Result, format: string): Promise<string> 
 
 async function printList(
   { name, parameters, afterTable }: List,
-  {
-    socket,
-    format,
-    ask,
-    io,
-  }: { readonly socket: string; readonly format: string; readonly ask: Ask; readonly io: CommandIo },
+  { agent, format, io }: { readonly agent: AgentClient; readonly format: string; readonly io: CommandIo },
 ): Promise<void> {
   if (format === 'yaml') {
-    const value = await ask(name, parameters)
+    const value = await agent.readListValue(name, parameters)
     return io.out(await print({ value, table: () => '' }, format))
   }
   const isTable = format === 'table'
   // NB: a pager may stop to read, and the agent closes the connection of a client that does not read its reply. So the reply comes first.
-  const bytes = isTable
-    ? await readAt(socket, { name: `tables/${name}`, parameters, end: '\0' })
-    : await readListAt(socket, name, parameters)
+  const bytes = isTable ? await agent.readTable(name, parameters) : await agent.readList(name, parameters)
   const after = isTable ? await afterTable?.() : undefined
-  io.out(isTable ? bytes.subarray(0, -1) : bytes)
+  io.out(bytes)
   if (after !== undefined) io.out(after)
 }
 

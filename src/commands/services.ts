@@ -66,7 +66,9 @@ function parametersOf(
 
 /** The kernel objects of one Service, after its routes. */
 async function kernelLines(ask: Ask, name: string): Promise<string> {
-  const { items } = await ask('routes', { service: name })
+  const {
+    known: { items = [] },
+  } = await ask('routes', { service: name })
   const lines = items.flatMap(({ kernel = [] }) => kernel)
   if (lines.length === 0) return ''
   return `\nKernel objects:\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`

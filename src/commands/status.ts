@@ -1,9 +1,14 @@
+import type { Cell } from '../columns.js'
 import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
 import { buildText } from '../version.js'
 import { duration, printable } from '../words.js'
 import { columns, pairs } from './columns.js'
 import type { Command } from './command.js'
 import { failureLines, passTable } from './history.js'
+import type { Known } from './shape.js'
+
+type Status = Known<StatusSnapshot>
+type Family = NonNullable<Status['families']>[number]
 
 export const statusCommand: Command = {
   name: 'status',
@@ -17,60 +22,61 @@ export const statusCommand: Command = {
     { line: 'status -o json', help: 'the same for programs' },
   ],
   run: async ({ ask }) => {
-    const value = await ask('status')
-    return { value, table: () => statusTable(value) }
+    const { value, known } = await ask('status')
+    return { value, table: () => statusTable(known) }
   },
 }
 
-/** The screen of `viaduct status`, with a line feed at its end. */
-export function statusTable(status: StatusSnapshot): string {
-  const { node, mode, isInForce, families, source, drift, uptimeSeconds } = status
+/** The screen of `viaduct status`, with a line feed at its end. `-` stands for what the agent did not send. */
+export function statusTable(status: Status): string {
+  const { isInForce, families, passes } = status
   const head = pairs([
-    ['Version', `${buildText(status)}, up ${duration(uptimeSeconds)}`],
-    ['Node', node],
-    ['Mode', modeText(mode)],
+    ['Version', versionText(status)],
+    ['Node', status.node],
+    ['Mode', modeText(status.mode ?? {})],
     ['Sync', syncText(status)],
-    ['Source', sourceText(source)],
-    [
-      'Drift',
-      drift.length === 0
-        ? 'none'
-        : drift.map(({ family, kind, count }) => `${count} ${kind} (${family})`).join(', '),
-    ],
+    ['Source', sourceText(status.source ?? {})],
+    ['Drift', driftText(status)],
   ])
   const perFamily = columns(
     ['FAMILY', 'IN FORCE', 'LAST SYNC', 'SERVICE PORTS', 'ENDPOINTS'],
-    families.map((family) => [
+    (families ?? []).map((family) => [
       family.family,
       inForceText(family),
-      family.lastSync ?? '',
+      family.lastSync,
       family.servicePorts,
       family.endpoints,
     ]),
   )
-  const problems = `Problems: ${status.problemCount === 0 ? 'none' : status.problemCount}\n${problemLines(status)}`
-  const passes = status.passes.length === 0 ? 'Passes: none\n' : passTable(status.passes, [], failureLines)
-  return [head, isInForce || families.length > 0 ? perFamily : '', problems, passes]
+  const hasFamilies = isInForce === true || (families ?? []).length > 0
+  return [head, hasFamilies ? perFamily : '', problemsText(status), passesText(passes)]
     .filter((part) => part !== '')
     .join('\n')
 }
 
-/** `iptables (flavour nft, configured: nftables)`. */
-function modeText({ active, configured, flavour }: StatusSnapshot['mode']): string {
-  const remarks = [
-    ...(flavour === undefined ? [] : [`flavour ${flavour}`]),
-    ...(active === configured ? [] : [`configured: ${configured}`]),
-  ]
-  return remarks.length === 0 ? active : `${active} (${remarks.join(', ')})`
+function versionText({ version, commit, uptimeSeconds }: Status): Cell {
+  if (version === undefined) return undefined
+  const up = uptimeSeconds === undefined ? '-' : duration(uptimeSeconds)
+  return `${buildText({ version, commit })}, up ${up}`
 }
 
-function syncText({ isInForce, families, source }: StatusSnapshot): string {
-  if (!isInForce && source.objectsNotApplied > 0)
+/** `iptables (flavour nft, configured: nftables)`. */
+function modeText({ active, configured, flavour }: NonNullable<Status['mode']>): Cell {
+  const remarks = [
+    ...(flavour === undefined ? [] : [`flavour ${flavour}`]),
+    ...(configured === undefined || active === configured ? [] : [`configured: ${configured}`]),
+  ]
+  return remarks.length === 0 ? active : `${active ?? '-'} (${remarks.join(', ')})`
+}
+
+function syncText({ isInForce, families, source }: Status): Cell {
+  if (isInForce === undefined || families === undefined) return undefined
+  if (!isInForce && (source?.objectsNotApplied ?? 0) > 0)
     return 'incomplete: some objects are not applied; what an earlier run programmed for them stays'
-  const refused = families.filter(({ hasRefusals }) => hasRefusals)
+  const refused = families.filter(({ hasRefusals }) => hasRefusals === true)
   if (refused.length > 0)
     return `incomplete: the kernel refuses objects of ${namesOf(refused)}, which the problems below name`
-  const late = families.filter(({ isHealthy }) => !isHealthy)
+  const late = families.filter(({ isHealthy }) => isHealthy === false)
   if (!isInForce && late.length > 0)
     return 'failing: not everything is in the kernel; the problems below say why'
   if (!isInForce) return 'starting: not everything is in the kernel yet'
@@ -78,29 +84,46 @@ function syncText({ isInForce, families, source }: StatusSnapshot): string {
   return `late: events of ${namesOf(late)} wait for more than two sync periods`
 }
 
-function namesOf(families: StatusSnapshot['families']): string {
-  return families.map(({ family }) => family).join(' and ')
+function namesOf(families: readonly Family[]): string {
+  return families.map(({ family = '-' }) => family).join(' and ')
 }
 
-function inForceText({ isInForce, hasRefusals }: StatusSnapshot['families'][number]): string {
+function inForceText({ isInForce, hasRefusals }: Family): Cell {
+  if (isInForce === undefined) return undefined
   if (!isInForce) return 'no'
-  return hasRefusals ? 'in part' : 'yes'
+  return hasRefusals === true ? 'in part' : 'yes'
 }
 
-function sourceText({ kind, kindsNotWatched, objectsNotApplied }: StatusSnapshot['source']): string {
-  const parts = [kind === 'api' ? 'Kubernetes API' : 'manifests']
+function sourceText({
+  kind,
+  kindsNotWatched = 0,
+  objectsNotApplied = 0,
+}: NonNullable<Status['source']>): Cell {
+  if (kind === undefined) return undefined
+  const parts = [kind === 'api' ? 'Kubernetes API' : kind]
   if (kindsNotWatched > 0) parts.push(`kinds of objects that cannot be watched: ${kindsNotWatched}`)
   if (objectsNotApplied > 0) parts.push(`objects that are not applied: ${objectsNotApplied}`)
   return parts.join(', ')
 }
 
-function problemLines({ problems, problemCount }: StatusSnapshot): string {
-  const rest = problemCount - problems.length
-  const lines = [...problems.map(problemLine), ...(rest > 0 ? [`and ${rest} more: see the log`] : [])]
-  return lines.map((line) => `  ${line}\n`).join('')
+function driftText({ drift }: Status): Cell {
+  if (drift?.length === 0) return 'none'
+  return drift?.map(({ family = '-', kind = '-', count = '-' }) => `${count} ${kind} (${family})`).join(', ')
 }
 
-function problemLine({ level, problem, fields }: ProblemSnapshot): string {
+function problemsText({ problems = [], problemCount }: Status): string {
+  const rest = (problemCount ?? 0) - problems.length
+  const lines = [...problems.map(problemLine), ...(rest > 0 ? [`and ${rest} more: see the log`] : [])]
+  const count = problemCount === 0 ? 'none' : (problemCount ?? '-')
+  return `Problems: ${count}\n${lines.map((line) => `  ${line}\n`).join('')}`
+}
+
+function problemLine({ level = '-', problem = '-', fields = {} }: Known<ProblemSnapshot>): string {
   const ends = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
-  return `${level.toUpperCase().padEnd(5)} ${printable(`${problem}${ends.join('')}`)}`
+  return `${printable(level.toUpperCase()).padEnd(5)} ${printable(`${problem}${ends.join('')}`)}`
+}
+
+function passesText(passes: Status['passes']): string {
+  if (passes === undefined) return 'Passes: -\n'
+  return passes.length === 0 ? 'Passes: none\n' : passTable(passes, [], failureLines)
 }

@@ -5,6 +5,8 @@ import { connect } from 'node:net'
 export interface HttpReply {
   readonly status: number
   readonly body: Buffer
+  /** The value of a header; undefined: the reply does not have it. */
+  readonly header: (name: string) => string | undefined
 }
 
 /** Longest head of a reply, and largest reply. Both in bytes. */
@@ -45,16 +47,17 @@ async function* chunksOverSocket(path: string, target: string, silenceMs: number
 
 /** Reads a whole reply. Throws Error if it is no HTTP, or shorter than its head says. */
 export function parseReply(bytes: Buffer): HttpReply {
-  const { status, contentLength, length } = parseHead(bytes)
+  const { status, header, length } = parseHead(bytes)
+  const contentLength = header('content-length')
   const body = bytes.subarray(length)
-  if (contentLength !== undefined && body.length !== contentLength)
+  if (contentLength !== undefined && body.length !== Number(contentLength))
     throw new Error(`the reply has ${body.length} bytes, and its head says ${contentLength}`)
-  return { status, body }
+  return { status, body, header }
 }
 
 interface Head {
   readonly status: number
-  readonly contentLength: number | undefined
+  readonly header: HttpReply['header']
   /** Bytes of the head itself. */
   readonly length: number
 }
@@ -65,10 +68,14 @@ function parseHead(bytes: Buffer): Head {
   const head = end === -1 ? '' : bytes.toString('latin1', 0, end)
   const status = /^HTTP\/1\.[01] (?<code>\d{3})(?: |$)/mu.exec(head)?.groups?.['code']
   if (status === undefined) throw new Error('the reply is no HTTP')
-  const length = /^content-length: *(?<bytes>\d+) *$/imu.exec(head)?.groups?.['bytes']
+  const fields = new Map(
+    [...head.matchAll(/^(?<name>[\w-]+): *(?<value>.*?) *$/gmu)].map(
+      ({ groups: { name = '', value = '' } = {} }) => [name.toLowerCase(), value] as const,
+    ),
+  )
   return {
     status: Number(status),
-    contentLength: length === undefined ? undefined : Number(length),
+    header: (name) => fields.get(name.toLowerCase()),
     length: end + headEnd.length,
   }
 }

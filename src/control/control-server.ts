@@ -1,11 +1,11 @@
 // The control socket: HTTP on a Unix socket for processes of root or of the agent's own user.
 import { randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, rename, unlink } from 'node:fs/promises'
-import type { Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.js'
-import { maxSocketPathBytes } from '../control-socket.js'
+import { controlApi, controlHeaders, maxSocketPathBytes } from '../control-socket.js'
 import { BugError, KernelError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
@@ -18,6 +18,7 @@ import {
   type Pages,
   Turns,
 } from '../server/index.js'
+import { type Build, buildText } from '../version.js'
 
 export interface ControlServerOptions {
   /** The socket's file. Its folder is made if it is absent. */
@@ -28,6 +29,8 @@ export interface ControlServerOptions {
   readonly ownUid: number
   readonly clock: Pick<Clock, 'now' | 'schedule' | 'every'>
   readonly log: Log
+  /** The build of this agent. */
+  readonly build: Build
   /** Default: those of the other servers. */
   readonly limits?: HttpLimits
 }
@@ -153,7 +156,7 @@ export class ControlServer {
 
   /** Rejects with the system's error if it cannot listen, and with a sentence if another program has the file. */
   async #open(): Promise<void> {
-    const { path, pages, clock, log, limits } = this.#options
+    const { path, pages, clock, log, build, limits } = this.#options
     const length = Buffer.byteLength(path)
     if (length > maxSocketPathBytes)
       throw new Error(
@@ -162,7 +165,7 @@ export class ControlServer {
     await mkdir(dirname(path), { recursive: true, mode: 0o755 })
     await assertReplaceable(path)
     const server = await createHttpServer({
-      reply: answering(pages, this.#pageProblems),
+      reply: withHeaders(build, answering(pages, this.#pageProblems)),
       connections: new Connections(connectionLimit, new Turns({ clock, isOneSource: true })),
       admits: (connection) => this.#admits(connection),
       ...(limits === undefined ? {} : { limits }),
@@ -198,6 +201,15 @@ export class ControlServer {
       log.debug('Control socket refused a process of unknown user', { err: error })
     }
     return false
+  }
+}
+
+/** Every reply names the control API and the build, also that of an unknown page. */
+function withHeaders(build: Build, reply: RequestListener): RequestListener {
+  return (request, response) => {
+    response.setHeader(controlHeaders.api, controlApi)
+    response.setHeader(controlHeaders.build, buildText(build))
+    reply(request, response)
   }
 }
 

@@ -12,6 +12,8 @@ export interface PassSnapshot {
   readonly durationMs: number
   /** Compile, plan and kernel add up to `durationMs`. */
   readonly stages: PassStages
+  /** `stages.compileMs`, for older commands: one before stages (commit b6d12a71) ends with a TypeError without it. */
+  readonly compiledMs?: number
   /** The objects whose events the pass was for; none: it was for no event, as in a retry. */
   readonly objects: FirstNames
   /** The changed service ports. */
@@ -39,7 +41,13 @@ export function familyName(family: IpFamily): 'IPv4' | 'IPv6' {
 export function passSnapshot(pass: PassRecord): PassSnapshot {
   const { family, startSeconds, firstOperations, ...rest } = pass
   const start = timeText(startSeconds * 1000)
-  return { family: familyName(family), start, ...rest, firstOperations: firstOperations() }
+  return {
+    family: familyName(family),
+    start,
+    ...rest,
+    compiledMs: rest.stages.compileMs,
+    firstOperations: firstOperations(),
+  }
 }
 
 export function problemSnapshot({ level, line, fields }: PresentProblem): ProblemSnapshot {

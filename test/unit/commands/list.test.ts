@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { controlApi, controlHeaders } from '../../../src/control-socket.js'
 import { runCommand } from '../../../src/commands/index.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-list-'))
@@ -23,7 +24,7 @@ async function run(words: readonly string[], body: string): Promise<Outcome> {
   const server = createServer((socket) => {
     socket.on('data', (data) => {
       target = data.toString().split(' ')[1] ?? ''
-      socket.end(`HTTP/1.1 200 OK\r\n\r\n${body}`)
+      socket.end(`HTTP/1.1 200 OK\r\n${controlHeaders.api}: ${controlApi}\r\n\r\n${body}`)
     })
   })
   await new Promise<void>((resolve) => {

@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { askingAt, readAt } from '../../../src/commands/client.js'
+import { AgentClient, askingAt } from '../../../src/commands/client.js'
 import { CommandError } from '../../../src/commands/command.js'
 import { getOverSocket } from '../../../src/commands/unix-http.js'
 
@@ -101,7 +101,7 @@ async function readReply(reply: readonly string[]): Promise<string | CommandErro
     server.listen(path, resolve)
   })
   try {
-    return (await readAt(path, { name: 'tables/services', parameters: {}, end: '\0' })).toString()
+    return (await new AgentClient(path).readTable('services')).toString()
   } catch (error) {
     assert.ok(error instanceof CommandError)
     return error
@@ -119,9 +119,9 @@ describe('the bytes of a list', () => {
     readonly reply: readonly string[]
     readonly outcome: string | readonly [exitCode: number, sentence: RegExp]
   }[] = [
-    { name: 'that is whole', reply: [head, 'A   B\n1', '   2\n', '\0'], outcome: 'A   B\n1   2\n\0' },
-    { name: 'that has no row', reply: [head, '\0'], outcome: '\0' },
-    { name: 'with characters of several bytes', reply: [`${head}\u00E4\n\0`], outcome: '\u00E4\n\0' },
+    { name: 'that is whole', reply: [head, 'A   B\n1', '   2\n', '\0'], outcome: 'A   B\n1   2\n' },
+    { name: 'that has no row', reply: [head, '\0'], outcome: '' },
+    { name: 'with characters of several bytes', reply: [`${head}\u00E4\n\0`], outcome: '\u00E4\n' },
     { name: 'that ends early, after a row', reply: [head, 'A\n1\n'], outcome: [3, /is incomplete: run/u] },
     { name: 'that ends early, within a row', reply: [head, 'A\n1'], outcome: [3, /is incomplete: run/u] },
     { name: 'that ends before its first row', reply: [head], outcome: [3, /is incomplete: run/u] },
@@ -138,7 +138,10 @@ describe('the bytes of a list', () => {
     {
       name: 'of another version',
       reply: refusal(404, '404 page not found\n'),
-      outcome: [3, /does not know \/v1\/tables\/services:/u],
+      outcome: [
+        3,
+        /^the agent is of another version, this command is .*: restart the agent; it does not know \/v1\/tables\/services$/u,
+      ],
     },
     { name: 'without a reply', reply: [], outcome: [3, /closed the connection/u] },
   ]

@@ -58,6 +58,7 @@ describe('the control socket', () => {
 
   function open(name: string): ControlServer {
     return new ControlServer({
+      build: { version: '1.2.3', commit: 'unknown' },
       path,
       pages: new Map([['/name', () => ({ status: 200, contentType: 'text/plain', body: name })]]),
       kernel: { peerCredentials: () => ({ pid: 1, uid: 0 }) },
