@@ -134,6 +134,7 @@ Napi::Value RelayWrap::Strain(const Napi::CallbackInfo& info) {
     object.Set("hasFewDescriptors", Napi::Boolean::New(info.Env(), strain.has_few_descriptors));
     object.Set("hasFewUdpPorts", Napi::Boolean::New(info.Env(), strain.has_few_udp_ports));
     object.Set("hasFewTcpPorts", Napi::Boolean::New(info.Env(), strain.has_few_tcp_ports));
+    object.Set("hasTakenPort", Napi::Boolean::New(info.Env(), strain.has_taken_port));
     object.Set("hasLoop", Napi::Boolean::New(info.Env(), strain.has_loop));
     object.Set("hasSpentHops", Napi::Boolean::New(info.Env(), strain.has_spent_hops));
     object.Set("descriptorLimit", Napi::Number::New(info.Env(), strain.descriptor_limit));

@@ -75,7 +75,8 @@ Result<ListenerSocket> ListenerSocket::Open(SocketCalls& calls) {
   return ListenerSocket(std::move(socket.value()));
 }
 
-Result<std::vector<ListenerRecord>> ListenerSocket::Find(uint8_t family, std::span<const PortRecord> ports) {
+Result<std::vector<DiagSocket>> ListenerSocket::FindSockets(uint8_t family,
+                                                            std::span<const PortRecord> ports) {
   std::vector<DiagSocket> sockets;
   for (const uint8_t protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
     std::set<uint16_t> wanted;
@@ -94,6 +95,13 @@ Result<std::vector<ListenerRecord>> ListenerSocket::Find(uint8_t family, std::sp
       sockets.insert(sockets.end(), found.value().begin(), found.value().end());
     }
   }
+  return sockets;
+}
+
+Result<std::vector<ListenerRecord>> ListenerSocket::Find(uint8_t family, std::span<const PortRecord> ports) {
+  auto found = FindSockets(family, ports);
+  if (!found.ok()) return found.error();
+  std::vector<DiagSocket>& sockets = found.value();
   NameProcesses(sockets);
   std::vector<ListenerRecord> listeners;
   listeners.reserve(sockets.size());

@@ -97,6 +97,8 @@ struct Shared {
   Shortage udp_port_shortage;
   /// Of one endpoint: the kernel has no free port for another connection to it.
   Shortage tcp_port_shortage;
+  /// Of wildcards that cannot open again: another program has the port.
+  Shortage taken_ports;
   /// Clients that were the relay itself.
   Shortage loops;
   /// Clients whose hop limit had ended.

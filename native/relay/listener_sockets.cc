@@ -3,9 +3,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <unordered_set>
 
+#include "ports/listener_socket.h"
 #include "relay/arrival.h"
 #include "relay/socket_options.h"
 
@@ -79,6 +83,29 @@ void EndSharing(const SocketAddress& address) {
   (void)bind(fd.get(), address.data(), address.size());
 }
 
+/// Binds the socket beside others, and listens.
+Status Bind(int protocol, const SocketAddress& address, int fd, std::vector<int> beside) {
+  // Without others it shares with none: another program that has the port is found.
+  const bool is_shared = !beside.empty();
+  if (is_shared) beside.push_back(fd);
+  const Sharing shared(protocol, std::move(beside));
+  if (bind(fd, address.data(), address.size()) != 0) return Error{errno, "bind", {}};
+  // The kernel lowers the backlog to net.core.somaxconn.
+  constexpr int kBacklog = 65'535;
+  if (protocol == IPPROTO_TCP && listen(fd, kBacklog) != 0) return Error{errno, "listen", {}};
+  if (protocol == IPPROTO_TCP && is_shared) EndSharing(address);
+  return Ok();
+}
+
+/// The kernel has no sock_diag: no such netlink protocol, or no such family.
+bool LacksDiag(int code) { return code == EPROTONOSUPPORT || code == ENOENT || code == EOPNOTSUPP; }
+
+/// The number by which sock_diag names the socket.
+uint32_t InodeOf(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 ? static_cast<uint32_t>(status.st_ino) : 0;
+}
+
 }  // namespace
 
 ListenerSocket& ListenerSocket::operator=(ListenerSocket&& other) noexcept {
@@ -92,9 +119,7 @@ ListenerSocket& ListenerSocket::operator=(ListenerSocket&& other) noexcept {
 }
 
 void ListenerSocket::Reset() {
-  if (!fd_.is_open()) return;
-  all_->Leave(*this);
-  fd_.Reset();
+  if (fd_.is_open()) all_->Close(*this);
 }
 
 std::vector<int> ListenerSockets::Beside(int protocol, const SocketAddress& address) const {
@@ -121,18 +146,44 @@ Result<ListenerSocket> ListenerSockets::Open(int protocol, const SocketAddress& 
   if (!fd.ok()) return fd.error();
   const int raw = fd.value().get();
   const std::lock_guard lock(mutex_);
-  // Without others it shares with none: another program that has the port is found.
-  std::vector<int> sharing = Beside(protocol, address);
-  const bool is_shared = !sharing.empty();
-  if (is_shared) sharing.push_back(raw);
-  const Sharing shared(protocol, std::move(sharing));
-  if (bind(raw, address.data(), address.size()) != 0) return Error{errno, "bind", {}};
-  // The kernel lowers the backlog to net.core.somaxconn.
-  constexpr int kBacklog = 65'535;
-  if (protocol == IPPROTO_TCP && listen(raw, kBacklog) != 0) return Error{errno, "listen", {}};
-  if (protocol == IPPROTO_TCP && is_shared) EndSharing(address);
+  const std::vector<int> beside = Beside(protocol, address);
+  Status opened = Bind(protocol, address, raw, beside);
+  // After the sharing: later sockets of other programs are refused by the kernel.
+  if (opened.ok() && !beside.empty()) opened = RefuseStrangers(protocol, address, raw);
+  if (!opened.ok()) return opened.error();
   ports_[PortKey(protocol, address)].emplace(address, raw);
   return ListenerSocket(*this, protocol, address, std::move(fd.value()));
+}
+
+Status ListenerSockets::RefuseStrangers(int protocol, const SocketAddress& address, int fd) const {
+  const auto meets = MeetsStranger(protocol, address, fd);
+  if (meets.ok()) return meets.value() ? Status(Error{EADDRINUSE, "bind", {}}) : Ok();
+  if (!LacksDiag(meets.error().code)) return meets.error();
+  // Beside single addresses the first wildcard does not open: each address can have a socket that the kernel
+  // checks. Other sockets follow one that the kernel has checked.
+  const SocketsOfPort& sockets = ports_.at(PortKey(protocol, address));
+  const bool is_checked = !address.IsWildcard() || sockets.contains(address);
+  return is_checked ? Ok() : Status(Error{EOPNOTSUPP, "look for sockets of other programs", {}});
+}
+
+Result<bool> ListenerSockets::MeetsStranger(int protocol, const SocketAddress& address, int fd) const {
+  auto diag = ports::ListenerSocket::Open(diag_calls_);
+  if (!diag.ok()) return diag.error();
+  ports::PortRecord port{};
+  port.port = address.port();
+  port.protocol = static_cast<uint8_t>(protocol);
+  const auto family = static_cast<uint8_t>(address.family());
+  const auto found = diag.value().FindSockets(family, {&port, 1});
+  if (!found.ok()) return found.error();
+  std::unordered_set<uint32_t> own{InodeOf(fd)};
+  const auto of_port = ports_.find(PortKey(protocol, address));
+  if (of_port != ports_.end())
+    for (const auto& [_, other] : of_port->second) own.insert(InodeOf(other));
+  return std::any_of(found.value().begin(), found.value().end(), [&](const ports::DiagSocket& socket) {
+    const SocketAddress other(socket.listener.address, family, address.port());
+    const bool meets = address.IsWildcard() || other.IsWildcard() || other == address;
+    return meets && !own.contains(socket.inode);
+  });
 }
 
 Fd ListenerSockets::OpenForClient(const SocketAddress& address, const SocketAddress& client) {
@@ -145,18 +196,22 @@ Fd ListenerSockets::OpenForClient(const SocketAddress& address, const SocketAddr
     // It keeps the option: the listener may open again beside it.
     SetOption(raw, SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind(raw, address.data(), address.size()) != 0) return Fd();
+    // The kernel prefers a connected socket for the datagrams of its peer (compute_score() in
+    // net/ipv4/udp.c). Under the lock: until then it looks like a socket of another program.
+    if (connect(raw, client.data(), client.size()) != 0) return Fd();
   }
-  // The kernel prefers a connected socket for the datagrams of its peer (compute_score() in net/ipv4/udp.c).
-  if (connect(raw, client.data(), client.size()) != 0) return Fd();
   return std::move(fd.value());
 }
 
-void ListenerSockets::Leave(const ListenerSocket& socket) {
+void ListenerSockets::Close(ListenerSocket& socket) {
   const std::lock_guard lock(mutex_);
+  // Under the lock: one that is open and unknown looks like a socket of another program.
+  const int fd = socket.get();
+  socket.fd_.Reset();
   const auto of_port = ports_.find(PortKey(socket.protocol_, socket.address_));
   if (of_port == ports_.end()) return;
   auto [first, last] = of_port->second.equal_range(socket.address_);
-  while (first != last && first->second != socket.get()) ++first;
+  while (first != last && first->second != fd) ++first;
   if (first != last) of_port->second.erase(first);
   if (of_port->second.empty()) ports_.erase(of_port);
 }

@@ -8,6 +8,7 @@
 
 #include "core/fd.h"
 #include "core/result.h"
+#include "core/socket_calls.h"
 #include "relay/socket_address.h"
 
 namespace viaduct::relay {
@@ -45,8 +46,12 @@ class ListenerSocket {
 /// programs share no port. Any thread.
 class ListenerSockets {
  public:
+  /// `diag_calls`: of the look at the sockets of other programs.
+  explicit ListenerSockets(SocketCalls& diag_calls = SocketCalls::Kernel()) : diag_calls_(diag_calls) {}
+
   /// Opens a listening TCP socket, or a bound UDP socket. EADDRINUSE: another program has the port, for a
-  /// wildcard at any address.
+  /// wildcard at any address. EOPNOTSUPP: the kernel does not tell whether one has it (no sock_diag), or not
+  /// where a datagram was sent to.
   Result<ListenerSocket> Open(int protocol, const SocketAddress& address);
   /// A UDP socket for the datagrams of one client to `address`, beside the listener that has it. Not open:
   /// errno.
@@ -59,8 +64,13 @@ class ListenerSockets {
   /// Those that a new socket on the address meets: of the address, and those between which the wildcard
   /// stands. Under the lock.
   std::vector<int> Beside(int protocol, const SocketAddress& address) const;
-  void Leave(const ListenerSocket& socket);
+  /// EADDRINUSE: another program has the port of the new socket, which was open to sharing.
+  Status RefuseStrangers(int protocol, const SocketAddress& address, int fd) const;
+  /// Whether a socket of another program has an address that the new one has too.
+  Result<bool> MeetsStranger(int protocol, const SocketAddress& address, int fd) const;
+  void Close(ListenerSocket& socket);
 
+  SocketCalls& diag_calls_;
   std::mutex mutex_;
   std::unordered_map<uint32_t, SocketsOfPort> ports_;  ///< by protocol, family and port
 };

@@ -340,6 +340,7 @@ Strain Relay::State::ReadStrain() const {
   return {.has_few_descriptors = shared_.descriptor_shortage.IsWithin(kShortageTime, now),
           .has_few_udp_ports = shared_.udp_port_shortage.IsWithin(kShortageTime, now),
           .has_few_tcp_ports = shared_.tcp_port_shortage.IsWithin(kShortageTime, now),
+          .has_taken_port = shared_.taken_ports.IsWithin(kShortageTime, now),
           .has_loop = shared_.loops.IsWithin(kShortageTime, now),
           .has_spent_hops = shared_.spent_hops.IsWithin(kShortageTime, now),
           .descriptor_limit = shared_.descriptors.limit(),

@@ -31,6 +31,7 @@ struct Strain {
   bool has_few_descriptors;
   bool has_few_udp_ports;
   bool has_few_tcp_ports;  ///< for connections to one endpoint
+  bool has_taken_port;     ///< another program has the port of a UDP wildcard that is to open again
   bool has_loop;           ///< an endpoint is a frontend of the relay
   bool has_spent_hops;     ///< clients often came with the last hop
   uint32_t descriptor_limit;

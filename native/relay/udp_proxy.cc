@@ -26,6 +26,10 @@ constexpr size_t kMostParted = 1024;
 /// Time until a listener that found no descriptor tries again to open.
 constexpr std::chrono::milliseconds kPause{50};
 
+/// Time until a wildcard whose port another program has tries again to open. Each attempt looks at the
+/// sockets of the port.
+constexpr std::chrono::seconds kPauseOfTaken{2};
+
 /// The address that the client sent to. The kernel reports it for a wildcard (ListenerSockets).
 SocketAddress FrontendOf(const UdpListener& listener, const Arrival& arrival) {
   const bool is_single = !listener.address.IsWildcard() || !arrival.destination.has_value();
@@ -57,8 +61,10 @@ void UdpProxy::Detach(UdpListener& listener) {
 void UdpProxy::Change(UdpListener& listener) {
   listener.pause.Cancel();
   if (HasEndpoints(listener.near) || HasEndpoints(listener.far)) {
-    listener.is_closed = listener.is_closed && !Reopen(listener);
-    if (listener.is_closed) listener.pause.Set(context_.loop.now() + kPause);
+    const int error = listener.is_closed ? Reopen(listener) : 0;
+    listener.is_closed = error != 0;
+    const std::chrono::milliseconds pause = error == EADDRINUSE ? kPauseOfTaken : kPause;
+    if (listener.is_closed) listener.pause.Set(context_.loop.now() + pause);
     return;
   }
   if (listener.is_closed || listener.flows.size() > kMostParted) return;
@@ -67,19 +73,21 @@ void UdpProxy::Change(UdpListener& listener) {
   listener.is_closed = are_parted && CloseToClients(listener.fd.get());
 }
 
-/// False: no descriptor is free, or another program has a port that a wildcard left meanwhile.
-bool UdpProxy::Reopen(UdpListener& listener) {
+/// 0 or errno. EADDRINUSE: another program has a port that a wildcard left meanwhile. Others: no descriptor
+/// is free.
+int UdpProxy::Reopen(UdpListener& listener) {
   // Not connect() with AF_UNSPEC: a socket of IPv6 would keep the address of its peer (__udp_disconnect()).
   auto socket = context_.shared.listeners.Open(IPPROTO_UDP, listener.address);
   const bool is_watched = socket.ok() && context_.loop.Watch(socket.value().get(), EPOLLIN, listener);
   if (!is_watched) {
-    if (socket.ok() || socket.error().code != EADDRINUSE)
-      context_.shared.descriptor_shortage.Note(context_.loop.now());
-    return false;
+    const int error = socket.ok() ? EMFILE : socket.error().code;
+    Shared& shared = context_.shared;
+    (error == EADDRINUSE ? shared.taken_ports : shared.descriptor_shortage).Note(context_.loop.now());
+    return error;
   }
   context_.loop.Unwatch(listener.fd.get());
   listener.fd = std::move(socket.value());
-  return true;
+  return 0;
 }
 
 /// Gives the flow a socket of its own towards its client. False: no descriptor is free.

@@ -42,8 +42,8 @@ struct UdpListener final : Listener {
   void OnEvents(uint32_t events) override;
   void OnTimer() override;
   UdpProxy& proxy;
-  Timer pause;             ///< set while no descriptor is free to open it again
-  bool is_closed = false;  ///< to new clients
+  Timer pause;                                                       ///< set while it cannot open again
+  bool is_closed = false;                                            ///< to new clients
   std::unordered_map<SocketPair, UdpFlow*, SocketPairHash> flows{};  ///< by their ends
 };
 
@@ -83,7 +83,7 @@ class UdpProxy final : private EventTarget {
   UdpFlow* FlowOf(UdpListener& listener, const SocketPair& ends, const Arrival& arrival);
   UdpFlow* Start(UdpListener& listener, const SocketPair& ends, const Arrival& arrival);
   bool Part(UdpFlow& flow);
-  bool Reopen(UdpListener& listener);
+  int Reopen(UdpListener& listener);
   bool MakeRoom(Service& service);
   void Forward(UdpListener& listener, const Arrival& arrival, size_t first, size_t count);
   void Touch(UdpFlow& flow);

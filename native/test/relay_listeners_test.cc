@@ -12,6 +12,7 @@
 #include "core/fd.h"
 #include "relay/datagrams.h"
 #include "relay/listener_sockets.h"
+#include "scripted_kernel.h"
 
 namespace viaduct::relay {
 namespace {
@@ -21,6 +22,15 @@ SocketAddress At(const char* text, uint16_t port) {
   uint8_t address[16] = {};
   EXPECT_EQ(inet_pton(family, text, address), 1);
   return {address, family, port};
+}
+
+std::string Text(const SocketAddress& address) {
+  uint8_t bytes[16];
+  uint16_t port = 0;
+  address.Write(bytes, port);
+  char text[INET6_ADDRSTRLEN] = {};
+  EXPECT_NE(inet_ntop(address.family(), bytes, text, sizeof text), nullptr);
+  return text;
 }
 
 /// A port of the address that was free a moment ago.
@@ -33,22 +43,31 @@ uint16_t FreePort(int protocol, const SocketAddress& address) {
   return bound.port();
 }
 
-/// As another program binds that shares what it may. 0 or errno.
-int BindElsewhere(int protocol, const SocketAddress& address) {
-  const Fd fd(socket(address.family(), protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM, 0));
+/// As another program binds that shares what it may. 0 or errno. `is_mapped`: by a socket of IPv6 that takes
+/// IPv4.
+int BindElsewhere(Fd& fd, int protocol, const SocketAddress& address, bool is_mapped = false) {
+  SocketAddress bound = address;
+  if (is_mapped) bound = At(("::ffff:" + Text(address)).c_str(), address.port());
+  fd = Fd(socket(bound.family(), protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM, 0));
   const int yes = 1;
   EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
   EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes), 0);
-  if (address.family() == AF_INET6)
+  if (bound.family() == AF_INET6 && !is_mapped)
     EXPECT_EQ(setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes), 0);
-  if (bind(fd.get(), address.data(), address.size()) != 0) return errno;
+  if (bind(fd.get(), bound.data(), bound.size()) != 0) return errno;
   return protocol == IPPROTO_TCP && listen(fd.get(), 1) != 0 ? errno : 0;
+}
+
+int BindElsewhere(int protocol, const SocketAddress& address) {
+  Fd fd;
+  return BindElsewhere(fd, protocol, address);
 }
 
 struct Place {
   int protocol;
   const char* single;
   const char* wildcard;
+  const char* other;
 };
 
 class RelayListenersTest : public testing::TestWithParam<Place> {
@@ -57,6 +76,7 @@ class RelayListenersTest : public testing::TestWithParam<Place> {
   const uint16_t port_ = FreePort(GetParam().protocol, At(GetParam().wildcard, 0));
   const SocketAddress single_ = At(GetParam().single, port_);
   const SocketAddress wildcard_ = At(GetParam().wildcard, port_);
+  const SocketAddress other_ = At(GetParam().other, port_);
   ListenerSockets sockets_;
 };
 
@@ -97,10 +117,78 @@ TEST_P(RelayListenersTest, AnotherProgramKeepsItsPort) {
   }
 }
 
+TEST_P(RelayListenersTest, AWildcardBesideAnOwnSocketFindsAnotherProgramThatShares) {
+  for (const bool is_mapped : {false, true}) {
+    if (is_mapped && single_.family() == AF_INET6) continue;
+    Fd stranger;
+    ASSERT_EQ(BindElsewhere(stranger, protocol(), single_, is_mapped), 0);
+    auto own = sockets_.Open(protocol(), other_);
+    ASSERT_TRUE(own.ok());
+    const auto refused = sockets_.Open(protocol(), wildcard_);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, EADDRINUSE);
+    EXPECT_EQ(sockets_.Open(protocol(), single_).ok(), false);
+    stranger.Reset();
+    const auto wildcard = sockets_.Open(protocol(), wildcard_);
+    EXPECT_TRUE(wildcard.ok());
+    EXPECT_TRUE(sockets_.Open(protocol(), single_).ok());
+    EXPECT_EQ(BindElsewhere(protocol(), single_), EADDRINUSE);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, RelayListenersTest,
-                         testing::Values(Place{IPPROTO_TCP, "127.0.0.1", "0.0.0.0"},
-                                         Place{IPPROTO_UDP, "127.0.0.1", "0.0.0.0"},
-                                         Place{IPPROTO_TCP, "::1", "::"}, Place{IPPROTO_UDP, "::1", "::"}));
+                         testing::Values(Place{IPPROTO_TCP, "127.0.0.1", "0.0.0.0", "127.0.0.9"},
+                                         Place{IPPROTO_UDP, "127.0.0.1", "0.0.0.0", "127.0.0.9"},
+                                         Place{IPPROTO_TCP, "::1", "::", "fd00:10:96::77"},
+                                         Place{IPPROTO_UDP, "::1", "::", "fd00:10:96::77"}));
+
+TEST(RelayUdpListenersTest, AWildcardThatKeepsLoopbackAloneDoesNotTakeThePortBack) {
+  ListenerSockets sockets;
+  const SocketAddress wildcard = At("0.0.0.0", FreePort(IPPROTO_UDP, At("0.0.0.0", 0)));
+  const auto closed = sockets.Open(IPPROTO_UDP, wildcard);
+  ASSERT_TRUE(closed.ok());
+  ASSERT_TRUE(CloseToClients(closed.value().get()));
+  Fd stranger;
+  ASSERT_EQ(BindElsewhere(stranger, IPPROTO_UDP, At("127.0.0.9", wildcard.port())), 0);
+  const auto refused = sockets.Open(IPPROTO_UDP, wildcard);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EADDRINUSE);
+  stranger.Reset();
+  EXPECT_TRUE(sockets.Open(IPPROTO_UDP, wildcard).ok());
+}
+
+TEST(RelayListenersWithoutDiagTest, TheFirstWildcardOpensOnlyAlone) {
+  ScriptedKernel kernel;
+  kernel.socket_error = EPROTONOSUPPORT;
+  ListenerSockets sockets(kernel);
+  for (const int protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
+    const SocketAddress wildcard = At("0.0.0.0", FreePort(protocol, At("0.0.0.0", 0)));
+    const SocketAddress single = At("127.0.0.9", wildcard.port());
+    {
+      const auto first = sockets.Open(protocol, single);
+      ASSERT_TRUE(first.ok());
+      const auto refused = sockets.Open(protocol, wildcard);
+      ASSERT_FALSE(refused.ok());
+      EXPECT_EQ(refused.error().code, EOPNOTSUPP);
+    }
+    const auto first = sockets.Open(protocol, wildcard);
+    ASSERT_TRUE(first.ok());
+    EXPECT_TRUE(sockets.Open(protocol, single).ok());
+    EXPECT_TRUE(sockets.Open(protocol, wildcard).ok());
+  }
+}
+
+TEST(RelayListenersWithoutDiagTest, AShortageIsReportedAsSuch) {
+  ScriptedKernel kernel;
+  kernel.socket_error = EMFILE;
+  ListenerSockets sockets(kernel);
+  const SocketAddress wildcard = At("0.0.0.0", FreePort(IPPROTO_TCP, At("0.0.0.0", 0)));
+  const auto first = sockets.Open(IPPROTO_TCP, wildcard);
+  ASSERT_TRUE(first.ok());
+  const auto refused = sockets.Open(IPPROTO_TCP, At("127.0.0.9", wildcard.port()));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EMFILE);
+}
 
 TEST(RelayDatagramsTest, SendsFromTheAddressThatIsAsked) {
   ListenerSockets sockets;

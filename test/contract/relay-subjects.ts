@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -23,15 +24,48 @@ export function openModelRelay(): RelaySubject {
   }
 }
 
+/** Listens with SO_REUSEPORT, which Node has from 23.1 on, until its input ends. Arguments: address, port. */
+const sharingServer = `
+import socket, sys
+address, port = sys.argv[1], int(sys.argv[2])
+server = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+try:
+    server.bind((address, port))
+    server.listen()
+    print('listening', flush=True)
+    sys.stdin.read()
+except OSError as error:
+    print(error.strerror, flush=True)
+`
+
+async function listenSharing({ address, port }: RelayAddress): Promise<() => Promise<void>> {
+  const stdio = ['pipe', 'pipe', 'inherit'] as const
+  const child = spawn('python3', ['-c', sharingServer, address, String(port)], { stdio: [...stdio] })
+  const [output]: unknown[] = await once(child.stdout, 'data')
+  const free = async (): Promise<void> => {
+    child.stdin.end()
+    if (child.exitCode === null) await once(child, 'exit')
+  }
+  if (String(output).startsWith('listening')) return free
+  await free()
+  throw Object.assign(new Error(`bind: ${String(output)}`), { code: 'EADDRINUSE' })
+}
+
 /** Binds as another program does. */
-async function bindElsewhere({ protocol, address, port }: RelayAddress): Promise<() => Promise<void>> {
+async function bindElsewhere(
+  one: RelayAddress,
+  { sharing } = { sharing: false },
+): Promise<() => Promise<void>> {
+  const { protocol, address, port } = one
+  if (protocol === 'tcp' && sharing) return await listenSharing(one)
   if (protocol === 'tcp') {
     const server = createServer()
     await once(server.listen({ host: address, port, ipv6Only: true }), 'listening')
     return async () => void (await once(server.close(), 'close'))
   }
   const isIpv6 = address.includes(':')
-  const socket = createSocket({ type: isIpv6 ? 'udp6' : 'udp4', ipv6Only: isIpv6 })
+  const socket = createSocket({ type: isIpv6 ? 'udp6' : 'udp4', ipv6Only: isIpv6, reuseAddr: sharing })
   socket.bind(port, address)
   await once(socket, 'listening')
   return async () => void (await once(socket.close(), 'close'))

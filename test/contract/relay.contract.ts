@@ -16,8 +16,11 @@ export interface RelaySubject {
   readonly relay: Relay
   /** The routes of the same namespace. */
   readonly routes: Routes
-  /** Takes the address as another program does. Returns how to free it. */
-  readonly take: (address: RelayAddress) => Promise<() => Promise<void>>
+  /** Takes the address as another program does. `sharing`: one that shares it with all that allow it. Returns how to free it. */
+  readonly take: (
+    address: RelayAddress,
+    options?: { readonly sharing: boolean },
+  ) => Promise<() => Promise<void>>
   readonly close: () => Promise<void>
 }
 
@@ -205,6 +208,26 @@ function wildcardLaws(law: Law, wildcard: RelayListener, single: RelayListener):
       const free = await take(single)
       await refusedWith(relay, setListener(wildcard), 'EADDRINUSE')
       await free()
+    },
+  )
+
+  law(
+    `${title}: EADDRINUSE beside a listener of one address while another program has the port at another one, also if that shares it`,
+    async (subject) => {
+      const { relay, take } = subject
+      const isIpv6 = wildcard.address === '::'
+      // IPv6 listens on an address before its route.
+      const own = { ...wildcard, address: ip(isIpv6 ? 'fd00:10:96::77' : '127.0.0.9') }
+      for (const sharing of [false, true]) {
+        const free = await take(single, { sharing })
+        await applyAll(relay, [setService(web), setListener(own)])
+        await refusedWith(relay, setListener(wildcard), 'EADDRINUSE')
+        await refusedWith(relay, setListener(single), 'EADDRINUSE')
+        await free()
+        await applyAll(relay, [setListener(wildcard), setListener(single)])
+        await assert.rejects(take(single, { sharing }), { code: 'EADDRINUSE' })
+        await applyAll(relay, [own, wildcard, single].map(removeListener))
+      }
     },
   )
 }

@@ -1,6 +1,6 @@
 // Listeners of the relay on all addresses, in the network namespace of this file (issue 35, E10).
 import assert from 'node:assert/strict'
-import type { Socket as UdpSocket } from 'node:dgram'
+import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { afterEach, before, beforeEach, describe, it } from 'node:test'
 import type { IpAddress } from '../../src/address.js'
@@ -153,6 +153,25 @@ for (const [family, { listensOn, one, two, vip }] of Object.entries(families))
         [`${one} next x`, `${two} next x`, `${vip} next x`],
       )
     })
+
+    // Ten seconds: so long a strain is reported after its end.
+    if (!isIpv6)
+      it('udp: reports that another program took its port meanwhile, and opens again after its end', async () => {
+        const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
+        const flowEndpoints = [kept.endpoint, next.endpoint]
+        await lab.listen({ clusterEndpoints: [kept.endpoint], flowEndpoints }, udp)
+        await lab.listen({ clusterEndpoints: [], flowEndpoints }, { ...udp, near: 'refuse', far: 'refuse' })
+        const program = createSocket({ type: 'udp4', reuseAddr: true })
+        program.bind(8080, two)
+        await once(program, 'listening')
+        program.on('message', (_text, { port, address }) => program.send('program', port, address))
+        await lab.listen({ clusterEndpoints: [next.endpoint], flowEndpoints }, udp)
+        assert.equal((await lab.kernel.relay.nextStrain())?.hasTakenPort, true)
+        assert.equal(await ask(lab.openUdp(), two), `${two} program`)
+        program.close()
+        assert.equal((await lab.kernel.relay.nextStrain())?.hasTakenPort, false)
+        assert.equal(await ask(lab.openUdp(), two), `${two} next x`)
+      })
 
     it('refuses its own connections and datagrams: an endpoint that is one of its addresses', async () => {
       await lab.listen({ clusterEndpoints: [{ address: two, port: 8080 }] })

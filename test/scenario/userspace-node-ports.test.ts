@@ -84,6 +84,23 @@ describe('a node port on all addresses', () => {
     await lab.stop()
   })
 
+  it('leaves the problem of an external IP of the Service at one of its addresses, where another program has all of them', async () => {
+    const lab = new Lab()
+    for (const place of ['0.0.0.0', '10.96.0.3']) lab.kernel.relay.foreignSockets.add(`tcp ${place}:30080`)
+    for (const address of addresses) await lab.addAddress(address)
+    const both = service('np', '10.96.0.3', {
+      type: 'NodePort',
+      externalIPs: ['192.0.2.1'],
+      ports: [port(30_080, { nodePort: 30_080 })],
+    })
+    await lab.deliver(set(both), set(slice('np-1', 'np', ['10.3.0.1'])), synced)
+    assert.deepEqual(lab.reported.toSorted(), ['0.0.0.0:30080', '10.96.0.3:30080', '192.0.2.1:30080'])
+    lab.free()
+    await lab.clock.advance(retryMs)
+    assert.deepEqual(lab.places, ['0.0.0.0', '10.96.0.3', '192.0.2.1'])
+    await lab.stop()
+  })
+
   it('follows its Service while it has a listener for each address', async () => {
     const lab = await Lab.start('192.0.2.1:30080')
     await lab.deliver(set(slice('np-1', 'np', [])))

@@ -97,6 +97,7 @@ const shortages = [
   'hasFewDescriptors',
   'hasFewUdpPorts',
   'hasFewTcpPorts',
+  'hasTakenPort',
   'hasLoop',
   'hasSpentHops',
 ] as const
@@ -109,6 +110,7 @@ export class RealRelay implements Relay {
     hasFewDescriptors: false,
     hasFewUdpPorts: false,
     hasFewTcpPorts: false,
+    hasTakenPort: false,
     hasLoop: false,
     hasSpentHops: false,
   }

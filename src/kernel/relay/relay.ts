@@ -123,6 +123,8 @@ export interface RelayStrain {
   readonly hasFewUdpPorts: boolean
   /** All local ports have connections to one endpoint. */
   readonly hasFewTcpPorts: boolean
+  /** A UDP listener on all addresses is closed to new clients, since another program took its port while it had no endpoints. */
+  readonly hasTakenPort: boolean
   /** An endpoint is a frontend of the relay itself; such connections are refused. */
   readonly hasLoop: boolean
   /** At least ten connections or datagrams per second came with the last hop, as those do that go round over the relays of several nodes. */

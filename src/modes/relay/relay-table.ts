@@ -232,14 +232,17 @@ export class RelayTable {
   ): readonly Failed<ListenerObject>[] {
     const left = new Map(refusals.map((failed) => [failed.target, failed]))
     for (const { object, refusal, present } of splits) {
-      const parts = present.map(({ listener }) => this.#listenerOf(describeRelayListener(listener)))
-      const isTaken = parts.every((one) => left.get(one)?.error.code === 'EADDRINUSE')
+      const parts = present.map((wanted) => {
+        const one = this.#listenerOf(describeRelayListener(wanted.listener))
+        // An external IP may be the same address: then the listener and its refusal are those of the external IP.
+        return { wanted, one, isOwn: one.wanted === wanted }
+      })
+      const isTaken = parts.every(({ one, isOwn }) => !isOwn || left.get(one)?.error.code === 'EADDRINUSE')
       if (refusal === undefined || !isTaken) continue
-      for (const wanted of present) this.#want(wanted, 'remove')
-      for (const one of parts) {
-        left.delete(one)
-        this.#listeners.markClean(one)
-        this.#listeners.settle(one)
+      for (const { wanted, one, isOwn } of parts) {
+        one.remove(wanted)
+        if (isOwn) left.delete(one)
+        if (isOwn) this.#listeners.settle(one)
       }
       left.set(object, refusal)
       this.#splits.forget(object)

@@ -3,7 +3,7 @@ import type { Relay, RelayStrain } from '../../kernel/index.js'
 import { type Log, StateReporter } from '../../log.js'
 
 /**
- * Reports that the relay is short of file descriptors or of local ports, and that a Service leads in a circle. Asks for a run when
+ * Reports that the relay is short of file descriptors or of local ports, that another program has a port, and that a Service leads in a circle. Asks for a run when
  * descriptors are no longer short: listeners that failed may open then.
  */
 export class StrainWatch implements ModeWatch {
@@ -11,6 +11,7 @@ export class StrainWatch implements ModeWatch {
   readonly #descriptors: StateReporter
   readonly #udpPorts: StateReporter
   readonly #tcpPorts: StateReporter
+  readonly #takenPorts: StateReporter
   readonly #loops: StateReporter
   readonly #spentHops: StateReporter
   readonly #closed: Promise<undefined>
@@ -35,6 +36,12 @@ export class StrainWatch implements ModeWatch {
       level: 'error',
       problemLine: 'Local TCP ports are short',
       recovery: 'Local TCP ports are no longer short',
+    })
+    this.#takenPorts = new StateReporter({
+      log,
+      level: 'error',
+      problemLine: 'UDP node ports are taken',
+      recovery: 'UDP node ports are no longer taken',
     })
     this.#loops = new StateReporter({
       log,
@@ -67,14 +74,17 @@ export class StrainWatch implements ModeWatch {
   }
 
   #report(strain: RelayStrain): void {
-    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts, hasLoop, hasSpentHops } = strain
-    const { descriptorLimit, udpPortLimit } = strain
+    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts } = strain
+    const { hasTakenPort, hasLoop, hasSpentHops, descriptorLimit, udpPortLimit } = strain
     const connections = `the limit is ${descriptorLimit}; the relay refuses new connections of the busiest listeners`
     this.#descriptors.report('descriptors', hasFewDescriptors ? { text: connections } : undefined)
     const flows = `the limit is ${udpPortLimit} flows; the relay ends the oldest flows of the busiest listeners`
     this.#udpPorts.report('udp ports', hasFewUdpPorts ? { text: flows } : undefined)
     const ports = 'all of them have connections to one endpoint; the relay passes over the endpoint'
     this.#tcpPorts.report('tcp ports', hasFewTcpPorts ? { text: ports } : undefined)
+    const taken =
+      'another program bound the port of one while its Service had no endpoints; the node port serves again after the end of the program'
+    this.#takenPorts.report('taken ports', hasTakenPort ? { text: taken } : undefined)
     const loop = 'one of its endpoints is a frontend of this node; the relay refuses its own connections'
     this.#loops.report('loop', hasLoop ? { text: loop } : undefined)
     const hops =

@@ -8,6 +8,7 @@ const calm: RelayStrain = {
   hasFewDescriptors: false,
   hasFewUdpPorts: false,
   hasFewTcpPorts: false,
+  hasTakenPort: false,
   hasLoop: false,
   hasSpentHops: false,
   descriptorLimit: 1024,
@@ -55,6 +56,7 @@ describe('a shortage', () => {
 
   for (const [name, level, lines] of [
     ['hasFewTcpPorts', 'error', ['Local TCP ports are short', 'Local TCP ports are no longer short']],
+    ['hasTakenPort', 'error', ['UDP node ports are taken', 'UDP node ports are no longer taken']],
     ['hasLoop', 'error', ['Service leads back to the relay', 'No Service leads back to the relay']],
     ['hasSpentHops', 'warn', ['Hop limits run out', 'Hop limits no longer run out']],
   ] as const)
