@@ -201,13 +201,13 @@ const cases: readonly Case[] = [
     states: ['not-asked', 'passes'],
   },
   {
-    name: 'an ACCEPT in table nat before the rules that mark for masquerading',
+    name: 'an ACCEPT in table nat before KUBE-SERVICES: table mangle has marked the packet for masquerading',
     lines: ['-t nat -I OUTPUT -p tcp --dport 80 -j ACCEPT'],
     to: atVip,
     verdict: 'serve',
     candidates: both,
-    isMasqueraded: false,
-    states: ['keeps', 'bypasses'],
+    isMasqueraded: true,
+    states: ['keeps', 'passes'],
   },
   {
     name: 'an ACCEPT in table nat behind them',
