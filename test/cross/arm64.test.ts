@@ -50,7 +50,7 @@ describe('the agent on arm64', { timeout: 120_000 }, () => {
   it('prints its version', async () => {
     const { code, stdout } = await runToEnd([...command, '--version'])
     assert.equal(code, 0)
-    assert.match(stdout, /^viaduct \d+\.\d+\.\d+$/u)
+    assert.match(stdout, /^viaduct \d+\.\d+\.\d+ \(commit \S+\)$/u)
   })
 
   it('carries a connection to a Service to its endpoint, and ends by SIGTERM', async () => {
