@@ -126,7 +126,7 @@ export class NatGuard {
   }
 
   get #hasGuarded(): boolean {
-    for (const address of this.#vips) if (!this.#machine.has(address)) return true
+    for (const address of this.#vips) if (this.#isGuarded(address)) return true
     return false
   }
 
@@ -154,8 +154,8 @@ export class NatGuard {
   }
 
   /**
-   * Brings the VIPs to the kernel. The machine's own addresses go. `isComplete`: all VIPs are known, and other addresses go too. A refusal is reported, and tried again in the next
-   * pass.
+   * Brings the VIPs to the kernel. The machine's own addresses go. `isComplete`: all VIPs are known, and other addresses go too. A refusal
+   * is reported, and tried again in the next pass.
    */
   async write({ isComplete }: { readonly isComplete: boolean }): Promise<void> {
     if (!this.#isRead) await this.read()
