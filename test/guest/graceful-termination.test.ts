@@ -227,6 +227,8 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
       },
     )
     await setSysctls(node, 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
+    // The errors about dead pods would use up the rate of all errors to this client, and a refusal would not reach it.
+    await setSysctls(node, 'net.ipv4.icmp_ratelimit=0', 'net.ipv6.icmp.ratelimit=0')
     await client.ip('route add default via 192.168.50.1', 'route add default via fd00:192::1')
     await pods.ip('route add default via 10.244.0.254', 'route add default via fd00:10:244::fe')
     await new Prober(pods).serve(
