@@ -2,12 +2,11 @@
 //   node run.js FROM TO
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LoadCounts } from '../../test/support/load.js'
-import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 import { treeRoot } from '../../test/support/tree.js'
 import { foreignChains } from '../../test/traffic/foreign-chains.js'
 import { endpointCount, hostPortPaths, staleServers, SwitchLab } from '../../test/traffic/switch-lab.js'
+import { difference, leftIn, type LoadFigures, summary } from './figures.js'
 import { isInSharedTables, proxies, type ProxyName } from './proxies.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -16,62 +15,13 @@ const restMs = 3000
 /** Endpoints that the Services still have when the second proxy starts. */
 const remaining = endpointCount - 1
 
-interface Figures {
-  readonly tried: number
-  readonly failed: number
-  readonly retransmitted: number
-  readonly slowestMs: number
-  readonly failures: readonly string[]
+interface Figures extends LoadFigures {
   /** Servers that were gone and answered new connections after the first sync. */
   readonly stale: readonly string[]
   /** Lines of others that have come or gone. */
   readonly foreign: readonly string[]
   /** Objects of proxies that are there in the end. */
   readonly left: Readonly<Record<string, number>>
-}
-
-function summary(
-  counts: LoadCounts,
-): Pick<Figures, 'tried' | 'failed' | 'retransmitted' | 'slowestMs' | 'failures'> {
-  const all = Object.values(counts)
-  const sum = (field: 'tried' | 'failed' | 'retransmitted'): number =>
-    all.reduce((total, count) => total + count[field], 0)
-  const failures = Object.entries(counts).flatMap(([name, count]) =>
-    count.failures.map((text) => `${name}: ${text}`),
-  )
-  return {
-    tried: sum('tried'),
-    failed: sum('failed'),
-    retransmitted: sum('retransmitted'),
-    slowestMs: Math.max(...all.map(({ slowestMs }) => slowestMs)),
-    failures: failures.slice(0, 10),
-  }
-}
-
-/** How many chains of proxies each place has. */
-async function leftIn(node: Namespace): Promise<Readonly<Record<string, number>>> {
-  const [legacy, nft, tables] = await Promise.all([
-    node.must('iptables-legacy-save'),
-    node.must('iptables-nft-save'),
-    node.must('nft', 'list', 'tables'),
-  ])
-  return {
-    'legacy chains': countChains(legacy),
-    'nft chains': countChains(nft),
-    'tables kube-proxy': tables.match(/ kube-proxy$/gmu)?.length ?? 0,
-  }
-}
-
-/** Chains of kubelet's left out. */
-function countChains(saved: string): number {
-  return saved.match(/^:KUBE-(?!KUBELET|IPTABLES|FIREWALL)/gmu)?.length ?? 0
-}
-
-function difference(before: readonly string[], after: readonly string[]): readonly string[] {
-  const gone = before.filter((line) => !after.includes(line)).map((line) => `- ${line.trim()}`)
-  const come = after.filter((line) => !before.includes(line)).map((line) => `+ ${line.trim()}`)
-  const isMoved = gone.length + come.length === 0 && before.join('\n') !== after.join('\n')
-  return [...gone, ...come, ...(isMoved ? ['another order'] : [])]
 }
 
 /** kube-proxy gets the node back from Viaduct by the command for it. */

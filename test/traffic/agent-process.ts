@@ -13,6 +13,8 @@ export interface AgentOptions {
   /** Put in front of the command, such as strace. */
   readonly before?: readonly string[]
   readonly flags?: readonly string[]
+  /** Another build's agent.js; default: that of dist/. */
+  readonly agentFile?: string | undefined
 }
 
 /** One run of dist/agent.js. */
@@ -25,7 +27,7 @@ export class AgentProcess {
 
   static start(options: AgentOptions): AgentProcess {
     const flags = ['--manifests', options.manifests, '-v', '2', ...(options.flags ?? [])]
-    const command = commandIn(options.mode ?? 'ipvs', flags)
+    const command = commandIn(options.mode ?? 'ipvs', flags, options.agentFile)
     return new AgentProcess(options.node.start(...(options.before ?? []), ...command))
   }
 
@@ -65,13 +67,16 @@ export function agentCommand(...flags: readonly string[]): readonly string[] {
   return commandIn('ipvs', flags)
 }
 
-function commandIn(mode: ProxyMode, flags: readonly string[]): readonly string[] {
-  const agent = join(treeRoot, 'dist/agent.js')
+function commandIn(
+  mode: ProxyMode,
+  flags: readonly string[],
+  agentFile = join(treeRoot, 'dist/agent.js'),
+): readonly string[] {
   // Tests of ipvs mode expect the legacy flavour unless they name one. On a node without rules the agent would choose nft.
   const isFlavourOpen = mode === 'ipvs' && !flags.some((flag) => flag.startsWith('--iptables-flavour'))
   const flavour = isFlavourOpen ? ['--iptables-flavour=legacy'] : []
   const own = ['--proxy-mode', mode, '--hostname-override', 'node-a', ...flavour]
-  return [process.execPath, agent, ...own, ...flags]
+  return [process.execPath, agentFile, ...own, ...flags]
 }
 
 /** A field of a JSON log line; undefined when the line has none. */

@@ -123,8 +123,13 @@ export class SwitchLab {
   }
 
   startAgent(mode: ProxyMode, ...more: readonly string[]): AgentProcess {
+    return this.startAgentOf(undefined, mode, ...more)
+  }
+
+  /** `agentFile`: as in AgentOptions. */
+  startAgentOf(agentFile: string | undefined, mode: ProxyMode, ...more: readonly string[]): AgentProcess {
     const flags = ['--cluster-cidr', Object.values(clusterCidrs).join(','), ...more]
-    return AgentProcess.start({ node: this.node, manifests: this.#manifests, mode, flags })
+    return AgentProcess.start({ node: this.node, manifests: this.#manifests, mode, flags, agentFile })
   }
 
   /** Writes the chains of others on the node, whose host port leads to the first pod. */
