@@ -30,7 +30,7 @@ export async function compileProgram(name) {
 export async function measurePart(benchmark, args, { limitSeconds }) {
   const folder = join(benchFolder, benchmark)
   rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
+  mkdirSync(folder, { recursive: true })
   try {
     const command = [process.execPath, join(root, `out/ts/bench/${benchmark}/run.js`), ...args]
     const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
