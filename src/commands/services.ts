@@ -8,7 +8,7 @@ export const service: Argument = { name: 'NS/NAME', isRequired: false, help: 'on
 export const servicesCommand: Command = {
   name: 'services',
   help: 'the Services that the agent programs',
-  description: `Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop. conflict means that another Service has the address and port; after a comma it means some of the external addresses, and routes shows which. IN FORCE is the time since which its last change is in the kernel; it is blank while that is not known, as when the kernel refuses an object of that family. ${countersText}`,
+  description: `Prints a line for each port of each Service and IP family: its addresses, the numbers of its endpoints (usable of all; for policy Local, those of this node), and what happens to new connections: serve, refuse or drop. conflict means that another Service, this node or another machine has the address and port; after a comma it means some of the external addresses, and routes shows which. IN FORCE is the time since which its last change is in the kernel; it is blank while that is not known, as when the kernel refuses an object of that family. ${countersText}`,
   arguments: [service],
   options: [countersOption],
   examples: [
@@ -38,7 +38,7 @@ export const endpointsCommand: Command = {
 export const routesCommand: Command = {
   name: 'routes',
   help: 'the frontends of Services, and where each leads',
-  description: `Prints a line for each frontend: what happens to new connections, to how many endpoints they go, and why. conflict means that another Service has the address and port. For one Service it also prints the kernel objects that the proxy mode desires, in the syntax of the tools that list them. ${countersText}`,
+  description: `Prints a line for each frontend: what happens to new connections, to how many endpoints they go, and why. conflict means that another Service, this node or another machine has the address and port. For one Service it also prints the kernel objects that the proxy mode desires, in the syntax of the tools that list them. ${countersText}`,
   arguments: [service],
   options: [countersOption],
   examples: [

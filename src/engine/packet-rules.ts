@@ -1,5 +1,5 @@
 import type { Cidr, IpAddress } from '../address.js'
-import type { ServicePortKey } from '../model/index.js'
+import type { ServicePort, ServicePortKey } from '../model/index.js'
 import type { LocalDetector } from '../node/index.js'
 
 /** Packet marks by which a mode leads pods and the node to the endpoints of the cluster under policy Local (F-015). */
@@ -22,11 +22,19 @@ export interface NatPlace {
   readonly chain?: string
 }
 
+/** The external addresses of a service port. */
+export type ExternalAddresses = Pick<ServicePort, 'service' | 'externalIPs' | 'loadBalancerIPs'>
+
 /**
  * How a mode treats new connections in one IP family: its settings, and the choices in which modes differ. Routes decide everything else.
  * For readers that explain packets.
  */
 export interface PacketRules {
+  /**
+   * The other holder of this external address of the service port, such as `Node worker`: the mode does not serve such an address
+   * (docs/adr/0028). undefined: there is none. Absent: the mode makes no address local, and serves all.
+   */
+  readonly foreignHolder?: (port: ExternalAddresses, address: IpAddress) => string | undefined
   /** undefined: traffic of pods cannot be recognized. */
   readonly localDetector: LocalDetector | undefined
   /** F-047. */

@@ -1,19 +1,12 @@
-// Frontends that service ports want and do not get (docs/adr/0007), as the modes report them.
+// Frontends that service ports want and do not get (docs/adr/0007, docs/adr/0028), as the modes report them.
 import type { PipelineView } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
+import type { Rival } from './left-out.js'
 import { familyName } from './parts.js'
 
-/** The owner of a frontend that a service port does not get. */
-export interface Rival {
-  /** A service port, or a part of the node such as `the API server`. */
-  readonly owner: string
-  /** A clause that follows the owner and a comma. */
-  readonly reason: string
-}
-
-/** By the key of the service port, a blank, and the name of the frontend. */
+/** By the key of the service port, a blank, and the name of the frontend; by the name of the Service, a blank, and an address. */
 export type LostFrontends = ReadonlyMap<string, Rival>
 
 /** The lost frontends of each family that has any. */
@@ -29,9 +22,10 @@ export function readConflicts({
   for (const view of synchronizer.views) {
     const family = familyName(view.health.family)
     const lost = new Map<string, Rival>()
-    for (const { service, frontend, owner, reason, ipFamily } of present) {
-      if (ipFamily !== family || typeof frontend !== 'string' || typeof owner !== 'string') continue
-      lost.set(`${service} ${frontend}`, { owner, reason: String(reason) })
+    for (const { service, frontend, address, owner, reason, ipFamily } of present) {
+      const place = frontend ?? address
+      if (ipFamily !== family || typeof place !== 'string' || typeof owner !== 'string') continue
+      lost.set(`${service} ${place}`, { owner, reason: String(reason) })
     }
     if (lost.size > 0) conflicts.set(view, lost)
   }
@@ -45,7 +39,9 @@ export function rivalOf(
   frontend: Frontend,
 ): Rival | undefined {
   if (lost === undefined) return undefined
-  const rival = lost.get(`${port.key} ${describeFrontend(frontend)}`)
+  const address = addressOf(frontend)
+  const rival =
+    lost.get(`${port.key} ${describeFrontend(frontend)}`) ?? lost.get(`${port.service} ${address}`)
   if (rival !== undefined || frontend.kind !== 'node-port') return rival
   // In ipvs mode a node port is a virtual server of each of the node's addresses.
   const own = new Set(frontendsOf(port).map((other) => `${port.key} ${describeFrontend(other)}`))

@@ -47,7 +47,7 @@ export async function connections(
   for (const view of inspected.synchronizer.views) {
     const { family } = view.health
     isKnown ||= service !== undefined && view.services.servicePortsOf(service).length > 0
-    const owners = await ownersOf(view, service, inspected.clock)
+    const owners = await ownersOf(inspected, view, service)
     if (owners.byFrontend.size === 0) continue
     const limit = shownConnections - found.length
     const listed =

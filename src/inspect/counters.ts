@@ -66,7 +66,7 @@ async function countConnections(
   view: PipelineView,
   service: string | undefined,
 ): Promise<CounterReading> {
-  const owners = await ownersOf(view, service, inspected.clock)
+  const owners = await ownersOf(inspected, view, service)
   const ports = new Map<ServicePortKey, PortCounts>()
   const add = ({ port, known }: Owner, endpoint: Endpoint, counted: TrafficCounters): void => {
     const name = formatEndpoint(endpoint.address, endpoint.port)

@@ -8,10 +8,10 @@ import {
   compareStandings,
   type Frontend,
   frontendProtocols,
-  holderOf,
   standingOf,
 } from '../routing/index.js'
 import type { Packet, PacketView } from './explain-client.js'
+import { leftOutFor, type Rival } from './left-out.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
 
@@ -25,8 +25,21 @@ export interface FoundFrontend {
   readonly losers: readonly ServicePort[]
 }
 
-/** undefined: no Service has the destination. A frontend with an address comes before a node port. */
-export function findFrontend(packet: Packet, view: PacketView): FoundFrontend | undefined {
+/** A service port that names the frontend of a packet, and does not get it. */
+export interface LeftOut extends Rival {
+  readonly port: ServicePort
+  readonly kind: FrontendKind
+}
+
+/** The service ports that name the frontend of a packet. */
+export interface NamedFrontend {
+  /** undefined: no Service has the destination. */
+  readonly found: FoundFrontend | undefined
+  readonly leftOut: readonly LeftOut[]
+}
+
+/** A frontend with an address comes before a node port. */
+export function findFrontend(packet: Packet, view: PacketView): NamedFrontend {
   const isLocal = view.machine.includes(packet.destination) || isLoopback(packet.destination)
   const { protocol, port: number, destination } = packet
   const address: Frontend = { kind: 'address', address: destination, protocol, port: number }
@@ -40,18 +53,22 @@ export function findFrontend(packet: Packet, view: PacketView): FoundFrontend | 
     if (port.port === packet.port && addressesOf(port).has(packet.destination)) atAddress.push(port)
     if (port.nodePort !== 0 && port.nodePort === packet.port) atNodePort.push(port)
   }
-  const [first, ...addressLosers] = inOrder(atAddress, address, view)
+  const leftOut: LeftOut[] = []
+  const claimants = (ports: readonly ServicePort[], frontend: Frontend): readonly ServicePort[] =>
+    inOrder(ports, frontend, view, leftOut)
+  const [first, ...addressLosers] = claimants(atAddress, address)
   if (first !== undefined) {
     const kind = kindOf(first, packet.destination)
-    return { port: first, kind, isServed: true, losers: addressLosers }
+    return { found: { port: first, kind, isServed: true, losers: addressLosers }, leftOut }
   }
-  if (!isLocal) return undefined
+  if (!isLocal) return { found: undefined, leftOut }
   const isServed = servesNodePorts(packet.destination, view)
-  const [nodePort, ...losers] = inOrder(atNodePort, nodePortFrontend, view)
-  if (nodePort !== undefined) return { port: nodePort, kind: 'node-port', isServed, losers }
-  const [healthCheck] = inOrder(healthChecks, { kind: 'health-check', protocol: 'tcp', port: number }, view)
-  if (healthCheck === undefined) return undefined
-  return { port: healthCheck, kind: 'health-check', isServed, losers: [] }
+  const [nodePort, ...losers] = claimants(atNodePort, nodePortFrontend)
+  if (nodePort !== undefined)
+    return { found: { port: nodePort, kind: 'node-port', isServed, losers }, leftOut }
+  const [healthCheck] = claimants(healthChecks, { kind: 'health-check', protocol: 'tcp', port: number })
+  const found = healthCheck && { port: healthCheck, kind: 'health-check' as const, isServed, losers: [] }
+  return { found, leftOut }
 }
 
 /** F-060 to F-064. */
@@ -72,15 +89,21 @@ function kindOf({ clusterIP, externalIPs }: ServicePort, address: IpAddress): Fr
   return externalIPs.includes(address) ? 'external-ip' : 'load-balancer-ip'
 }
 
-/** The service ports that may have the frontend; the first one owns it. */
+/** The service ports that may have the frontend; the first one owns it. Adds the other ones to `leftOut`. */
 function inOrder(
   ports: readonly ServicePort[],
   frontend: Frontend,
-  { node, machine, services }: PacketView,
+  view: PacketView,
+  leftOut: LeftOut[],
 ): readonly ServicePort[] {
-  const taken = { places: node.places, services }
+  const { kind } = frontend
   return ports
-    .filter((port) => holderOf(frontend, port, taken, machine) === undefined)
+    .filter((port) => {
+      const rival = leftOutFor(view, port, frontend)
+      if (rival === undefined) return true
+      leftOut.push({ ...rival, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
+      return false
+    })
     .toSorted((a, b) => compareStandings(standingOf(frontend, a), standingOf(frontend, b)))
 }
 
@@ -89,10 +112,15 @@ export interface AddressOwner {
   readonly kind: FrontendKind
   readonly service: string
   readonly ports: readonly string[]
+  /** The holder of the address in place of the Service; undefined: the Service has it. */
+  readonly holder: string | undefined
 }
 
-/** The Services that have the address at any port. */
-export function ownersOfAddress(address: IpAddress, { services }: PacketView): readonly AddressOwner[] {
+/** The Services that name the address, with any port. */
+export function ownersOfAddress(
+  address: IpAddress,
+  { services, rules }: PacketView,
+): readonly AddressOwner[] {
   const owners = new Map<string, AddressOwner & { readonly ports: string[] }>()
   for (const port of services.servicePorts()) {
     if (!addressesOf(port).has(address)) continue
@@ -100,6 +128,7 @@ export function ownersOfAddress(address: IpAddress, { services }: PacketView): r
       kind: kindOf(port, address),
       service: port.service,
       ports: [],
+      holder: rules.foreignHolder?.(port, address),
     }
     owner.ports.push(`${port.port}/${frontendProtocols[port.protocol]}`)
     owners.set(port.service, owner)
@@ -113,6 +142,7 @@ export function refusesUnusedPort(
   { refusedPorts }: PacketRules,
   isLocal: boolean,
 ): boolean {
-  if (owners.length === 0 || refusedPorts === 'none') return false
-  return refusedPorts === 'vips' ? !isLocal : owners.some(({ kind }) => kind === 'cluster-ip')
+  const own = owners.filter(({ holder }) => holder === undefined)
+  if (own.length === 0 || refusedPorts === 'none') return false
+  return refusedPorts === 'vips' ? !isLocal : own.some(({ kind }) => kind === 'cluster-ip')
 }

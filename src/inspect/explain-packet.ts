@@ -1,5 +1,5 @@
 // The fate of the first packet of a connection, with the reasons. Pure.
-import { cidrContains, formatCidr, formatEndpoint } from '../address.js'
+import { cidrContains, formatCidr, formatEndpoint, type IpAddress } from '../address.js'
 import { servicePortName } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
 import {
@@ -11,7 +11,14 @@ import {
 } from '../routing/index.js'
 import { clientOf, type Packet, type PacketClient, type PacketView } from './explain-client.js'
 import { unservedProtocol } from './unserved-protocol.js'
-import { findFrontend, type FoundFrontend, ownersOfAddress, refusesUnusedPort } from './explain-frontend.js'
+import {
+  type AddressOwner,
+  findFrontend,
+  type FoundFrontend,
+  type LeftOut,
+  ownersOfAddress,
+  refusesUnusedPort,
+} from './explain-frontend.js'
 
 /**
  * `serve`: to one of the endpoints. `refuse`: an ICMP error or a reset. `reset`: accepted, then reset. `drop`: nothing comes back.
@@ -65,9 +72,16 @@ type Decided = Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps' | 'isByMar
 /** Connections that exist already do not count, nor do other programs' rules: `withFirewall` follows the packet through these. */
 export function explainPacket(packet: Packet, view: PacketView): PacketDecision {
   const client = clientOf(packet, view)
-  const found = findFrontend(packet, view)
-  const decided = decide(packet, view, { client, found })
-  return { ...decided, client, found }
+  const { found, leftOut } = findFrontend(packet, view)
+  const decided = decide(packet, view, { client, found, leftOut })
+  return { ...decided, steps: [...leftOut.map(leftOutStep), ...decided.steps], client, found }
+}
+
+function leftOutStep({ port, kind, owner, reason }: LeftOut): PacketStep {
+  const name = servicePortName(port)
+  return {
+    text: `${name} names this as ${frontendNames[kind]}, and does not get it: it belongs to ${owner}, ${reason}`,
+  }
 }
 
 interface Known {
@@ -75,9 +89,15 @@ interface Known {
   readonly found: FoundFrontend | undefined
 }
 
-function decide(packet: Packet, view: PacketView, { client, found }: Known): Decided {
+function decide(
+  packet: Packet,
+  view: PacketView,
+  { client, found, leftOut }: Known & { readonly leftOut: readonly LeftOut[] },
+): Decided {
   if (isLoopback(packet.destination) && !client.isNode)
     return only('drop', { rule: 'F-059', text: 'no other machine reaches the loopback network of this node' })
+  if (found === undefined && leftOut.length > 0)
+    return only('untouched', { text: wayOf(packet, view, client) })
   if (found === undefined) return withoutFrontend(packet, view, client)
   const explained = explainRoute(found.port, view.services.endpoints(found.port), view.node)
   const decided = atFrontend(packet, view, { client, found, explained })
@@ -92,9 +112,7 @@ function withoutFrontend(packet: Packet, view: PacketView, client: PacketClient)
   const { destination } = packet
   const { rules, machine } = view
   const owners = ownersOfAddress(destination, view)
-  const steps = owners.map(({ kind, service, ports }) => ({
-    text: `${destination} is ${frontendNames[kind]} of ${service}, which has the ports ${ports.join(', ')}`,
-  }))
+  const steps = owners.map((owner) => ({ text: ownerText(destination, owner) }))
   if (refusesUnusedPort(owners, rules, machine.includes(destination))) {
     const refused: PacketStep = {
       rule: 'F-055',
@@ -111,6 +129,11 @@ function withoutFrontend(packet: Packet, view: PacketView, client: PacketClient)
   const text = owners.length === 0 ? `no Service has ${destination}` : 'no Service has this port'
   const way = { text: wayOf(packet, view, client) }
   return { verdict: 'untouched', endpoints: [], steps: [...steps, { text }, way] }
+}
+
+function ownerText(address: IpAddress, { kind, service, ports, holder }: AddressOwner): string {
+  const text = `${address} is ${frontendNames[kind]} of ${service}, which has the ports ${ports.join(', ')}`
+  return holder === undefined ? text : `${text}, and is not served there: the address belongs to ${holder}`
 }
 
 /** The decision about a packet that the rules of Services do not see. `reasons`: a clause each. */

@@ -5,6 +5,7 @@ import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, compareStandings, type Frontend, frontendsOf, standingOf } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
+import { type LeftOutFacts, leftOutFor } from './left-out.js'
 
 /** A frontend and the service port that owns it. */
 export interface Owner {
@@ -26,20 +27,28 @@ const portsAtOnce = 500
 const noBackends: ConntrackFrontend['backends'] = []
 
 /**
- * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007).
+ * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007). A frontend that the mode
+ * leaves out has no owner. Throws KernelError.
  */
 export async function ownersOf(
-  { services }: Pick<PipelineView, 'services'>,
+  { clock, node, machineAddresses }: Pick<Inspected, 'clock' | 'node' | 'machineAddresses'>,
+  view: Pick<PipelineView, 'services' | 'health' | 'packetRules'>,
   service: string | undefined,
-  clock: Pick<Inspected['clock'], 'pause'>,
 ): Promise<Owners> {
+  const { services } = view
+  const facts: LeftOutFacts = {
+    services,
+    node: node.facts,
+    machine: await machineAddresses(view.health.family),
+    rules: view.packetRules(),
+  }
   const owners = new Map<string, Owner>()
   const ofOthers = new Set<string>()
   let count = 0
   const wanted = service === undefined ? services.servicePorts() : services.servicePortsOf(service)
   for (const port of wanted) {
     if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of frontendsOf(port)) {
+    for (const known of servedFrontends(port, facts)) {
       const address = addressOf(known)
       const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
       const key = keyOfFrontend(known)
@@ -50,7 +59,7 @@ export async function ownersOf(
   if (service === undefined || owners.size === 0) return found
   for (const port of services.servicePorts()) {
     if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of frontendsOf(port)) {
+    for (const known of servedFrontends(port, facts)) {
       const key = keyOfFrontend(known)
       const own = owners.get(key)
       if (own !== undefined && isBefore(port, known, own)) owners.delete(key)
@@ -58,6 +67,10 @@ export async function ownersOf(
     }
   }
   return found
+}
+
+function servedFrontends(port: ServicePort, facts: LeftOutFacts): readonly Frontend[] {
+  return frontendsOf(port).filter((frontend) => leftOutFor(facts, port, frontend) === undefined)
 }
 
 function isBefore(port: ServicePort, frontend: Frontend, owner: Owner | undefined): boolean {

@@ -17,9 +17,10 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import { type Conflicts, lostOf, owned, type Rival, rivalOf } from './conflicts.js'
+import { type Conflicts, lostOf, owned, rivalOf } from './conflicts.js'
 import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
+import type { Rival } from './left-out.js'
 import { familyName, timeText } from './parts.js'
 import {
   type CountedRow,
@@ -34,7 +35,7 @@ import {
 import { portText } from '../words.js'
 import { unservedProtocol } from './unserved-protocol.js'
 
-/** The fate of new connections. `conflict`: another service port, or the node itself, has the frontend (docs/adr/0007). */
+/** The fate of new connections. `conflict`: another service port, the node itself or another machine has the frontend (docs/adr/0007, docs/adr/0028). */
 export type FrontendVerdict = Verdict | 'conflict'
 
 /** Readings of the agent that come before the rows. */
@@ -67,7 +68,7 @@ export interface ServiceRow extends PortHead {
   readonly internal?: FrontendVerdict | undefined
   /** The verdict on new connections from outside; `conflict` if all such frontends have one. Absent: there is no such frontend. */
   readonly external?: FrontendVerdict | undefined
-  /** The frontends that other service ports have, such as `tcp 203.0.113.1:80`. Absent: none. */
+  /** The frontends that others have, such as `tcp 203.0.113.1:80`. Absent: none. */
   readonly conflicts?: readonly string[] | undefined
   /** The sum of all frontends; absent: not asked for. */
   readonly counters?: TrafficCounters | undefined

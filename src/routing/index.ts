@@ -34,6 +34,7 @@ export {
   dependsOnMachine,
   type Holder,
   holderOf,
+  holderReasons,
   leftOutFrontends,
   type LeftOutFrontend,
   routeWithout,

@@ -15,6 +15,14 @@ export interface Holder {
   readonly name: string
 }
 
+/** Why the holder of a frontend has it: a clause that follows its name and a comma. `elsewhere`: docs/adr/0028. */
+export const holderReasons: Readonly<Record<Holder['kind'] | 'elsewhere', string>> = {
+  server: 'whose place no Service may take',
+  'node-port': 'whose node port it is',
+  'health-check': 'whose health check port it is',
+  elsewhere: 'and this mode makes no such address local',
+}
+
 /** A frontend that a service port does not get. */
 export interface LeftOutFrontend {
   readonly frontend: Frontend

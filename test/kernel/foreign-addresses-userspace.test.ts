@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { AgentClient, askingAt } from '../../src/commands/client.js'
 import { connect, Namespace } from '../support/namespaces.js'
 import { node as nodeOf, port, service, slice } from '../support/objects.js'
 import { eventually, ProbeClient, serve } from '../support/traffic.js'
@@ -13,6 +14,7 @@ import { nodeObject } from '../traffic/table/slot.js'
 
 const [gateway, worker, free] = ['192.0.2.254', '192.0.2.12', '203.0.113.9']
 const [servedPort, otherPort] = [8080, 22]
+const held = 'it belongs to Node worker, and this mode makes no such address local'
 
 describe('external IPs that are other machines, in userspace mode', { timeout: 60_000 }, () => {
   let node: Namespace
@@ -42,8 +44,9 @@ describe('external IPs that are other machines, in userspace mode', { timeout: 6
       slice('web-1', 'web', [worker], { ports: [{ name: '', protocol: 'TCP', port: servedPort }] }),
     ]
     await writeFile(join(folder, 'web.json'), manifestText(objects))
-    const flags = ['--iptables-sync-period=1s']
+    const flags = ['--iptables-sync-period=1s', '--control-socket', `${folder}.sock`]
     agent = AgentProcess.start({ node, manifests: folder, mode: 'userspace', flags })
+    await agent.line(/"Control socket listens"/u, 0)
     await agent.synced()
   })
   after(async () => {
@@ -68,6 +71,35 @@ describe('external IPs that are other machines, in userspace mode', { timeout: 6
     assert.equal(await from(gateway, otherPort), `${gateway} ${otherPort}`)
     assert.equal(await from(worker, otherPort), `${worker} ${otherPort}`)
     assert.equal(await from(free, 80), `${worker} ${servedPort}`)
+  })
+
+  it('explain says who has the address', async () => {
+    const ask = askingAt(`${folder}.sock`)
+    const explain = async (number: number) =>
+      await ask('explain', { client: 'node', destination: `${worker}:${number}` })
+    const named = await explain(80)
+    assert.deepEqual([named.verdict, named.service, named.endpoints], ['untouched', undefined, []])
+    assert.equal(
+      named.steps[0]?.text,
+      `default/web names this as an external IP, and does not get it: ${held}`,
+    )
+    const unnamed = await explain(otherPort)
+    assert.equal(unnamed.verdict, 'untouched')
+    const text = `${worker} is an external IP of default/web, which has the ports 80/tcp, and is not served there: the address belongs to Node worker`
+    assert.equal(unnamed.steps[0]?.text, text)
+  })
+
+  it('routes and services show the frontend as left out', async () => {
+    const asked = new AgentClient(`${folder}.sock`)
+    const lines = async (name: string): Promise<string> =>
+      (await asked.readList(name, { service: 'default/web' })).toString()
+    const routes = await lines('routes')
+    const row = routes.split('\n').find((line) => line.includes(`"tcp ${worker}:80"`)) ?? routes
+    assert.match(row, /"verdict":"conflict"/u)
+    assert.match(row, /belongs to Node worker, and this mode makes no such address local/u)
+    assert.match(row, /"backends":\[\]/u)
+    const left = [gateway, worker].map((address) => `"tcp ${address}:80"`).join()
+    assert.ok((await lines('services')).includes(`"conflicts":[${left}]`), await lines('services'))
   })
 
   it('follows the routing table', async () => {

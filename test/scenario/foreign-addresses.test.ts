@@ -57,6 +57,11 @@ for (const mode of ['ipvs', 'userspace'] as const) {
         await lab.deliver(connected, here, worker, ...web(address, vip), synced)
         assert.deepEqual(await localVips(lab), [vip])
         assert.deepEqual(notes(lab), [mustNotBeLocal(address, holder)])
+        const [view] = lab.synchronizer.views
+        const [named] = view?.services.servicePortsOf('default/web') ?? []
+        assert.ok(view !== undefined && named !== undefined)
+        const holderOf = view.packetRules()?.foreignHolder
+        assert.deepEqual([holderOf?.(named, ip(address)), holderOf?.(named, ip(vip))], [holder, undefined])
         await lab.stop()
       })
 

@@ -45,9 +45,15 @@ export class IpvsInspection {
 
   /** undefined before the facts about the node are known. */
   packetRules(): PacketRules | undefined {
-    const { policies, guard } = this.#options
+    const { policies, guard, foreign } = this.#options
     const rules = policies.packetRules()
-    return rules && { ...rules, guardOf: (address) => guard.placeOf(address) }
+    return (
+      rules && {
+        ...rules,
+        guardOf: (address) => guard.placeOf(address),
+        foreignHolder: (port, address) => foreign.holderOf(port, address),
+      }
+    )
   }
 
   /** As `Pipeline.differences`. */

@@ -4,8 +4,12 @@ import type { Problem, StateReporter } from '../../log.js'
 import { logFamily } from '../../engine/index.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { FrontendConflict, Holder, LeftOutFrontend } from '../../routing/index.js'
-import { describeFrontend } from '../../routing/index.js'
+import {
+  describeFrontend,
+  type FrontendConflict,
+  holderReasons,
+  type LeftOutFrontend,
+} from '../../routing/index.js'
 
 export interface ConflictReportsOptions {
   readonly family: IpFamily
@@ -25,13 +29,6 @@ interface Lost {
   readonly reason: string
   /** The part of the frontend that a server has. Absent: a service port is the owner. */
   readonly served?: 'address' | 'port'
-}
-
-/** Why the holder of a frontend has it, as `Lost.reason`. */
-const reasons: Readonly<Record<Holder['kind'], string>> = {
-  server: 'whose place no Service may take',
-  'node-port': 'whose node port it is',
-  'health-check': 'whose health check port it is',
 }
 
 /**
@@ -77,7 +74,7 @@ export class ConflictReports {
         loser,
         frontend: describeFrontend(each.frontend),
         owner,
-        reason: reasons[kind],
+        reason: holderReasons[kind],
         ...(kind === 'server' && { served: each.frontend.kind === 'address' ? 'address' : 'port' }),
       })
     }

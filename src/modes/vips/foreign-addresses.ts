@@ -8,7 +8,7 @@ import {
   type IpFamily,
 } from '../../address.js'
 import type { Clock } from '../../clock.js'
-import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
+import { type ExternalAddresses, KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { serviceReference } from '../../event.js'
 import { AddressCursor, type Routes } from '../../kernel/index.js'
@@ -16,7 +16,7 @@ import type { Problem, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { apiServerService, type NodeFacts } from '../../node/index.js'
-import type { Route } from '../../routing/index.js'
+import { holderReasons, type Route } from '../../routing/index.js'
 
 export interface ForeignAddressesOptions {
   readonly family: IpFamily
@@ -35,7 +35,9 @@ export interface ForeignAddressesOptions {
   readonly stages?: StageTimes
 }
 
-type Exposed = Pick<Route, 'key' | 'service' | 'externalIPs' | 'loadBalancerIPs'>
+interface Exposed extends ExternalAddresses {
+  readonly key: ServicePortKey
+}
 
 interface Claim {
   readonly port: Exposed
@@ -97,6 +99,15 @@ export class ForeignAddresses {
     return without(decided, this.#holdersOf(decided))
   }
 
+  /** The other holder of this address of the service port, as now known; undefined: there is none, or it is no external address of the port. */
+  holderOf(port: ExternalAddresses, address: IpAddress): string | undefined {
+    const { service, externalIPs, loadBalancerIPs } = port
+    const isOfLoadBalancer = hasAddress(loadBalancerIPs, address)
+    if (service === apiServerService || !(isOfLoadBalancer || hasAddress(externalIPs, address)))
+      return undefined
+    return this.#holderOf(address, isOfLoadBalancer)
+  }
+
   /** The service port was removed. */
   forget(key: ServicePortKey): void {
     const claim = this.#claims.get(key)
@@ -138,7 +149,7 @@ export class ForeignAddresses {
     this.#hops = new Set(Array.from({ length: cursor.length }, (_, index) => cursor.address(index)))
   }
 
-  #holdersOf({ service, externalIPs, loadBalancerIPs }: Exposed): ReadonlyMap<IpAddress, string> {
+  #holdersOf({ service, externalIPs, loadBalancerIPs }: ExternalAddresses): ReadonlyMap<IpAddress, string> {
     if (service === apiServerService) return noHolders
     let found: Map<IpAddress, string> | undefined
     for (const address of new Set([...externalIPs, ...loadBalancerIPs])) {
@@ -217,7 +228,13 @@ function problemOf(left: {
   const [namespace = '', name = ''] = service.split('/')
   return {
     text,
-    fields: { service, address, ipFamily: logFamily(family) },
+    fields: {
+      service,
+      address,
+      owner: holder,
+      reason: holderReasons.elsewhere,
+      ipFamily: logFamily(family),
+    },
     event: {
       type: 'Warning',
       reason: 'AddressNotServed',

@@ -28,9 +28,15 @@ function inspectedWith(tracker: Tracker, readFlows: () => AsyncIterable<ServiceF
     health: { family: 'ipv4' },
     services: tracker,
     readFlows: async () => await Promise.resolve(readFlows()),
+    packetRules: () => undefined,
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return { clock: new ManualClock(), synchronizer: { views: [view] } } as unknown as Inspected
+  return {
+    clock: new ManualClock(),
+    node: new NodeTracker('here'),
+    machineAddresses: async () => await Promise.resolve([]),
+    synchronizer: { views: [view] },
+  } as unknown as Inspected
 }
 
 describe('the connections of a mode', () => {
