@@ -1,11 +1,12 @@
 // Runs a command in a QEMU guest with a stock Debian kernel (IP_VS, dummy, ...) and this machine's files.
-// Usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]
+// Usage: node scripts/guest.mjs [--kernel VERSION] [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { prepareKernel } from './guest/kernel.mjs'
+import { versions } from './guest/packages.mjs'
 import { isMain, root, run, runMain, StepError } from './steps.mjs'
 
 /**
@@ -14,6 +15,7 @@ import { isMain, root, run, runMain, StepError } from './steps.mjs'
  * @property {string} script lines of sh, run as root in the folder of the working tree (read-only in the guest) with `lo` up;
  *   VIADUCT_WORK names a writable folder that is shared with the host
  * @property {number} timeoutSeconds from start to power-off
+ * @property {string} [kernel] version of the kernel, such as 5.10; default: that of the machine's own Debian
  * @property {string} [work] the host's side of VIADUCT_WORK; default: a temporary folder
  * @property {string} [log] file that receives the console
  * @property {(text: string) => void} [onOutput] receives the console's output at once
@@ -25,7 +27,7 @@ import { isMain, root, run, runMain, StepError } from './steps.mjs'
  * @returns {Promise<{ readonly status: number, readonly output: string }>}
  */
 export async function runGuest(options) {
-  const kernel = await prepareKernel()
+  const kernel = await prepareKernel(options.kernel)
   const work = options.work ?? (await mkdtemp(join(tmpdir(), 'viaduct-guest-')))
   const statusFile = join(work, 'guest-status')
   try {
@@ -139,13 +141,17 @@ function print(text) {
 
 async function main() {
   const { values, positionals } = parseArgs({
-    options: { timeout: { type: 'string', default: '600' }, work: { type: 'string' } },
+    options: {
+      kernel: { type: 'string' },
+      timeout: { type: 'string', default: '600' },
+      work: { type: 'string' },
+    },
     allowPositionals: true,
   })
   const timeoutSeconds = Number(values.timeout)
   if (positionals.length === 0 || !(timeoutSeconds > 0)) {
     throw new StepError(
-      'usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]',
+      `usage: node scripts/guest.mjs [--kernel ${versions.join('|')}] [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]`,
     )
   }
   // One argument is a line of sh; several are a command with its arguments.
@@ -157,6 +163,7 @@ async function main() {
     timeoutSeconds,
     onOutput: print,
     work: values.work,
+    kernel: values.kernel,
   })
   process.exitCode = status
 }

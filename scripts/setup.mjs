@@ -8,7 +8,7 @@ import { prepareBases } from './image/bases.mjs'
 import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
-const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod']
+const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod', 'xz-utils']
 const kernelTools = [
   'ipvsadm',
   'iproute2',
@@ -86,7 +86,7 @@ export async function build() {
 
 /** Fetches the guest's kernel once per machine. */
 export async function setUpGuest() {
-  await step("guest: a Debian kernel in the user's cache folder", prepareKernel)
+  await step("guest: a Debian kernel in the user's cache folder", () => prepareKernel())
 }
 
 function checkNode() {

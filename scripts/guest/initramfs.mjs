@@ -17,10 +17,10 @@ export async function buildInitramfs({ folder, release, init, target }) {
     writeFileSync(join(tree, 'init'), init)
     chmodSync(join(tree, 'init'), 0o755)
     const files = await moduleFiles(folder, release)
-    files.forEach((file, index) => {
+    for (const [index, file] of files.entries()) {
       const number = String(index).padStart(2, '0')
-      copyFileSync(file, join(tree, 'm', `${number}-${basename(file)}`))
-    })
+      await placeModule(file, join(tree, 'm', `${number}-${basename(file, '.xz')}`))
+    }
     const archive = join(folder, basename(tree))
     await must(['sh', '-c', 'find . | cpio --quiet -o -H newc > "$0"', archive], { cwd: tree })
     renameSync(archive, target) // atomically, because another run may be booting from it
@@ -40,8 +40,16 @@ async function moduleFiles(folder, release) {
     const output = await must(['modprobe', '-d', folder, '-S', release, '--show-depends', module])
     for (const match of output.matchAll(/^insmod (\S+)/gm)) files.add(match[1])
   }
-  const compressed = [...files].find((file) => !file.endsWith('.ko'))
-  if (compressed !== undefined)
-    throw new StepError(`compressed kernel module, which busybox cannot load: ${compressed}`)
   return [...files]
+}
+
+/**
+ * Copies a module. busybox loads no compressed ones, which Debian has since 13.
+ * @param {string} file
+ * @param {string} target
+ */
+async function placeModule(file, target) {
+  if (file.endsWith('.ko')) copyFileSync(file, target)
+  else if (file.endsWith('.ko.xz')) await must(['sh', '-c', 'xz -dc "$0" > "$1"', file, target])
+  else throw new StepError(`a kernel module in a form that the guest cannot read: ${file}`)
 }

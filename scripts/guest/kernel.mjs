@@ -5,6 +5,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { must, root, run, StepError } from '../steps.mjs'
 import { buildInitramfs } from './initramfs.mjs'
+import { unpackKernel, versions } from './packages.mjs'
 
 /**
  * @typedef {object} GuestKernel
@@ -27,14 +28,17 @@ export function cacheFolder() {
 
 /**
  * The kernel of the cache. Fetches it from the machine's Debian archive if there is none.
+ * @param {string} [version] one of `versions`; default: the kernel of the machine's own Debian
  * @returns {Promise<GuestKernel>}
  */
-export async function prepareKernel() {
+export async function prepareKernel(version) {
+  if (version !== undefined && !versions.includes(version))
+    throw new StepError(`--kernel: "${version}" is none of ${versions.join(', ')}`)
   if (process.arch !== 'x64')
     throw new StepError(`the guest runs on x64 only, this machine is ${process.arch}`)
   const cache = cacheFolder()
   mkdirSync(cache, { recursive: true })
-  const folder = findKernel(cache) ?? (await fetchKernel(cache))
+  const folder = findKernel(cache, version) ?? (await fetchKernel(cache, version))
   const kernel = {
     folder,
     image: join(folder, 'vmlinuz'),
@@ -45,9 +49,20 @@ export async function prepareKernel() {
   return { ...kernel, accelerator: await chooseAccelerator(kernel) }
 }
 
-/** @param {string} cache */
-function findKernel(cache) {
-  const names = readdirSync(cache).filter((name) => name.startsWith(`kernel${layout}-`))
+/**
+ * The start of the names of a version's folders. The release follows.
+ * @param {string | undefined} version
+ */
+function prefixOf(version) {
+  return version === undefined ? `kernel${layout}-` : `kernel${layout}@${version}-`
+}
+
+/**
+ * @param {string} cache
+ * @param {string | undefined} version
+ */
+function findKernel(cache, version) {
+  const names = readdirSync(cache).filter((name) => name.startsWith(prefixOf(version)))
   const newest = names.toSorted().at(-1)
   return newest === undefined ? undefined : join(cache, newest)
 }
@@ -55,19 +70,21 @@ function findKernel(cache) {
 /**
  * Builds in its own folder and renames it, so that no other run finds an incomplete kernel.
  * @param {string} cache
+ * @param {string | undefined} version
  */
-async function fetchKernel(cache) {
+async function fetchKernel(cache, version) {
   const temporary = await mkdtemp(join(cache, 'fetch-'))
   try {
-    await downloadImage(temporary)
-    const release = readdirSync(join(temporary, 'lib/modules'))[0]
-    if (release === undefined) throw new StepError('the kernel package holds no modules')
+    await unpackKernel(temporary, version)
+    const release = placeModules(temporary)
+    if (version !== undefined && !release.startsWith(version.replace(/x$/, '')))
+      throw new StepError(`Debian has no kernel ${version} any more where the guest looks: it has ${release}`)
     await must(['depmod', '-b', temporary, release])
-    renameSync(join(temporary, 'boot', `vmlinuz-${release}`), join(temporary, 'vmlinuz'))
+    renameSync(imageIn(temporary, release), join(temporary, 'vmlinuz'))
     writeFileSync(join(temporary, 'release'), release)
     for (const leftover of ['boot', 'usr'])
       rmSync(join(temporary, leftover), { recursive: true, force: true })
-    const folder = join(cache, `kernel${layout}-${release}`)
+    const folder = join(cache, `${prefixOf(version)}${release}`)
     if (!existsSync(folder)) renameSync(temporary, folder)
     return folder
   } finally {
@@ -75,22 +92,33 @@ async function fetchKernel(cache) {
   }
 }
 
-/** @param {string} folder */
-async function downloadImage(folder) {
-  const name = (await imagePackage()) ?? (await must(['apt-get', 'update']), await imagePackage())
-  if (name === undefined)
-    throw new StepError('apt knows no linux-image-amd64: add a Debian archive to its sources')
-  await must(['apt-get', 'download', name], { cwd: folder })
-  const archive = readdirSync(folder).find((file) => file.endsWith('.deb'))
-  if (archive === undefined) throw new StepError(`apt-get download ${name} left no package`)
-  await must(['dpkg', '-x', join(folder, archive), folder])
-  rmSync(join(folder, archive))
+/**
+ * Moves the modules to lib/modules, where modprobe looks. Packages since Debian 13 have them in usr/lib/modules.
+ * @param {string} folder
+ * @returns {string} the release of the kernel
+ */
+function placeModules(folder) {
+  const place = join(folder, 'lib/modules')
+  const merged = join(folder, 'usr', 'lib/modules')
+  if (existsSync(merged)) {
+    mkdirSync(join(folder, 'lib'), { recursive: true })
+    renameSync(merged, place)
+  }
+  const release = existsSync(place) ? readdirSync(place)[0] : undefined
+  if (release === undefined) throw new StepError('the kernel package holds no modules')
+  return release
 }
 
-/** The package of the current image, from the meta package. Not the "cloud" flavour, which lacks 9p. */
-async function imagePackage() {
-  const { output } = await run(['apt-cache', 'depends', 'linux-image-amd64'])
-  return /Depends: (linux-image-\S+-amd64)/.exec(output)?.[1]
+/**
+ * The file of the kernel itself. Packages since Linux 7 have it beside the modules.
+ * @param {string} folder
+ * @param {string} release
+ */
+function imageIn(folder, release) {
+  const places = [join(folder, 'boot', `vmlinuz-${release}`), join(folder, 'lib/modules', release, 'vmlinuz')]
+  const image = places.find((place) => existsSync(place))
+  if (image === undefined) throw new StepError('the kernel package holds no vmlinuz')
+  return image
 }
 
 /** @param {GuestKernel} kernel */
