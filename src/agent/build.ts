@@ -19,6 +19,7 @@ import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
+import { reportFormerMode } from './default-mode.js'
 import { leavingGuards } from './modes.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
@@ -106,7 +107,7 @@ async function openConfiguredMode(
   { config, kernel, clock, log, metrics, events, openHealthChecks }: BuildOptions,
   { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
 ): Promise<Mode> {
-  return await openMode({
+  const mode = await openMode({
     conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
     config,
     kernel,
@@ -121,6 +122,8 @@ async function openConfiguredMode(
       ((family, isHealthy) =>
         new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock })),
   })
+  await reportFormerMode(mode, { config, kernel, log })
+  return mode
 }
 
 /** The parts of the agent that its pages show. */

@@ -88,6 +88,8 @@ export interface ModeKind {
   readonly chains: ChainNames
   /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */
   readonly lackOf: (error: KernelError) => string | undefined
+  /** The VIPs that the node has bound for this mode, ours or kube-proxy's. Absent: the mode binds none. Throws KernelError. */
+  readonly countVips?: (kernel: ModeKernel) => Promise<number>
   /** Removes the objects that the mode left, ours or kube-proxy's. Throws KernelError when the kernel could not be read. */
   readonly cleanUp: (options: CleanUpOptions) => Promise<CleanUpOutcome>
 }

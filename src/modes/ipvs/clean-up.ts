@@ -102,6 +102,20 @@ async function removeAll(
   failures.push(...sets.failures)
 }
 
+/** Counts VIPs whose routes are provably ours, and the addresses on the dummy device. Throws KernelError. */
+export async function countVips(kernel: IpvsKernel & SetKernel): Promise<number> {
+  const dummy = await findDummyDevice(kernel.links)
+  let vips = 0
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const sets = await readOwnSets(kernel.ipset, family)
+    const routes = await ourRoutes(kernel, family, (address) => sets.marksVip(address))
+    const bound =
+      dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
+    vips += new Set([...bound, ...routes.map(({ route }) => route.address)]).size
+  }
+  return vips
+}
+
 /** Routes of our shape whose addresses our sets or kube-proxy's name as VIPs. */
 async function ourRoutes(
   { links, routes }: IpvsKernel,

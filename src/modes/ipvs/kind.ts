@@ -1,6 +1,6 @@
 import { KernelError, orRefusal } from '../../errors.js'
 import type { ModeKind } from '../../engine/index.js'
-import { cleanUp, describeCleanUp, hasRemoved, isWithoutIpvs } from './clean-up.js'
+import { cleanUp, countVips, describeCleanUp, hasRemoved, isWithoutIpvs } from './clean-up.js'
 import { mangleChains } from './compile/chains.js'
 import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
@@ -20,6 +20,7 @@ export const ipvsKind: ModeKind = {
     mangle: mangleChains,
   },
   lackOf,
+  countVips,
   cleanUp: async ({ kernel, excludeCidrs, flavours }) => {
     // First: it keeps the rules of the mode that runs now from connections.
     const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.ipvs)

@@ -41,6 +41,35 @@ async function cleanUpFamily(
   family: IpFamily,
   interfaceIndex: number,
 ): Promise<RouteCleanUp> {
+  const ops = await ownRoutes(routes, family, interfaceIndex)
+  if (ops.length === 0) return { removed: 0, failures: [] }
+  const { applied, failures } = await routes.apply(ops)
+  return {
+    removed: applied,
+    failures: failures.map(({ error }) => error).filter((error) => !isNotFound(error)),
+  }
+}
+
+/** Counts the VIP routes of both families. Throws KernelError. */
+export async function countRoutes({
+  links,
+  routes,
+}: {
+  readonly links: Links
+  readonly routes: Routes
+}): Promise<number> {
+  const interfaceIndex = await findLoopback(links)
+  let count = 0
+  for (const family of families) count += (await ownRoutes(routes, family, interfaceIndex)).length
+  return count
+}
+
+/** The operations that remove the routes of this mode. */
+async function ownRoutes(
+  routes: Routes,
+  family: IpFamily,
+  interfaceIndex: number,
+): Promise<readonly RouteOp[]> {
   const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family))
   const ops: RouteOp[] = []
   for (let index = 0; index < dumped.length; index++) {
@@ -48,10 +77,5 @@ async function cleanUpFamily(
     const route = { address: dumped.address(index), interfaceIndex, protocol: dumped.protocol(index), metric }
     ops.push({ op: 'remove-route', route })
   }
-  if (ops.length === 0) return { removed: 0, failures: [] }
-  const { applied, failures } = await routes.apply(ops)
-  return {
-    removed: applied,
-    failures: failures.map(({ error }) => error).filter((error) => !isNotFound(error)),
-  }
+  return ops
 }

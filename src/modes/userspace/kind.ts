@@ -1,5 +1,5 @@
 import type { ModeKind } from '../../engine/index.js'
-import { cleanUpRoutes } from './clean-up.js'
+import { cleanUpRoutes, countRoutes } from './clean-up.js'
 import { openUserspaceMode } from './mode.js'
 import { natGuardTables } from '../../kernel/index.js'
 import { cleanUpNatGuard } from '../vips/index.js'
@@ -11,6 +11,7 @@ export const userspaceKind: ModeKind = {
   flavours: [],
   chains: {},
   lackOf: () => undefined,
+  countVips: countRoutes,
   cleanUp: async ({ kernel }) => {
     // First: it keeps the rules of the mode that runs now from connections.
     const guard = await cleanUpNatGuard(kernel.nftChains, natGuardTables.userspace)
