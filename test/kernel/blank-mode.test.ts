@@ -42,7 +42,7 @@ describe('a blank mode after userspace mode', { timeout: 60_000 }, () => {
     return stdout.split('\n').filter((line) => line.includes('"Mode changes'))
   }
 
-  // Before, nothing told that the meaning of a blank mode moves the node to another mode.
+  // Before, nothing said that the meaning of a blank mode moves the node to another mode.
   it('has one warning, with the way to keep the mode', async () => {
     await run(inForce, '--proxy-mode=userspace')
     assert.match(await node.must('ip', 'route', 'show', 'table', 'local'), /10\.96\.0\.10/u)

@@ -30,7 +30,7 @@ async function warnings(
 
 describe('a blank mode after ipvs mode', () => {
   for (const binding of ['routes', 'addresses'] as const) {
-    // Before, nothing told that "blank" no longer means ipvs mode.
+    // Before, nothing said that "blank" no longer means ipvs mode.
     it(`has a warning: VIPs by ${binding}`, async () => {
       const [text = '', ...others] = await warnings(await afterIpvs(binding), 'iptables')
       assert.match(
