@@ -65,6 +65,11 @@ export interface PacketRules {
   readonly fallsBackToCluster: boolean
   /** The agent itself accepts and connects: endpoints see the node, a TCP drop is a reset, and SCTP is not served. */
   readonly isRelayed: boolean
+  /**
+   * Whether the agent has a socket at all addresses that takes new clients of the port: also those of local addresses at which no socket
+   * serves them. It resets their connections, and discards their datagrams. Absent: the mode has no such sockets.
+   */
+  readonly listensAtAll?: (protocol: 'tcp' | 'udp', port: number) => boolean
   /** The hook at which the node's firewall sees a connection of another machine: with the endpoint as its destination, or the frontend. */
   readonly firewallHook: 'forward' | 'input'
   /** Absent: the mode has no such rules. */

@@ -38,10 +38,18 @@ export interface PacketClient {
   readonly text: string
 }
 
+/** Whether the destination is an address of this machine without VIPs. */
+export function isOnMachine(
+  { destination }: Pick<Packet, 'destination'>,
+  { machine }: Pick<PacketView, 'machine'>,
+): boolean {
+  return machine.includes(destination) || isLoopback(destination)
+}
+
 export function clientOf(packet: Packet, view: PacketView): PacketClient {
   const { client, destination } = packet
   const { machine, rules } = view
-  const isOwn = machine.includes(destination) || isLoopback(destination)
+  const isOwn = isOnMachine(packet, view)
   const isNode = client === 'node' || machine.includes(client)
   // Without the kernel's answer: the destination if that is local, else the node's address.
   const ownSource = view.ownSource ?? (isOwn ? destination : rules.nodeIP)

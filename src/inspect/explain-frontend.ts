@@ -1,6 +1,5 @@
 // The frontend that a packet is for, and hints when it is for none.
 import { cidrContains, type IpAddress } from '../address.js'
-import type { PacketRules } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
 import {
@@ -10,7 +9,7 @@ import {
   frontendProtocols,
   standingOf,
 } from '../routing/index.js'
-import type { Packet, PacketView } from './explain-client.js'
+import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
 import { leftOutFor, type Rival } from './left-out.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
@@ -40,7 +39,7 @@ export interface NamedFrontend {
 
 /** A frontend with an address comes before a node port. */
 export function findFrontend(packet: Packet, view: PacketView): NamedFrontend {
-  const isLocal = view.machine.includes(packet.destination) || isLoopback(packet.destination)
+  const isLocal = isOnMachine(packet, view)
   const { protocol, port: number, destination } = packet
   const address: Frontend = { kind: 'address', address: destination, protocol, port: number }
   const nodePortFrontend: Frontend = { kind: 'node-port', protocol, port: number }
@@ -138,11 +137,23 @@ export function ownersOfAddress(
 
 /** Whether the port of an address that Services have, but not at this port, is refused (F-055). */
 export function refusesUnusedPort(
+  address: IpAddress,
   owners: readonly AddressOwner[],
-  { refusedPorts }: PacketRules,
-  isLocal: boolean,
+  view: PacketView,
 ): boolean {
-  const own = owners.filter(({ holder }) => holder === undefined)
-  if (own.length === 0 || refusedPorts === 'none') return false
-  return refusedPorts === 'vips' ? !isLocal : own.some(({ kind }) => kind === 'cluster-ip')
+  if (view.rules.refusedPorts === 'vips') return isVip(address, view)
+  const isRefused = view.rules.refusedPorts === 'cluster-ips'
+  return isRefused && owners.some(({ kind }) => kind === 'cluster-ip')
+}
+
+/** Whether the mode makes the address local to this node, because it serves a Service there. */
+export function isVip(address: IpAddress, view: PacketView): boolean {
+  if (view.rules.refusedPorts !== 'vips' || view.machine.includes(address)) return false
+  for (const port of view.services.servicePorts()) {
+    if (!addressesOf(port).has(address)) continue
+    const protocol = frontendProtocols[port.protocol]
+    const frontend: Frontend = { kind: 'address', address, protocol, port: port.port }
+    if (leftOutFor(view, port, frontend) === undefined) return true
+  }
+  return false
 }

@@ -1,7 +1,6 @@
 // Rules of other programs that change the packet mark by which a mode recognizes a Service.
 import type { ServiceMarks } from '../engine/index.js'
-import { isLoopback } from '../node/index.js'
-import type { Packet, PacketView } from './explain-client.js'
+import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
 import { isRelayed } from './explain-frontend.js'
 import { explainPacket, type PacketDecision } from './explain-packet.js'
 import { type ChainReader, ipvsPriorities, type Passage, type RuleFollower, Walk } from './firewall.js'
@@ -46,7 +45,6 @@ export async function withMark(
   }
   const { destination, port, protocol, inInterface } = packet
   const { client } = decision
-  const isOnMachine = view.machine.includes(destination) || isLoopback(destination)
   const passes = view.rules.sharedChains.all.map((chain) => [chain, false] as const)
   const marked: MarkedPacket = {
     source: client.address,
@@ -56,7 +54,7 @@ export async function withMark(
     inInterface: client.isNode ? '' : inInterface,
     isFromNode: client.isNode,
     // In table nat it accepts connections to VIPs.
-    ownChains: new Map([...passes, ['KUBE-SERVICES', !isOnMachine]]),
+    ownChains: new Map([...passes, ['KUBE-SERVICES', !isOnMachine(packet, view)]]),
     mark,
     marks,
   }

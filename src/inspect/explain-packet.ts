@@ -9,12 +9,13 @@ import {
   type RuleNumber,
   verdictOf,
 } from '../routing/index.js'
-import { clientOf, type Packet, type PacketClient, type PacketView } from './explain-client.js'
+import { clientOf, isOnMachine, type Packet, type PacketClient, type PacketView } from './explain-client.js'
 import { unservedProtocol } from './unserved-protocol.js'
 import {
   type AddressOwner,
   findFrontend,
   type FoundFrontend,
+  isVip,
   type LeftOut,
   ownersOfAddress,
   refusesUnusedPort,
@@ -73,7 +74,7 @@ type Decided = Pick<PacketDecision, 'verdict' | 'endpoints' | 'steps' | 'isByMar
 export function explainPacket(packet: Packet, view: PacketView): PacketDecision {
   const client = clientOf(packet, view)
   const { found, leftOut } = findFrontend(packet, view)
-  const decided = decide(packet, view, { client, found, leftOut })
+  const decided = takenByAll(packet, view, decide(packet, view, { client, found, leftOut }))
   return { ...decided, steps: [...leftOut.map(leftOutStep), ...decided.steps], client, found }
 }
 
@@ -108,12 +109,25 @@ function only(verdict: PacketVerdict, step: PacketStep): Decided {
   return { verdict, endpoints: [], steps: [step] }
 }
 
+/** Where no socket serves the client, one at all addresses takes it. */
+function takenByAll(packet: Packet, view: PacketView, decided: Decided): Decided {
+  const { protocol, port, destination } = packet
+  const { verdict, steps } = decided
+  const isLocal = isOnMachine(packet, view) || isVip(destination, view)
+  const isUnserved = verdict === 'refuse' || (verdict === 'untouched' && isLocal)
+  if (!isUnserved || protocol === 'sctp' || view.rules.listensAtAll?.(protocol, port) !== true) return decided
+  const text = `node port ${port} has a socket at all addresses, which ${
+    protocol === 'tcp' ? 'takes the connection instead, and resets it' : 'takes the datagram, and discards it'
+  }: it serves other addresses`
+  return { ...decided, verdict: silence(view, packet), steps: [...steps, { text }] }
+}
+
 function withoutFrontend(packet: Packet, view: PacketView, client: PacketClient): Decided {
   const { destination } = packet
-  const { rules, machine } = view
+  const { rules } = view
   const owners = ownersOfAddress(destination, view)
   const steps = owners.map((owner) => ({ text: ownerText(destination, owner) }))
-  if (refusesUnusedPort(owners, rules, machine.includes(destination))) {
+  if (refusesUnusedPort(destination, owners, view)) {
     const refused: PacketStep = {
       rule: 'F-055',
       text: 'a port that no Service has of this address is refused',
@@ -154,15 +168,17 @@ export function bypassedPacket(
 /** The treatment of a packet that no Service concerns. */
 function wayOf(packet: Packet, view: PacketView, client: PacketClient): string {
   const { destination, port } = packet
-  if (view.machine.includes(destination) || isLoopback(destination))
+  if (isVip(destination, view))
+    return `this node accepts packets to ${destination} itself: a program that listens there answers`
+  if (isOnMachine(packet, view))
     return `${destination} is an address of this node, and ${port} no node port: a program that listens there answers`
   return onwardOf(packet, view, client)
 }
 
 /** The way of a packet without rules of Services. */
-export function onwardOf({ destination }: Packet, { machine }: PacketView, { isNode }: PacketClient): string {
-  if (machine.includes(destination) || isLoopback(destination))
-    return `${destination} is an address of this node: a program that listens there answers`
+export function onwardOf(packet: Packet, view: PacketView, { isNode }: PacketClient): string {
+  if (isOnMachine(packet, view))
+    return `${packet.destination} is an address of this node: a program that listens there answers`
   return isNode
     ? 'this node sends it by its routes, as it does without Services'
     : 'this node forwards it by its routes, as it does without Services, if its firewall allows it'
@@ -200,7 +216,7 @@ interface At extends Known {
 
 function atFrontend(packet: Packet, view: PacketView, at: At): Decided {
   const { found, explained, client } = at
-  const { rules, machine } = view
+  const { rules } = view
   const side = found.kind === 'cluster-ip' ? 'internal' : 'external'
   if (!found.isServed && !isRefusedAnyway(view, at))
     return only('untouched', { rule: 'F-060', text: `${packet.destination} serves no node ports` })
@@ -214,16 +230,16 @@ function atFrontend(packet: Packet, view: PacketView, at: At): Decided {
   if (chosen.length > 0) return served(view, at, choice)
   const verdict = verdictOf(explained.route, side)
   const endpoints = endpointsOf(view, at, choice)
-  const isOnMachine = machine.includes(packet.destination) || isLoopback(packet.destination)
+  const isHere = isOnMachine(packet, view)
   const reason: PacketStep =
     verdict === 'drop'
       ? { rule: 'F-054', text: 'only endpoints of other nodes can serve it' }
       : { rule: 'F-053', text: 'no endpoint can serve it' }
   const isIgnored =
-    (side === 'external' && client.isNode && !rules.refusesNode && !isOnMachine) ||
+    (side === 'external' && client.isNode && !rules.refusesNode && !isHere) ||
     (found.kind === 'node-port' && verdict === 'refuse' && rules.nodePortRefusals === 'none')
   if (isIgnored) {
-    const text = client.isNode && !isOnMachine ? 'the mode refuses other clients only' : 'nothing listens'
+    const text = client.isNode && !isHere ? 'the mode refuses other clients only' : 'nothing listens'
     return { verdict: 'untouched', endpoints, steps: [choice.step, reason, { text }] }
   }
   // A relay listens on an external frontend for the node and its pods, and has no listener without an endpoint.

@@ -2,9 +2,8 @@
 import { type IpAddress, parseIpAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import { type FirewallHook, natPriority } from '../kernel/index.js'
-import { isLoopback } from '../node/index.js'
-import type { Packet, PacketView } from './explain-client.js'
-import { isRelayed } from './explain-frontend.js'
+import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
+import { isRelayed, isVip } from './explain-frontend.js'
 import type { PacketDecision, PacketEndpoint } from './explain-packet.js'
 import { ipvsPriorities, type Passage } from './firewall.js'
 
@@ -37,7 +36,7 @@ export function waysOf(packet: Packet, view: PacketView, outcome: Outcome): read
   const { verdict, client, endpoints } = decision
   const passage = makerOf(packet, view, outcome)
   const isByRelay = isRelayed(packet, view)
-  const isLocal = isOnMachine(packet, view)
+  const isLocal = isOnMachine(packet, view) || isVip(packet.destination, view)
   const original = { ...addressAndPort(packet), isToNode: isToNode(packet, view, decision) }
   const { isToNode: toNode } = original
   /** The way to an address without translation. */
@@ -161,10 +160,6 @@ export function addressOf(endpoint: string): { readonly destination: IpAddress; 
   const address = parseIpAddress(endpoint.replace(/^\[?(.*?)\]?:\d+$/u, '$1'))
   if (address === undefined) throw new BugError(`${endpoint} is no endpoint`)
   return { destination: address, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) }
-}
-
-function isOnMachine({ destination }: Packet, { machine }: PacketView): boolean {
-  return machine.includes(destination) || isLoopback(destination)
 }
 
 /** Whether the kernel takes the destination for an address of this node. In ipvs and userspace mode those of Services are. */

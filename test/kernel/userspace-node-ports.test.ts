@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { askingAt } from '../../src/commands/client.js'
 import type { KubernetesObject } from '../../src/source/index.js'
 import { ip } from '../contract/law.js'
 import { connect, Namespace } from '../support/namespaces.js'
@@ -21,6 +22,7 @@ const addresses = [
 ]
 const portCount = 300
 const answerMs = 5000
+const silenceMs = 300
 const protocols = ['tcp', 'udp'] as const
 const families = {
   ipv4: { endpoint: '192.0.2.1', vips: ['10.96.0.1', '10.96.0.2', '10.96.0.3'] },
@@ -49,7 +51,11 @@ function endpointPorts(ports: ReturnType<typeof nodePorts>, number: number) {
  * Of each family: `many` with all node ports, `other` whose cluster IP has the port 30005, and `idle` whose cluster IP has port 80 alone. The
  * servers answer at 8080 and, for `other`, at 8081.
  */
-function objects({ count = portCount, hasEndpoints = true } = {}): readonly KubernetesObject[] {
+function objects({
+  count = portCount,
+  hasEndpoints = true,
+  servesOther = true,
+} = {}): readonly KubernetesObject[] {
   const many = nodePorts(count)
   const others = many
     .filter(({ nodePort }) => nodePort === 30_005)
@@ -63,7 +69,9 @@ function objects({ count = portCount, hasEndpoints = true } = {}): readonly Kube
         addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
       }),
       service(`other-${family}`, vips[1], { ports: others }),
-      slice(`other-${family}-1`, `other-${family}`, [endpoint], { ports: endpointPorts(others, 8081) }),
+      slice(`other-${family}-1`, `other-${family}`, servesOther ? [endpoint] : [], {
+        ports: endpointPorts(others, 8081),
+      }),
       service(`idle-${family}`, vips[2]),
       slice(`idle-${family}-1`, `idle-${family}`, [endpoint]),
     ]),
@@ -187,6 +195,49 @@ describe('node ports of userspace mode', { timeout: 120_000 }, () => {
       port: 30_005,
     }))
     assert.deepEqual(await answers('node', none), ['ECONNRESET', 'ECONNRESET', 'ECONNRESET'])
+  })
+
+  // explain said that they are refused, and of 127.0.0.5 and the agent's port that the packet goes on as if there were no Services.
+  it('take clients of other local addresses, and explain says what happens to them', async () => {
+    const ask = askingAt(`${folder}.sock`)
+    const fateOf = async (target: Target): Promise<string> => {
+      const destination = `${target.address}:${target.port}/${target.protocol}`
+      const { verdict, steps } = await ask('explain', { client: 'node', destination })
+      const text = textOf(await clients.node.probe(target, verdict === 'drop' ? silenceMs : answerMs))
+      return [text, verdict, steps.at(-1)?.text].join(', ')
+    }
+    const fatesOf = async (...parts: Parameters<typeof bothProtocols>): Promise<readonly string[]> => {
+      const found: string[] = []
+      for (const target of bothProtocols(...parts)) found.push(await fateOf(target))
+      return found
+    }
+    const { vips } = families.ipv4
+    await write({ count: 10, servesOther: false })
+    const running = await start('--control-socket', `${folder}.sock`)
+    await running.line(/"Control socket listens"/u, 0)
+    const socket = 'node port 30005 has a socket at all addresses, which takes'
+    const ends = [
+      `ECONNRESET, reset, ${socket} the connection instead, and resets it: it serves other addresses`,
+      `timeout, drop, ${socket} the datagram, and discards it: it serves other addresses`,
+    ]
+    // Without endpoints; without the port; without node ports.
+    for (const address of [vips[1], vips[2], '127.0.0.5'])
+      assert.deepEqual(await fatesOf([address], 30_005), ends)
+    const refused = 'refused, refuse, a port that no Service has of this address is refused'
+    assert.deepEqual(await fatesOf([vips[2]], 30_010), [refused, refused])
+    const taker = await takePort(
+      { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 30_020 },
+      node,
+    )
+    assert.ok(taker !== undefined)
+    await write({ count: 21, servesOther: false })
+    await running.line(/EADDRINUSE/u, 0)
+    const single = await eventually(
+      async () => await fateOf({ protocol: 'tcp', address: vips[2], port: 30_020 }),
+      (text) => text === refused,
+    )
+    assert.equal(single, refused)
+    await taker.kill()
   })
 
   it('are refused while no endpoint is there', async () => {

@@ -11,6 +11,7 @@ export {
   isServed,
   relayProtocolOf,
   type RelayRouteSettings,
+  takesNewClients,
 } from './compile/compile.js'
 export { type LocalhostNodePorts, openLocalhostNodePorts, withStrainWatch } from './localhost-node-ports.js'
 export { RelayTable, type RelayTableOptions } from './relay-table.js'

@@ -15,12 +15,18 @@ import {
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import { isDenied, KernelError } from '../../errors.js'
-import { describeRelayListener, type Relay, type RelayOp } from '../../kernel/index.js'
+import {
+  describeRelayListener,
+  type Relay,
+  type RelayOp,
+  type RelayProtocol,
+  wildcardAddress,
+} from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { type Claimant, type FrontendConflict, FrontendOwners } from '../../routing/index.js'
-import type { DesiredFrontend, DesiredRoute } from './compile/compile.js'
+import { type DesiredFrontend, type DesiredRoute, takesNewClients } from './compile/compile.js'
 import { inOrder, ListenerQueue } from './listener-queue.js'
 import {
   listenerKind,
@@ -140,6 +146,13 @@ export class RelayTable {
   /** Some listeners are not open because this process lacks CAP_NET_BIND_SERVICE. */
   get lacksRight(): boolean {
     return this.#denied.size > 0
+  }
+
+  /** Whether a listener on all addresses takes new clients of the port now. */
+  listensAtAll(protocol: RelayProtocol, port: number): boolean {
+    const address = wildcardAddress[this.#options.family]
+    const open = this.#listeners.get(describeRelayListener({ protocol, address, port }))?.acknowledged
+    return open !== undefined && takesNewClients(open)
   }
 
   /** Numbers of objects in the relay. */

@@ -6,7 +6,7 @@ import {
   type Routes,
   wildcardAddress,
 } from '../../kernel/index.js'
-import { type DesiredListener, type DesiredRoute, isServed } from '../relay/index.js'
+import { type DesiredRoute, takesNewClients } from '../relay/index.js'
 import { missingVips } from '../vips/index.js'
 
 interface ReadKernel {
@@ -35,6 +35,7 @@ async function missingListeners(
   ports: ReadKernel['ports'],
 ): Promise<readonly string[]> {
   const listeners = frontends.flatMap(({ listeners: ofFrontend, isOnAllAddresses }) =>
+    // One that only keeps the flows it has is no socket that any sender can reach.
     ofFrontend.filter(takesNewClients).map((listener) => ({
       place: describeRelayListener(listener),
       // A socket on all addresses, or one for each: relay-table.ts chooses.
@@ -70,9 +71,4 @@ function ownPlaces(family: IpFamily, sockets: readonly Listener[]): ReadonlySet<
         `${protocol} ${formatEndpoint(address, port)}`,
     ),
   )
-}
-
-/** A listener that only keeps the flows it has is no socket that any sender can reach. */
-function takesNewClients({ near, far }: DesiredListener): boolean {
-  return isServed(near) || isServed(far)
 }

@@ -230,6 +230,7 @@ export class UserspacePipeline implements Pipeline {
       this.#settings && {
         ...packetRules(this.#settings, localDetectorOf(config, family, node.facts)),
         guardOf: (address) => this.#guard.placeOf(address),
+        listensAtAll: (protocol, port) => this.#table.listensAtAll(protocol, port),
         foreignHolder: (port, address) => this.#foreign.holderOf(port, address),
       }
     )

@@ -17,14 +17,20 @@ const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true 
 services.apply(
   set(
     service('web', '10.96.0.10', {
-      ports: [port(80), port(6443, { name: 'api' })],
+      ports: [port(80), port(6443, { name: 'api' }), port(10_256, { name: 'health' })],
       externalIPs: [worker, free, apiServer],
     }),
   ),
 )
 services.apply(set(slice('web-1', 'web', ['10.1.0.1'])))
 
-const tracker = new NodeTracker('node-a')
+const holders = new Map([
+  [worker, 'Node worker'],
+  [apiServer, 'the API server'],
+])
+const tracker = new NodeTracker('node-a', undefined, [
+  { server: 'healthz', address: 'every frontend', port: 10_256 },
+])
 tracker.apply({ type: 'connected', address: apiServer, port: 6443 })
 const node = tracker.facts
 
@@ -32,7 +38,7 @@ const node = tracker.facts
 const rules: PacketRules = {
   ...packetRules,
   refusedPorts: 'vips',
-  foreignHolder: (_port, address) => (address === worker ? 'Node worker' : undefined),
+  foreignHolder: (_port, address) => holders.get(address),
 }
 
 function explained(destination: Packet['destination'], number: number) {
@@ -61,7 +67,7 @@ describe('explain of a frontend that the mode leaves out', () => {
       name: 'another port of the address of another Node',
       to: [worker, 22],
       first:
-        '192.0.2.12 is an external IP of default/web, which has the ports 80/tcp, 6443/tcp, and is not served there: the address belongs to Node worker',
+        '192.0.2.12 is an external IP of default/web, which has the ports 80/tcp, 6443/tcp, 10256/tcp, and is not served there: the address belongs to Node worker',
     },
     {
       name: 'the address and port of the API server',
@@ -79,6 +85,21 @@ describe('explain of a frontend that the mode leaves out', () => {
       const { verdict, isFound, steps } = explained(address, number)
       assert.deepEqual([verdict, isFound, steps[0], steps.at(-1)], ['untouched', false, first, sent])
     })
+
+  // The last step was that this node sends it by its routes.
+  it('names the agent, which answers at a VIP', () => {
+    const { verdict, isFound, steps } = explained(free, 10_256)
+    const name = 'default/web:health names this as an external IP, and does not get it'
+    assert.deepEqual(
+      [verdict, isFound, ...steps],
+      [
+        'untouched',
+        false,
+        `${name}: it belongs to the agent's healthz server, whose place no Service may take`,
+        `this node accepts packets to ${free} itself: a program that listens there answers`,
+      ],
+    )
+  })
 
   it('leaves the other addresses as they are', () => {
     assert.equal(explained(free, 80).isFound, true)
@@ -101,6 +122,6 @@ describe('the owners of frontends', () => {
     assert.equal(ownerOf(worker, 80), undefined)
     assert.equal(ownerOf(apiServer, 6443), undefined)
     assert.equal(ownerOf(free, 80), 'default/web:/TCP')
-    assert.equal(ownerOf(apiServer, 80), 'default/web:/TCP')
+    assert.equal(ownerOf(apiServer, 80), undefined)
   })
 })

@@ -100,7 +100,7 @@ function listenersOf(
   const far = verdictFor(route, isInternal ? 'internal' : 'external')
   // F-051: this node and its own pods reach external frontends through the endpoints of the whole cluster.
   const near = isInternal ? far : nearVerdict(route)
-  if (!isServed(near) && !isServed(far) && route.flowBackends.length === 0) return []
+  if (!takesNewClients({ near, far }) && route.flowBackends.length === 0) return []
   const hasSourceRanges =
     frontend.kind === 'address' &&
     route.sourceRanges.length > 0 &&
@@ -130,6 +130,11 @@ function verdictFor(route: Route, side: 'internal' | 'external'): RelayVerdict {
 
 function nearVerdict({ clusterBackends }: Route): RelayVerdict {
   return clusterBackends.length > 0 ? 'cluster' : 'refuse'
+}
+
+/** False: the listener only keeps the UDP flows that it has. */
+export function takesNewClients({ near, far }: Pick<RelayListener, 'near' | 'far'>): boolean {
+  return isServed(near) || isServed(far)
 }
 
 /** Connections go to endpoints. */
