@@ -6,16 +6,20 @@ export interface OutageOptions {
   readonly random: () => number
 }
 
-/** Shortest time between turns; the longest is twice this. A refused connection costs the server nothing. */
-const turnMs = 1000
+/** Shortest time between turns; the longest is twice this. */
+const shortestTurnMs = { first: 1000, most: 4000 }
+/** From this time of an outage on, the shortest time grows by 1 ms in `perMs`: many nodes do not find the server in the same moment. */
+const growth = { afterMs: 10_000, perMs: 5 }
 
 /**
- * Shared by the links to one API server while the server is unreachable. They take turns to try, one link every 1 to 2 s, so that three
- * links ask no more often than one. The first that gets an answer wakes the others.
+ * Shared by the links to one API server while the server is unreachable. They take turns to try, one link every 1 to 2 s at first and
+ * every 4 to 8 s after 25 s, so that all links ask no more often than one. The first that gets an answer wakes the others.
  */
 export class Outage {
   readonly #options: OutageOptions
   #lastTurnMs = Number.NEGATIVE_INFINITY
+  /** Time of the first turn since a link had an answer; undefined: none was taken. */
+  #beganMs: number | undefined
   readonly #waiting = new Set<() => void>()
 
   constructor(options: OutageOptions) {
@@ -26,7 +30,11 @@ export class Outage {
   takeTurn(): number {
     const { clock, random } = this.#options
     const nowMs = clock.now()
-    this.#lastTurnMs = Math.max(this.#lastTurnMs, nowMs) + turnMs * (1 + random())
+    const fromMs = Math.max(this.#lastTurnMs, nowMs)
+    this.#beganMs ??= nowMs
+    const longMs = Math.max(fromMs - this.#beganMs - growth.afterMs, 0)
+    const turnMs = Math.min(shortestTurnMs.first + longMs / growth.perMs, shortestTurnMs.most)
+    this.#lastTurnMs = fromMs + turnMs * (1 + random())
     return this.#lastTurnMs - nowMs
   }
 
@@ -39,6 +47,7 @@ export class Outage {
   /** The server is back. */
   end(): void {
     this.#lastTurnMs = Number.NEGATIVE_INFINITY
+    this.#beganMs = undefined
     for (const wake of Array.from(this.#waiting)) wake()
   }
 }

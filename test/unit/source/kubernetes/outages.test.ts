@@ -53,7 +53,7 @@ describe('a server after an outage', () => {
     for (const isCompacted of [false, true])
       for (const seed of [1, 2, 3]) {
         const what = isCompacted ? 'with everything to list' : 'with its history'
-        it(`for ${seconds} s, and back ${what}, delivers its first change within 5 s (${seed})`, async () => {
+        it(`for ${seconds} s, and back ${what}, delivers its first change within 10 s (${seed})`, async () => {
           await follow(seed)
           const { port, store } = lab.server
           const endMs = lab.clock.now() + seconds * 1000
@@ -66,7 +66,7 @@ describe('a server after an outage', () => {
           if (isCompacted) store.compact()
           await lab.server.listen(port)
           const tookMs = await timeOf(gone)
-          assert.ok(tookMs <= 5000, `${tookMs} ms`)
+          assert.ok(tookMs <= 10_000, `${tookMs} ms`)
           const levels = lab.levels.filter((_, i) => lab.log[i]?.includes('all objects are listed again'))
           assert.deepEqual(levels, isCompacted ? ['info', 'info', 'info'] : [])
         })
@@ -103,7 +103,7 @@ describe('a server after an outage', () => {
     await lab.stop()
     await start
     const seconds = lab.clock.now() / 1000
-    assert.ok(seconds < 170, `30 attempts of 10 s by three links took ${seconds} s`)
+    assert.ok(seconds < 200, `30 attempts of 10 s by three links took ${seconds} s`)
   })
 })
 
