@@ -23,6 +23,7 @@ export class CountedKernel {
       this.messages += ops.length
     }
     const ipvs: Ipvs = {
+      load: async () => await kernel.ipvs.load(),
       apply: async (ops) => {
         count(ops)
         return await kernel.ipvs.apply(ops)

@@ -62,14 +62,19 @@ Napi::Value TimeoutsToValue(Napi::Env env, ipvs::Timeouts&& timeouts) {
 Napi::Function IpvsSocketWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "IpvsSocket",
-      {InstanceMethod<&IpvsSocketWrap::Apply>("apply"), InstanceMethod<&IpvsSocketWrap::Dump>("dump"),
-       InstanceMethod<&IpvsSocketWrap::Read>("read"), InstanceMethod<&IpvsSocketWrap::Info>("info"),
-       InstanceMethod<&IpvsSocketWrap::Timeouts>("timeouts"),
+      {InstanceMethod<&IpvsSocketWrap::Load>("load"), InstanceMethod<&IpvsSocketWrap::Apply>("apply"),
+       InstanceMethod<&IpvsSocketWrap::Dump>("dump"), InstanceMethod<&IpvsSocketWrap::Read>("read"),
+       InstanceMethod<&IpvsSocketWrap::Info>("info"), InstanceMethod<&IpvsSocketWrap::Timeouts>("timeouts"),
        InstanceMethod<&IpvsSocketWrap::SetTimeouts>("setTimeouts"),
        InstanceMethod<&IpvsSocketWrap::Close>("close")});
 }
 
 IpvsSocketWrap::IpvsSocketWrap(const Napi::CallbackInfo& info) : SocketWrap(info, ipvs::IpvsSocket::Open()) {}
+
+Napi::Value IpvsSocketWrap::Load(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<std::monostate>(
+      info, {[](ipvs::IpvsSocket& socket) { return socket.Load(); }, NothingToValue});
+}
 
 Napi::Value IpvsSocketWrap::Apply(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);

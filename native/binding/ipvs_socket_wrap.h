@@ -15,6 +15,7 @@ class IpvsSocketWrap : public SocketWrap<IpvsSocketWrap, ipvs::IpvsSocket> {
   explicit IpvsSocketWrap(const Napi::CallbackInfo& info);
 
  private:
+  Napi::Value Load(const Napi::CallbackInfo& info);
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value Dump(const Napi::CallbackInfo& info);
   Napi::Value Read(const Napi::CallbackInfo& info);

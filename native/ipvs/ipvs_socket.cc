@@ -14,6 +14,7 @@
 #include "ipvs/decode.h"
 #include "ipvs/encode.h"
 #include "ipvs/option_reader.h"
+#include "xtables/match_request.h"
 
 namespace viaduct::ipvs {
 
@@ -95,7 +96,8 @@ struct IpvsSocket::Sockets {
   OptionReader options;
 };
 
-IpvsSocket::IpvsSocket(std::unique_ptr<Sockets> sockets) : sockets_(std::move(sockets)) {}
+IpvsSocket::IpvsSocket(std::unique_ptr<Sockets> sockets, SocketCalls& calls)
+    : sockets_(std::move(sockets)), calls_(&calls) {}
 IpvsSocket::~IpvsSocket() = default;
 IpvsSocket::IpvsSocket(IpvsSocket&&) noexcept = default;
 IpvsSocket& IpvsSocket::operator=(IpvsSocket&&) noexcept = default;
@@ -111,8 +113,27 @@ Result<IpvsSocket> IpvsSocket::Open(SocketCalls& calls) {
   if (!real_dumps.ok()) return real_dumps.error();
   auto reader = OptionReader::Open(calls);
   if (!reader.ok()) return reader.error();
-  return IpvsSocket(std::make_unique<Sockets>(
-      Sockets{std::move(control.value()), std::move(real_dumps.value()), std::move(reader.value())}));
+  return IpvsSocket(
+      std::make_unique<Sockets>(
+          Sockets{std::move(control.value()), std::move(real_dumps.value()), std::move(reader.value())}),
+      calls);
+}
+
+// IP_VS has the alias of its generic netlink family since Linux 5.16 ("ipvs: autoload ipvs on genl access").
+// Before, no request names IP_VS itself, but the match `ipvs` needs it: its module xt_ipvs loads ip_vs first.
+// Legacy x_tables and nft_compat look for a match by the alias ipt_ipvs. This can go with Linux 5.15.
+Status IpvsSocket::Load() {
+  if (FindFamily().ok()) return Ok();
+  sockets_->options.RequestMatch();
+  Status found = FindFamily();
+  if (found.ok()) return found;
+  NetlinkSocket::Options options;
+  options.protocol = NETLINK_NETFILTER;
+  options.calls = calls_;
+  auto netfilter = NetlinkSocket::Open(options);
+  if (!netfilter.ok()) return found;
+  static_cast<void>(xtables::RequestMatch(netfilter.value(), AF_INET, "ipvs"));
+  return FindFamily();
 }
 
 Status IpvsSocket::FindFamily() {

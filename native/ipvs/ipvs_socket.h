@@ -47,7 +47,7 @@ struct Timeouts {
 
 /// The kernel's IPVS table of the network namespace in which it was opened. Not thread-safe: one call at a
 /// time. Every call fails with ENOENT, operation "find generic netlink family IPVS", while the kernel has no
-/// IP_VS, and works as soon as the module is loaded.
+/// IP_VS, and works as soon as the module is loaded. Since Linux 5.16 each call makes the kernel load it.
 class IpvsSocket {
  public:
   ~IpvsSocket();
@@ -57,6 +57,9 @@ class IpvsSocket {
   IpvsSocket& operator=(const IpvsSocket&) = delete;
 
   static Result<IpvsSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
+
+  /// Makes the kernel load IP_VS if it is not loaded, before Linux 5.16 too. Error: it has not loaded IP_VS.
+  Status Load();
 
   /// Error: nothing was sent. Otherwise the outcome accounts for every operation.
   Result<BatchOutcome> Apply(const Batch& batch);
@@ -79,7 +82,7 @@ class IpvsSocket {
 
  private:
   struct Sockets;
-  explicit IpvsSocket(std::unique_ptr<Sockets> sockets);
+  IpvsSocket(std::unique_ptr<Sockets> sockets, SocketCalls& calls);
   Status FindFamily();
   Status AskFamily(const char* operation, const std::function<Status()>& ask);
   Result<bool> FamilyMoved();
@@ -90,6 +93,7 @@ class IpvsSocket {
   Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);
 
   std::unique_ptr<Sockets> sockets_;
+  SocketCalls* calls_;
   uint16_t family_id_ = 0;  ///< 0: not looked up, or vanished
   std::vector<uint8_t> buffer_;
 };

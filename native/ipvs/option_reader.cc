@@ -3,6 +3,8 @@
 #include <endian.h>
 #include <netinet/in.h>
 
+#include <linux/netfilter_ipv4/ip_tables.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -38,6 +40,14 @@ Status OptionReader::Get(int name, std::span<uint8_t> value) {
   auto length = static_cast<socklen_t>(value.size());
   if (calls_->GetOption(fd_.get(), IPPROTO_IP, name, value.data(), &length) == 0) return Ok();
   return Error{errno, {}, {}};
+}
+
+// linux/netfilter_ipv4/ip_tables.h IPT_SO_GET_REVISION_MATCH: xt_find_revision() of net/netfilter/x_tables.c.
+void OptionReader::RequestMatch() {
+  xt_get_revision query{};
+  strncpy(query.name, "ipvs", sizeof query.name - 1);
+  socklen_t length = sizeof query;
+  calls_->GetOption(fd_.get(), IPPROTO_IP, IPT_SO_GET_REVISION_MATCH, &query, &length);
 }
 
 Result<ip_vs_getinfo> OptionReader::ReadInfo() {

@@ -20,6 +20,9 @@ class OptionReader {
  public:
   static Result<OptionReader> Open(SocketCalls& calls);
 
+  /// Asks legacy x_tables for the match `ipvs`, for which the kernel loads its module, and IP_VS with it.
+  /// Without effect if ip_tables is not loaded.
+  void RequestMatch();
   Result<ip_vs_getinfo> ReadInfo();
   Result<std::vector<ServiceEntry>> ReadServices();
   /// The IPv4 service with this key.

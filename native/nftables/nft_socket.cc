@@ -1,9 +1,7 @@
 #include "nftables/nft_socket.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cerrno>
@@ -13,6 +11,7 @@
 #include "core/message_reader.h"
 #include "core/send_batch.h"
 #include "nftables/decode.h"
+#include "xtables/match_request.h"
 
 namespace viaduct::nftables {
 
@@ -104,24 +103,12 @@ Status NftSocket::DeleteTable(uint8_t family, std::string_view table) {
 
 // Two requests, because neither works on every kernel and for every process. dev_load() of
 // net/core/dev_ioctl.c loads a module with the name of an unknown interface, given CAP_SYS_MODULE.
-// nfnl_compat_get_rcu() of net/netfilter/nft_compat.c requests the module of a match, here ipt_icmp or
-// ip6t_icmp6. These are aliases of ip_tables and ip6_tables before Linux 6.4, and of xt_tcpudp since.
+// nft_compat requests the module of a match, here ipt_icmp or ip6t_icmp6. These are aliases of ip_tables and
+// ip6_tables before Linux 6.4, and of xt_tcpudp since.
 Status NftSocket::LoadXtables(uint8_t family) {
   const bool is_ipv4 = family == AF_INET;
   calls_->InterfaceIndex(is_ipv4 ? "ip_tables" : "ip6_tables");
-  constexpr uint32_t kRevision = 0;
-  constexpr uint32_t kMatch = 0;
-  RequestBuffer<128> request;
-  MessageBuilder builder(request);
-  auto* header =
-      builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_NFT_COMPAT << 8 | NFNL_MSG_COMPAT_GET, NLM_F_REQUEST, 0);
-  header->nfgen_family = family;
-  header->version = NFNETLINK_V0;
-  builder.String(NFTA_COMPAT_NAME, is_ipv4 ? "icmp" : "icmp6");
-  builder.U32(NFTA_COMPAT_REV, htonl(kRevision));
-  builder.U32(NFTA_COMPAT_TYPE, htonl(kMatch));
-  builder.FinishMessage();
-  return Named(socket_.Request(builder.sealed(), [](uint16_t, std::span<const uint8_t>) {}), "load x_tables");
+  return Named(xtables::RequestMatch(socket_, family, is_ipv4 ? "icmp" : "icmp6"), "load x_tables");
 }
 
 }  // namespace viaduct::nftables

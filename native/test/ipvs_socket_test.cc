@@ -4,6 +4,8 @@
 #include <linux/genetlink.h>
 #include <netinet/in.h>
 
+#include <linux/netfilter_ipv4/ip_tables.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "core/attribute_reader.h"
 #include "core/message_builder.h"
 #include "core/message_reader.h"
+#include "hex.h"
 #include "ipvs_records.h"
 #include "scripted_kernel.h"
 
@@ -369,6 +372,68 @@ TEST_F(IpvsSocketTest, OptionsOfAnUnloadedModuleReportAMissingFamily) {
   ASSERT_FALSE(table.ok());
   EXPECT_EQ(table.error().code, ENOENT);
   EXPECT_EQ(table.error().operation, "find generic netlink family IPVS");
+}
+
+/// A kernel before Linux 5.16, which loads IP_VS only with the match `ipvs`.
+class IpvsLoadTest : public IpvsSocketTest {
+ protected:
+  void SetUp() override {
+    IpvsSocketTest::SetUp();
+    family_id = 0;
+    kernel.on_send = [this](int fd, const Bytes& sent) {
+      const nlmsghdr header = HeadersOf(sent)[0];
+      if (header.nlmsg_type == GENL_ID_CTRL) {
+        Answer(fd, *MessageReader(sent).Next());
+        return 0;
+      }
+      match_request = sent;
+      if (has_compat) family_id = 0x1c;
+      Push(fd, MakeError(header.nlmsg_seq, has_compat ? 0 : EINVAL));
+      return 0;
+    };
+    kernel.on_option = [this](int name, void* value, socklen_t) {
+      if (name != IPT_SO_GET_REVISION_MATCH || !has_legacy) return ENOPROTOOPT;
+      EXPECT_STREQ(static_cast<xt_get_revision*>(value)->name, "ipvs");
+      family_id = 0x1c;
+      return 0;
+    };
+  }
+
+  bool has_legacy = false;
+  bool has_compat = false;
+  Bytes match_request;
+};
+
+TEST_F(IpvsLoadTest, AsksLegacyXtablesForTheMatch) {
+  has_legacy = true;
+  EXPECT_TRUE(socket->Load().ok());
+  EXPECT_TRUE(match_request.empty());
+}
+
+TEST_F(IpvsLoadTest, AsksTheCompatibilityLayerForTheMatch) {
+  has_compat = true;
+  EXPECT_TRUE(socket->Load().ok());
+  EXPECT_TRUE(HasBytes(match_request, R"(
+    30 00 00 00  00 0b 05 00  01 00 00 00  00 00 00 00   # NFNL_MSG_COMPAT_GET, REQUEST and ACK
+    02 00 00 00                                          # nfgenmsg: AF_INET
+    09 00 01 00  69 70 76 73  00 00 00 00                # NAME "ipvs"
+    08 00 02 00  00 00 00 00                             # REV 0
+    08 00 03 00  00 00 00 00                             # TYPE 0: a match
+  )"));
+}
+
+TEST_F(IpvsLoadTest, AsksForNoMatchWhereTheFamilyIsThere) {
+  family_id = 0x1c;
+  EXPECT_TRUE(socket->Load().ok());
+  EXPECT_EQ(lookups, 1);
+  EXPECT_TRUE(match_request.empty());
+}
+
+TEST_F(IpvsLoadTest, ReportsAKernelThatHasNotLoadedIt) {
+  const Status loaded = socket->Load();
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ENOENT);
+  EXPECT_EQ(loaded.error().operation, "find generic netlink family IPVS");
 }
 
 }  // namespace

@@ -7,11 +7,12 @@ import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 /** Limit in seconds for the whole boot. Only a hang should reach it, even on a busy machine. */
 const limitSeconds = 2400
 
-/** The tests that need a kernel without netfilter, or without IP_VS, in this order: modules that are loaded stay. */
+/** The tests of a kernel that has not loaded netfilter, or IP_VS, in this order: modules that are loaded stay. */
 const early = [
   'test/guest/doctor.test.ts',
   'test/guest/without-netfilter.test.ts',
   'test/guest/refusals.test.ts',
+  'test/guest/load-ipvs.test.ts',
 ]
 
 /** The C++ test that needs IP_VS. */

@@ -35,6 +35,8 @@ export interface RawIpvsTable {
 export type RawFamily = 2 | 10
 
 export interface RawIpvsSocket {
+  /** Rejects with ENOENT if the kernel has not loaded IP_VS. */
+  load(): Promise<void>
   /** OpRecords, VirtualServerRecords, RealServerRecords. */
   apply(ops: Uint8Array, virtualServers: Uint8Array, realServers: Uint8Array): Promise<RawOutcome>
   dump(family: RawFamily, withCounters: boolean): Promise<RawIpvsTable>

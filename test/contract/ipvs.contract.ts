@@ -89,7 +89,11 @@ export function ipvsContract(subject: string, open: () => Ipvs): void {
     before(() => {
       ipvs = open()
     })
-    beforeEach(() => clear(ipvs))
+    beforeEach(async () => {
+      // Before Linux 5.16 nothing else makes the kernel load IP_VS.
+      await ipvs.load()
+      await clear(ipvs)
+    })
     after(async () => {
       await clear(ipvs)
       await ipvs.close()

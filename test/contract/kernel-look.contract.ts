@@ -9,6 +9,7 @@ import type {
   KernelLook,
   LookFinding,
   LookWatch,
+  NftChains,
   VirtualServerKey,
   Xtables,
   XtTableName,
@@ -19,6 +20,7 @@ export interface KernelLookSubject {
   look(families: readonly IpFamily[]): KernelLook
   xtables(family: IpFamily, table: XtTableName): Xtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  readonly nftChains: Pick<NftChains, 'loadXtables'>
   readonly ipvs: Ipvs
   readonly ipset: Ipset
   /** Another program takes and releases the lock of the tables. */
@@ -61,8 +63,10 @@ export function kernelLookContract(
 ): void {
   describe(`${subject}: KernelLook`, () => {
     let kernel: KernelLookSubject
-    before(() => {
+    before(async () => {
       kernel = open()
+      // The legacy tables do not load themselves.
+      for (const family of families) await kernel.nftChains.loadXtables(family)
     })
     after(async () => {
       await kernel.look(['ipv4']).close()

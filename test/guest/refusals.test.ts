@@ -44,7 +44,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
   })
 
   it('nothing with a fallback: without IP_VS it runs in iptables mode and logs a warning', () =>
-    withoutModules('*IPVS*|*ip_vs*|*nfnetlink-subsys-6*|*ip_set*', async () => {
+    withoutModules('*IPVS*|*ipvs*|*ip_vs*|*nfnetlink-subsys-6*|*ip_set*', async () => {
       assert.doesNotMatch(
         await readFile('/proc/modules', 'utf8'),
         xTables,

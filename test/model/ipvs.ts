@@ -74,6 +74,10 @@ export class ModelIpvs implements Ipvs {
   readonly #table = new Map<string, ModelVirtualServer>()
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 }
 
+  async load(): Promise<void> {
+    this.batches.enter('load')
+  }
+
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     return this.batches.apply(ops, (op) => this.#applyOne(op))
   }

@@ -131,6 +131,11 @@ export interface IpvsConnection {
 
 /** The kernel's IPVS table. Operations of one batch are applied in order, without rollback. */
 export interface Ipvs {
+  /**
+   * Makes the kernel load IP_VS if it is not loaded. Viaduct does not run modprobe. NB: before Linux 5.16 no other call does. Throws
+   * KernelError ENOENT if the kernel has not loaded it.
+   */
+  load(): Promise<void>
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
   /**

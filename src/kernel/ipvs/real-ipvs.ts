@@ -31,6 +31,10 @@ export class RealIpvs implements Ipvs {
     this.#counting = new RequestQueue(open, 'ipvs', calls)
   }
 
+  load(): Promise<void> {
+    return this.#queue.run((socket) => socket.load())
+  }
+
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     if (ops.length === 0) return { applied: 0, failures: [] }
     const batch = ops instanceof IpvsBatch ? ops : IpvsBatch.of(ops)

@@ -65,6 +65,10 @@ export class PlannedIpvs implements Ipvs {
     this.#hasScheduler = hasScheduler
   }
 
+  async load(): Promise<void> {
+    await this.info()
+  }
+
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     const tables = { ipv4: await this.#table('ipv4'), ipv6: await this.#table('ipv6') }
     const words = { subsystem: 'ipvs', describe: describeIpvsOp, familyOf: familyOfIpvsOp } as const

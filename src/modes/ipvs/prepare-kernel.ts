@@ -33,7 +33,7 @@ export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings, conntrack } = options
   await inOrder([
     conntrack,
-    checkScheduler(kernel.ipvs, scheduler),
+    kernel.ipvs.load().then(async () => await checkScheduler(kernel.ipvs, scheduler)),
     checkSetTypes(kernel.ipset, setKeys.map(setSpec)),
   ])
   // After the checks: the device stays, and a node that cannot run the mode has no use for it.

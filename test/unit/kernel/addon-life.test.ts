@@ -87,6 +87,7 @@ describe('the addon', () => {
       'close',
       'dump',
       'info',
+      'load',
       'read',
       'setTimeouts',
       'timeouts',
