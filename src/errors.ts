@@ -89,12 +89,15 @@ export class KernelError extends Error {
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly path: string
+  /** The message without the path. */
+  readonly problem: string
   /** The code of the system call that failed; undefined: none did. */
   readonly code: string | undefined
 
   constructor(path: string, problem: string, code?: string) {
     super(path === '' ? problem : `${path}: ${problem}`)
     this.path = path
+    this.problem = problem
     this.code = code
   }
 }

@@ -56,7 +56,7 @@ export async function runBundle(words: readonly string[], io: BundleIo): Promise
     io.stdout.write(invocation.text)
     return 0
   }
-  if ('exitCode' in invocation) return usage(io, invocation.text.trim().replace(/^viaduct: /u, ''))
+  if ('exitCode' in invocation) return usage(io, invocation.problem)
   const agent = new AgentParts(own.socket)
   const kernel = openKernel({ addonPath: io.environment['VIADUCT_ADDON'], isPlanned: true })
   try {

@@ -128,7 +128,7 @@ function reportFallback(
     (one) => `${one.name} mode${inFlavour(one)} cannot run here: ${adviceOn(one.error)}`,
   )
   const note = `${mode.name} mode${inFlavour(mode)} runs instead: ${reasons.join('; ')}`
-  log.warn(`Proxy mode falls back: ${note}`)
+  log.warn(`Proxy mode falls back: ${note}`, { fallback: mode.name })
   events.record({
     type: 'Warning',
     reason: 'ProxyModeFallback',

@@ -61,8 +61,7 @@ function usage({ err }: PlanIo, word: string, problem: string): number {
 function readFlags({ flags }: Pick<PlanArguments, 'flags'>): Configured | NoPlan {
   const invocation = parseArguments(flags, readConfigFile)
   if (!('exitCode' in invocation)) return invocation
-  if (invocation.exitCode === 0) return { version: invocation.text }
-  return { problem: invocation.text.replace(/^viaduct: /u, '').replace(/ \(see viaduct --help\)\n$/u, '') }
+  return invocation.exitCode === 0 ? { version: invocation.text } : { problem: invocation.problem }
 }
 
 /** The configuration of the running agent, with its active mode. Throws CommandError. */
@@ -92,9 +91,7 @@ async function makeReport(
       throw error
     })
     // The running agent has logged its warnings, and the report has the fallback.
-    const isFallback = (message: string): boolean =>
-      planned.fallback !== undefined && message.endsWith(planned.fallback)
-    for (const { write, message } of word === 'diff' ? [] : warnings) if (!isFallback(message)) write()
+    for (const { write, isFallback } of word === 'diff' ? [] : warnings) if (!isFallback) write()
     const { operations, desired } = planned
     const owners = word === 'diff' && operations.length > 0 ? ownersOf(desired) : undefined
     return reportPlan(planned, {
@@ -109,7 +106,8 @@ async function makeReport(
 
 /** A warning of the planned start. */
 interface Warning {
-  readonly message: string
+  /** It says that another mode runs than the configured one. */
+  readonly isFallback: boolean
   /** Writes it to standard error. */
   readonly write: () => void
 }
@@ -123,7 +121,10 @@ function problemLog({ err }: PlanIo, warnings: Warning[]): AdjustableLog {
     warn: (message, fields) => {
       // The report has the settings that this process may not write.
       if (fields?.['setting'] === undefined)
-        warnings.push({ message, write: () => log.warn(message, fields) })
+        warnings.push({
+          isFallback: fields?.['fallback'] !== undefined,
+          write: () => log.warn(message, fields),
+        })
     },
     info: () => {},
     debug: () => {},

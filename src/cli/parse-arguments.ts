@@ -30,8 +30,10 @@ export interface Configuration {
 /** The task of the process: run, or print `text` and exit. */
 export type Invocation =
   | Configuration
-  /** 0: help or version, for standard output; 2: usage error in one sentence, for standard error. */
-  | { readonly exitCode: 0 | 2; readonly text: string }
+  /** Help or version, for standard output. */
+  | { readonly exitCode: 0; readonly text: string }
+  /** A usage error: a clause, and the line for standard error. */
+  | { readonly exitCode: 2; readonly problem: string; readonly text: string }
 
 /**
  * Reads arguments as kube-proxy does (`argv` without the program's two leading words). `readFile` gives the bytes of the file of
@@ -174,13 +176,12 @@ function normalizeWord(word: string): string {
 }
 
 function usage(problem: string): Invocation {
-  return { exitCode: 2, text: `viaduct: ${problem} (see viaduct --help)\n` }
+  return { exitCode: 2, problem, text: `viaduct: ${problem} (see viaduct --help)\n` }
 }
 
-function describeConfigError({ path, message }: ConfigError): string {
+function describeConfigError({ path, message, problem }: ConfigError): string {
   const flag = flags.find(({ setting }) => setting.field === path)
-  if (flag === undefined) return message
-  return `${dashed(flag.name)}: ${message.slice(path.length + 2)}`
+  return flag === undefined ? message : `${dashed(flag.name)}: ${problem}`
 }
 
 /** The message of commander, with `one of` before several suggestions. */

@@ -22,9 +22,10 @@ export function openTracker({ family, config, problems, log }: OpenTrackerOption
   })
   return new Tracker(
     family,
-    (object, found, servedAt) => {
+    ({ kind, name }, found, servedAt) => {
+      const object = `${kind} ${name}`
       const key = `${family} ${object}`
-      if (servedAt !== undefined) withoutClusterIP.report(key, servedWithout(object, servedAt, family))
+      if (servedAt !== undefined) withoutClusterIP.report(key, servedWithout(name, servedAt, family))
       else if (found?.length === 0) withoutClusterIP.report(key, undefined)
       else withoutClusterIP.forget(key)
       if (found === undefined) problems.forget(key)
@@ -34,8 +35,7 @@ export function openTracker({ family, config, problems, log }: OpenTrackerOption
   )
 }
 
-function servedWithout(object: string, servedAt: string, family: IpFamily): Problem {
-  const service = object.replace('Service ', '')
+function servedWithout(service: string, servedAt: string, family: IpFamily): Problem {
   return {
     text: `${service} is served at ${servedAt} only`,
     fields: { service, ipFamily: logFamily(family) },

@@ -1,4 +1,5 @@
 // Frontends that service ports want and do not get (docs/adr/0007, docs/adr/0028), as the modes report them.
+import type { IpAddress } from '../address.js'
 import type { PipelineView } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../routing/index.js'
@@ -6,8 +7,13 @@ import type { Inspected } from './inspected.js'
 import type { Rival } from './left-out.js'
 import { familyName } from './parts.js'
 
-/** By the key of the service port, a blank, and the name of the frontend; by the name of the Service, a blank, and an address. */
-export type LostFrontends = ReadonlyMap<string, Rival>
+/** The frontends of a family that service ports do not get. */
+export interface LostFrontends {
+  /** By the key of the service port, a blank, and the name of the frontend; by the name of the Service, a blank, and an address. */
+  readonly rivals: ReadonlyMap<string, Rival>
+  /** In ipvs mode a node port is a virtual server of each of these. */
+  readonly nodePortAddresses: readonly IpAddress[]
+}
 
 /** The lost frontends of each family that has any. */
 export type Conflicts = ReadonlyMap<PipelineView, LostFrontends>
@@ -21,13 +27,16 @@ export function readConflicts({
   const conflicts = new Map<PipelineView, LostFrontends>()
   for (const view of synchronizer.views) {
     const family = familyName(view.health.family)
-    const lost = new Map<string, Rival>()
+    const rivals = new Map<string, Rival>()
     for (const { service, frontend, address, owner, reason, ipFamily } of present) {
       const place = frontend ?? address
       if (ipFamily !== family || typeof place !== 'string' || typeof owner !== 'string') continue
-      lost.set(`${service} ${place}`, { owner, reason: String(reason) })
+      rivals.set(`${service} ${place}`, { owner, reason: String(reason) })
     }
-    if (lost.size > 0) conflicts.set(view, lost)
+    if (rivals.size === 0) continue
+    const { nodePortAddresses } = view.packetRules() ?? {}
+    const isList = nodePortAddresses !== undefined && nodePortAddresses !== 'all'
+    conflicts.set(view, { rivals, nodePortAddresses: isList ? nodePortAddresses : [] })
   }
   return conflicts
 }
@@ -40,15 +49,19 @@ export function rivalOf(
 ): Rival | undefined {
   if (lost === undefined) return undefined
   const address = addressOf(frontend)
-  const rival =
-    lost.get(`${port.key} ${describeFrontend(frontend)}`) ?? lost.get(`${port.service} ${address}`)
+  const rival = lost.rivals.get(nameOf(port, frontend)) ?? lost.rivals.get(`${port.service} ${address}`)
   if (rival !== undefined || frontend.kind !== 'node-port') return rival
-  // In ipvs mode a node port is a virtual server of each of the node's addresses.
-  const own = new Set(frontendsOf(port).map((other) => `${port.key} ${describeFrontend(other)}`))
-  const prefix = `${port.key} ${frontend.protocol} `
-  for (const [name, other] of lost)
-    if (name.startsWith(prefix) && name.endsWith(`:${frontend.port}`) && !own.has(name)) return other
+  const own = new Set(frontendsOf(port).map((other) => nameOf(port, other)))
+  for (const served of lost.nodePortAddresses) {
+    const name = nameOf(port, { ...frontend, kind: 'address', address: served })
+    const other = own.has(name) ? undefined : lost.rivals.get(name)
+    if (other !== undefined) return other
+  }
   return undefined
+}
+
+function nameOf({ key }: ServicePort, frontend: Frontend): string {
+  return `${key} ${describeFrontend(frontend)}`
 }
 
 const noFrontends: readonly Frontend[] = []

@@ -22,12 +22,19 @@ import {
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
+/** An object that has problems, or is a Service without a cluster IP. */
+export interface ReportedObject {
+  readonly kind: 'Service' | 'EndpointSlice'
+  /** `namespace/name`. */
+  readonly name: string
+}
+
 /**
  * Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. `servedAt`:
  * the frontends of a Service without a cluster IP, in words.
  */
 export type ReportProblems = (
-  object: string,
+  object: ReportedObject,
   problems: readonly string[] | undefined,
   servedAt: string | undefined,
 ) => void
@@ -182,7 +189,7 @@ export class Tracker implements ServiceView {
   }
 
   #reportProblems(
-    kind: KubernetesObject['kind'],
+    kind: ReportedObject['kind'],
     name: string,
     problems: readonly string[] | undefined,
     servedAt?: string,
@@ -192,7 +199,7 @@ export class Tracker implements ServiceView {
     const object = `${kind} ${name}`
     if (isReported) this.#reported.add(object)
     else if (!this.#reported.delete(object)) return
-    this.#report(object, problems, servedAt)
+    this.#report({ kind, name }, problems, servedAt)
   }
 
   /** Returns whether a service port changed. */

@@ -58,8 +58,6 @@ function documentsOf(file: string, text: string): readonly unknown[] {
   return parseYaml(text)
 }
 
-function syntaxError(file: string, { path, message }: ConfigError): ConfigError {
-  return path === ''
-    ? new ConfigError(file, message)
-    : new ConfigError(`${file}, ${path}`, message.slice(path.length + 2))
+function syntaxError(file: string, { path, problem }: ConfigError): ConfigError {
+  return new ConfigError(path === '' ? file : `${file}, ${path}`, problem)
 }

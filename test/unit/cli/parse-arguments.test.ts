@@ -330,7 +330,7 @@ describe('parseArguments', () => {
   for (const [argv, sentence] of wrong) {
     it(`refuses ${argv.join(' ') || 'no flag at all'}`, () => {
       const text = `viaduct: ${sentence} (see viaduct --help)\n`
-      assert.deepEqual(parseArguments(argv, noFile), { exitCode: 2, text })
+      assert.deepEqual(parseArguments(argv, noFile), { exitCode: 2, problem: sentence, text })
     })
   }
 
@@ -455,6 +455,7 @@ describe('parseArguments with --config', () => {
       const invocation = parseArguments(['--config=f', ...argv], () => Buffer.from(file))
       assert.deepEqual(invocation, {
         exitCode: 2,
+        problem: sentence,
         text: `viaduct: ${sentence} (see viaduct --help)\n`,
       })
     })

@@ -28,15 +28,17 @@ const conflict = lost('tcp 203.0.113.1:80')
 interface Settings {
   readonly problems?: readonly object[]
   readonly isRelayed?: boolean
+  readonly nodePortAddresses?: readonly string[]
 }
 
 /** The agent as the rows see it: one family. `describe` names the frontends of the route. */
-function inspectedWith(tracker: Tracker, { problems = [conflict], isRelayed = false }: Settings): Inspected {
+function inspectedWith(tracker: Tracker, settings: Settings): Inspected {
+  const { problems = [conflict], isRelayed = false, nodePortAddresses = [] } = settings
   const view = {
     health: { family: 'ipv4' },
     services: tracker,
     inForceSince: () => undefined,
-    packetRules: () => ({ isRelayed }),
+    packetRules: () => ({ isRelayed, nodePortAddresses }),
     describe: (
       { clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route,
       isLost: (frontend: Frontend) => boolean,
@@ -159,6 +161,24 @@ describe('a frontend that another Service has', () => {
         ['tcp node port 30081', '', undefined],
       ],
     )
+  })
+
+  it('may be a node port at the addresses of the node', async () => {
+    const own = trackerWith({ ports: [port(80, { nodePort: 30_080 })], externalIPs: [ip('192.0.2.7')] })
+    const nodePortAddresses = ['192.0.2.6', '192.0.2.7']
+    const verdictAt = async (frontend: string): Promise<unknown> => {
+      const inspected = inspectedWith(own, { problems: [lost(frontend)], nodePortAddresses })
+      return (await rowsOf(inspected, 'default/b')).routes.at(-1)?.verdict
+    }
+    const frontends = [
+      'tcp 192.0.2.7:30080',
+      'tcp 203.0.113.1:30080',
+      'udp 192.0.2.7:30080',
+      'tcp 192.0.2.7:80',
+    ]
+    const verdicts: unknown[] = []
+    for (const frontend of frontends) verdicts.push(await verdictAt(frontend))
+    assert.deepEqual(verdicts, ['conflict', 'serve', 'serve', 'serve'])
   })
 
   it('is looked for only if a problem names a frontend of the family', async () => {

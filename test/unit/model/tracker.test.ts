@@ -11,8 +11,8 @@ class Tracked {
   readonly tracker: Tracker
 
   constructor(family: IpFamily = 'ipv4') {
-    this.tracker = new Tracker(family, (object, found) => {
-      this.problems.push(...(found ?? []).map((problem) => `${object}: ${problem}`))
+    this.tracker = new Tracker(family, ({ kind, name }, found) => {
+      this.problems.push(...(found ?? []).map((problem) => `${kind} ${name}: ${problem}`))
     })
   }
 

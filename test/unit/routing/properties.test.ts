@@ -19,7 +19,8 @@ class Decisions {
   readonly #tracker: Tracker
 
   constructor(family: IpFamily) {
-    this.#tracker = new Tracker(family, (object, found) => {
+    this.#tracker = new Tracker(family, ({ kind, name }, found) => {
+      const object = `${kind} ${name}`
       if (found === undefined || found.length === 0) this.problems.delete(object)
       else this.problems.set(object, found)
     })
