@@ -101,6 +101,26 @@ describe('a node port on all addresses', () => {
     await lab.stop()
   })
 
+  // The problem of the cluster IP was reported as over, and its listener was not tried again.
+  it('leaves the problem of a cluster IP that is one of its addresses, as with NodeLocal DNSCache', async () => {
+    const lab = await Lab.start('0.0.0.0:30080')
+    await lab.deliver(
+      set(service('dns', '192.0.2.1', { ports: [port(30_080)] })),
+      set(slice('dns-1', 'dns', ['10.3.0.9'])),
+    )
+    assert.deepEqual(lab.reported, ['0.0.0.0:30080', '192.0.2.1:30080'])
+    await lab.deliver(set(slice('np-1', 'np', ['10.3.0.2'])))
+    const recovered = lab.log.find('info', 'Network programming recovered')
+    assert.deepEqual(
+      recovered.map(({ message }) => message),
+      [],
+    )
+    lab.free()
+    await lab.clock.advance(retryMs)
+    assert.deepEqual(lab.places, ['0.0.0.0', '192.0.2.1'])
+    await lab.stop()
+  })
+
   it('follows its Service while it has a listener for each address', async () => {
     const lab = await Lab.start('192.0.2.1:30080')
     await lab.deliver(set(slice('np-1', 'np', [])))
