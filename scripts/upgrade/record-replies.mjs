@@ -40,6 +40,9 @@ const objects = [
   slice('192.0.2.1'),
 ]
 
+/** Stands in the replies for the folder of the recording, which has another name each time. */
+const shownFolder = '/run/viaduct-replies'
+
 const pages = [
   'status',
   'configuration',
@@ -93,7 +96,7 @@ async function recordIn(commit, dist, folder) {
     client.destroy()
     const file = join(root, 'test/support/control-replies', `${commit.slice(0, 8)}.json`)
     const date = await read(['git', 'show', '-s', '--format=%cs', commit])
-    writeFileSync(file, JSON.stringify({ commit, date, replies }))
+    writeFileSync(file, JSON.stringify({ commit, date, replies }).replaceAll(folder, shownFolder))
     await must([process.execPath, npmBin('prettier'), '--write', file])
     console.log(file)
   } finally {

@@ -118,6 +118,11 @@ const olderSentence = new RegExp(
   'u',
 )
 
+it('the stored replies name no folder of the recording, which has another name each time', () => {
+  for (const { commit: name, replies } of stored)
+    assert.doesNotMatch(JSON.stringify(replies), /\/tmp\//u, name)
+})
+
 describe('commands at an older agent', () => {
   for (const each of stored) {
     const { commit: name, date } = each
