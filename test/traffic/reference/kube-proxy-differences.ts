@@ -30,6 +30,8 @@ const kubeProxyDifferences: Differences = {
     servesConflicts,
   'the owner of a frontend has it even without endpoints: it refuses, and no other server answers':
     servesConflicts,
+  "external IPs take no cluster IP and no load balancer's address, and among equals the older Service wins":
+    servesConflicts,
   ...Object.fromEntries(
     withoutClusterIPCases.map((at) => [at(new Slot(0, [])).name, ignoresBareServices] as const),
   ),

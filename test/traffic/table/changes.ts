@@ -352,6 +352,30 @@ const conflictCases: readonly CaseAt[] = [
       steps: [set(...loser), until(...slot.flowsTo(['externalIP'], 'outside', { by: ['b0'], sees: 'node' }))],
     }
   },
+  // Issue 35, A1: the Service that sorts first took all three.
+  (slot) => {
+    const externalIPs = Object.values(slot.address('externalIP'))
+    const taken = [slot.address('clusterIP', 1), slot.address('loadBalancer', 1)].flatMap((address) =>
+      families.map((family) => address[family]),
+    )
+    const thief = [
+      slot.service({ externalIPs: [...taken, ...externalIPs], createdSeconds: 2 }),
+      ...slot.slices(['a0']),
+    ]
+    const victim = [slot.exposed({ externalIPs, createdSeconds: 1 }, 1), ...slot.slices(['b0'], {}, 1)]
+    const sees = { by: ['b0'], sees: 'node' } as const
+    return {
+      name: "external IPs take no cluster IP and no load balancer's address, and among equals the older Service wins",
+      rules: ['F-001', 'ADR 7'],
+      objects: [...thief, ...victim],
+      checks: [
+        ...slot.flowsTo(['clusterIP'], 'a1', { by: ['b0'], sees: 'kept' }, 1),
+        ...slot.flowsTo(['loadBalancer'], 'outside', sees, 1),
+        ...slot.flowsTo(['externalIP'], 'outside', sees),
+        ...slot.flowsTo(['clusterIP'], 'a1', { by: ['a0'], sees: 'kept' }),
+      ],
+    }
+  },
 ]
 
 export const changeCases: readonly CaseAt[] = [...udpCases, ...tcpCases, ...serviceChanges, ...conflictCases]

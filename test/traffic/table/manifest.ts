@@ -29,10 +29,12 @@ function serviceDocument(service: Service): object {
   const { externalIPs, loadBalancerSourceRanges, sessionAffinity, healthCheckNodePort } = service
   const { externalTrafficPolicy, internalTrafficPolicy } = service
   const timeoutSeconds = service.sessionAffinityTimeoutSeconds
+  const { createdSeconds } = service
+  const created = createdSeconds && { creationTimestamp: new Date(createdSeconds * 1000).toISOString() }
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { namespace, name, labels },
+    metadata: { namespace, name, labels, ...created },
     spec: {
       type,
       clusterIP,
