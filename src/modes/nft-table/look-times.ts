@@ -3,20 +3,32 @@ import type { Clock } from '../../clock.js'
 /** Shortest time between two looks at changes of other programs. A program that changes our table all the time costs no more. */
 const restMs = 500
 
-/** The same, and between two full comparisons, while another proxy writes to the table: Viaduct does not fight it. */
+/** The same while another agent writes other rules. Shorter than for a kube-proxy: an upgrade ends the other agent soon. */
+export const agentRestMs = 5000
+
+/** The same, and between two full comparisons, while a kube-proxy writes to the table: Viaduct does not fight it. */
 const contestedRestMs = 60_000
+
+/** The other proxy that writes rules into the table now. */
+export type Contest = 'none' | 'agent' | 'kube-proxy'
+
+const restsMs: Readonly<Record<Contest, number>> = {
+  none: restMs,
+  agent: agentRestMs,
+  'kube-proxy': contestedRestMs,
+}
 
 /**
  * The times and kinds of looks at the table of one family. `suspect` follows a change that the watch saw. `full` comes once a sync
- * period, when the watch begins, since it does not see earlier changes, and when it ends. While another proxy writes to the table,
- * looks come once a minute.
+ * period, when the watch begins, since it does not see earlier changes, and when it ends. While a kube-proxy writes to the table,
+ * looks come once a minute; while another agent does, every 5 s.
  */
 export class NftLookTimes {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #fullDueMs: number
   #isSuspect = false
-  #isContested = false
+  #contest: Contest = 'none'
   #restEndMs = -Infinity
 
   constructor(clock: Pick<Clock, 'now'>, syncPeriodMs: number) {
@@ -29,8 +41,8 @@ export class NftLookTimes {
   take(): 'none' | 'suspect' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs >= this.#fullDueMs) {
-      this.#fullDueMs = nowMs + (this.#isContested ? contestedRestMs : this.#syncPeriodMs)
-      if (this.#isContested) this.#restEndMs = nowMs + contestedRestMs
+      this.#fullDueMs = nowMs + (this.#contest === 'kube-proxy' ? contestedRestMs : this.#syncPeriodMs)
+      if (this.#contest !== 'none') this.#restEndMs = nowMs + this.#restMs
       this.#isSuspect = false
       return 'full'
     }
@@ -50,13 +62,13 @@ export class NftLookTimes {
     this.#isSuspect = true
   }
 
-  /** Whether another proxy writes to the table now. */
-  setContested(isContested: boolean): void {
-    if (isContested === this.#isContested) return
-    this.#isContested = isContested
+  /** Another proxy began or ended to write rules into the table. */
+  setContest(contest: Contest): void {
+    if (contest === this.#contest) return
+    this.#contest = contest
     const nowMs = this.#clock.now()
     this.#restEndMs = nowMs + this.#restMs
-    this.#fullDueMs = isContested ? Math.max(this.#fullDueMs, this.#restEndMs) : nowMs
+    this.#fullDueMs = contest === 'none' ? nowMs : Math.max(this.#fullDueMs, this.#restEndMs)
   }
 
   /** The watch began or ended. */
@@ -65,7 +77,7 @@ export class NftLookTimes {
   }
 
   get #restMs(): number {
-    return this.#isContested ? contestedRestMs : restMs
+    return restsMs[this.#contest]
   }
 
   get #suspectDueMs(): number {

@@ -41,9 +41,10 @@ import { differences } from './differences.js'
 import { packetRules } from './packet-rules.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { FixedRules } from './fixed-rules.js'
-import { NftLookTimes } from './look-times.js'
+import { type Contest, NftLookTimes } from './look-times.js'
 import type { NodeState } from './node-state.js'
 import type { QuietGap } from './quiet-gap.js'
+import { OtherAgent } from './other-agent.js'
 import { Rival } from './rival.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
@@ -85,6 +86,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
   readonly #rival: Rival
+  readonly #otherAgent: OtherAgent
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly #stages: StageTimes
@@ -134,8 +136,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
     this.#rival = new Rival({ ...options, mode: 'table' })
+    this.#otherAgent = new OtherAgent(options)
     this.#tables = new NftTables({
       ...options,
+      onRewritten: (chain) => this.#otherAgent.noteRewritten(chain),
       stages,
       portNameOf: tracker.portName.bind(tracker),
     })
@@ -167,6 +171,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   noteChanges(changes: readonly NftChange[]): boolean {
     this.#rival.note(changes)
+    this.#otherAgent.note(changes)
     if (concernsTable(changes, this.#options.family)) this.#options.quietGap?.hurry()
     const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
     const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
@@ -305,6 +310,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       this.#lookTimes.nextInMs(),
       tables.nextInMs() ?? Infinity,
       fixedRules?.nextInMs() ?? Infinity,
+      this.#otherAgent.nextInMs() ?? Infinity,
     )
   }
 
@@ -407,8 +413,14 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
   }
 
+  #contest(): Contest {
+    const isOther = this.#otherAgent.isActiveNow()
+    if (this.#rival.isActiveNow()) return 'kube-proxy'
+    return isOther ? 'agent' : 'none'
+  }
+
   async #look(): Promise<Look> {
-    this.#lookTimes.setContested(this.#rival.isActiveNow())
+    this.#lookTimes.setContest(this.#contest())
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = await this.#tables.look(look)

@@ -16,6 +16,8 @@ export class Reading {
   /** Names of sets and chains. */
   readonly missing: string[] = []
   readonly changed: string[] = []
+  /** A chain whose rules another program replaced by others, if there is one. */
+  rewritten: string | undefined
 
   get isDifferent(): boolean {
     return this.drift.counts.size > 0
@@ -138,7 +140,9 @@ export class TableReader {
     const { structure, table } = this.#state
     if (!structure.isReadable(name)) return
     const rules = await this.#nftables.rules({ ...table, chain: name })
-    if (!structure.readRules(name, rules)) reading.note('chain-changed', name)
+    if (structure.readRules(name, rules)) return
+    reading.note('chain-changed', name)
+    if (rules.length > 0) reading.rewritten ??= name
   }
 }
 

@@ -38,6 +38,8 @@ export interface NftTablesOptions {
   readonly problems: StateReporter
   /** Gets the generation of each transaction of this table. The watch leaves these out, so the other family needs it. */
   readonly onApplied?: (generation: number) => void
+  /** Gets a chain in which another program's rules stood in place of ours, for each reading that found one. Absent: nothing gets it. */
+  readonly onRewritten?: (chain: string) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
@@ -312,6 +314,7 @@ export class NftTables {
     this.#isUnclean ||= this.#isComplete && this.#state.structure.hasUnknown
     if (!reading.isDifferent) return
     this.#isBehind = true
+    if (reading.rewritten !== undefined) this.#options.onRewritten?.(reading.rewritten)
     for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
     log.info('Kernel state differs and is repaired', {
       ipFamily: logFamily(family),

@@ -51,13 +51,23 @@ describe('the times of looks at a table', () => {
     assert.deepEqual(looks, ['5000 full', '6000 full', '36000 full'])
   })
 
-  it('while another proxy writes, looks come once a minute, also full ones; its end gets a full comparison at once', async () => {
+  it('while a kube-proxy writes, looks come once a minute, also full ones; its end gets a full comparison at once', async () => {
     const looks = await looksUntil(229_000, (times, nowMs) => {
       if (nowMs < 200_000) times.noteChange()
-      if (nowMs === 10_000) times.setContested(true)
-      if (nowMs === 200_000) times.setContested(false)
+      if (nowMs === 10_000) times.setContest('kube-proxy')
+      if (nowMs === 200_000) times.setContest('none')
     })
     const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000)
     assert.deepEqual(later, ['70000 full', '130000 full', '190000 full', '200000 full'])
+  })
+
+  it('while another agent writes, looks come every 5 s; its end gets a full comparison at once', async () => {
+    const looks = await looksUntil(24_000, (times, nowMs) => {
+      if (nowMs < 22_000) times.noteChange()
+      if (nowMs === 10_000) times.setContest('agent')
+      if (nowMs === 22_000) times.setContest('none')
+    })
+    const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000)
+    assert.deepEqual(later, ['15000 suspect', '20000 suspect', '22000 full'])
   })
 })

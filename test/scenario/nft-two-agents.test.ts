@@ -1,0 +1,106 @@
+// Two agents beside each other, as during an upgrade.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ConfigInput } from '../../src/config/index.js'
+import { openModelKernel } from '../model/index.js'
+import { settle } from '../support/manual-clock.js'
+import { endpointsOf, NftModeLab, type NftModeLabOptions, nftLines } from '../support/nft-mode-lab.js'
+import { service, set, slice, synced } from '../support/objects.js'
+
+const vip = '10.96.0.1'
+const web = [set(service('web', vip)), set(slice('web-1', 'web', ['10.1.0.1']))]
+const moved = set(slice('web-1', 'web', ['10.1.0.2']))
+const repaired = 'Kernel state differs and is repaired'
+
+interface Pair {
+  readonly former: NftModeLab
+  readonly next: NftModeLab
+}
+
+/** The next one starts while the former one runs. */
+async function start(mode: NftModeLabOptions['mode'] & string, config: ConfigInput): Promise<Pair> {
+  const former = new NftModeLab({ mode })
+  await former.deliver(...web, synced)
+  const kernel = openModelKernel({ nftNamespace: former.namespace })
+  const next = new NftModeLab({ mode, kernel, config })
+  await next.deliver(...web, synced)
+  return { former, next }
+}
+
+async function wait(labs: readonly NftModeLab[], seconds: number): Promise<void> {
+  for (let step = 0; step < seconds * 10; step++) {
+    for (const lab of labs) await lab.clock.advance(100)
+    await settle()
+  }
+}
+
+/** The tables of an agent that is alone. */
+async function linesOfOne(
+  mode: NftModeLabOptions['mode'] & string,
+  config: ConfigInput,
+): Promise<readonly string[]> {
+  const alone = new NftModeLab({ mode, config })
+  await alone.deliver(...web, synced)
+  await alone.deliver(moved)
+  await wait([alone], 1)
+  await alone.stop()
+  return nftLines(alone.namespace)
+}
+
+for (const mode of ['nftables', 'iptables'] as const) {
+  describe(`two agents with the same rules: ${mode} mode`, () => {
+    it('rest, and neither repairs the other', async () => {
+      const { former, next } = await start(mode, {})
+      const lines = nftLines(former.namespace)
+      const writes = former.writes + next.writes
+      await wait([former, next], 90)
+      assert.equal(former.writes + next.writes, writes)
+      assert.deepEqual(nftLines(former.namespace), lines)
+      await former.deliver(moved)
+      await next.deliver(moved)
+      await wait([former, next], 90)
+      const later = former.writes + next.writes
+      await wait([former, next], 90)
+      assert.equal(former.writes + next.writes, later)
+      assert.deepEqual(endpointsOf(next, vip), ['10.1.0.2'])
+      await former.stop()
+      await next.stop()
+    })
+  })
+
+  describe(`two agents with other rules: ${mode} mode`, () => {
+    // Before, each repaired its rules twice a second, without end, and nothing named the other.
+    it('are named once, and repair every 5 s at most until one ends', async () => {
+      const { former, next } = await start(mode, { [mode]: { masqueradeBit: 20 } })
+      await wait([former, next], 8)
+      for (const lab of [former, next]) {
+        const warnings = lab.log.find('warn', 'Another agent is running').map(({ message }) => message)
+        assert.equal(warnings.length, 2, warnings.join('\n'))
+        for (const family of ['IPv4', 'IPv6'])
+          assert.ok(
+            warnings.some((text) => text.includes(` writes other rules into ${family} kube-proxy `)),
+            warnings.join('\n'),
+          )
+      }
+      const count = (): number =>
+        [former, next]
+          .flatMap((lab) => lab.log.find('info', repaired))
+          .filter(({ fields }) => fields['table'] === 'kube-proxy').length
+      const before = count()
+      await wait([former, next], 60)
+      const repairs = count() - before
+      assert.ok(repairs > 0 && repairs <= 2 * 2 * 12, String(repairs))
+      // Each serves a change at once, whichever rules are in force.
+      await former.deliver(moved)
+      await next.deliver(moved)
+      await settle()
+      assert.deepEqual(endpointsOf(next, vip), ['10.1.0.2'])
+      await former.stop()
+      await wait([next], 16)
+      assert.deepEqual(nftLines(next.namespace), await linesOfOne(mode, { [mode]: { masqueradeBit: 20 } }))
+      assert.equal(next.log.find('info', 'No other agent is running any more').length, 2)
+      assert.equal(next.log.find('warn', 'Another agent is running').length, 2)
+      await next.stop()
+    })
+  })
+}
