@@ -22,8 +22,6 @@ const directSilence = { least: 90_000, spread: 30_000 }
 /** The same where TCP keep-alive asks only a proxy, or a load balancer on this machine. With the next request, less than 45 s. */
 const relayedSilence = { least: 32_000, spread: 6000 }
 
-// The largest page: 500 objects of half a megabyte. A string of Node has at most 512 MB.
-const largestBody = 256 * 1024 * 1024
 const largestReply = 64 * 1024
 const longestRetryAfterMs = 60_000
 const longestMessage = 500
@@ -73,8 +71,6 @@ export interface ApiAnswer {
   readonly format: WireFormat
   /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError: after a long silence, one with the code `silence`. */
   readonly chunks: AsyncIterable<Buffer>
-  /** All chunks as one. Rejects with ApiError. */
-  readonly body: () => Promise<Buffer>
   /** The error that a Status within this answer stands for. */
   readonly errorOf: (status: Status) => ApiError
 }
@@ -118,7 +114,7 @@ export class ApiClient {
     const format = formatOf(type)
     if (format !== undefined) {
       const errorOf = (status: Status): ApiError => statusError(operation, status)
-      return { format, chunks, body: async () => await readBody(chunks, operation, largestBody), errorOf }
+      return { format, chunks, errorOf }
     }
     response.destroy()
     const problem = `the answer is ${type === '' ? 'of no type' : type}, not of the Kubernetes API`
@@ -135,7 +131,7 @@ export class ApiClient {
     const { statusCode = 0 } = response
     if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
     // The body is not used. Reading it to its end frees the connection for the next request.
-    await readBody(chunks, operation, largestReply)
+    await readReply(chunks, operation)
   }
 
   async #ask(asked: HttpRequest, operation: string): Promise<Answered> {
@@ -262,14 +258,18 @@ function formatOf(contentType: string): WireFormat | undefined {
   return contentType.startsWith('application/json') ? jsonFormat : undefined
 }
 
-/** The whole body. Throws ApiError when it is too large, and what the iteration throws. */
-async function readBody(chunks: AsyncIterable<Buffer>, operation: string, largest: number): Promise<Buffer> {
+/** The whole body of a short answer. Throws ApiError when it is too large, and what the iteration throws. */
+async function readReply(chunks: AsyncIterable<Buffer>, operation: string): Promise<Buffer> {
   const parts: Buffer[] = []
   let size = 0
   for await (const chunk of chunks) {
     size += chunk.length
-    if (size > largest) {
-      throw new ApiError({ code: 'garbage', operation, problem: `the answer has more than ${largest} bytes` })
+    if (size > largestReply) {
+      throw new ApiError({
+        code: 'garbage',
+        operation,
+        problem: `the answer has more than ${largestReply} bytes`,
+      })
     }
     parts.push(chunk)
   }
@@ -301,7 +301,7 @@ async function refusal(
   const header = Number(response.headers['retry-after'] ?? 0)
   let status: Status = statusOf(undefined)
   try {
-    const body = await readBody(chunks, operation, largestReply)
+    const body = await readReply(chunks, operation)
     const isProtobuf = response.headers['content-type']?.startsWith(protobufType) === true
     status = (isProtobuf ? protobufFormat : jsonFormat).readStatus(body)
   } catch {

@@ -17,7 +17,7 @@ export {
   isMapping,
   textOf,
   type ExpectedType,
-  type ListPage,
+  type ListEnd,
   type WatchEvent,
   type WireObject,
 } from './formats/wire-format.js'

@@ -62,6 +62,8 @@ export interface FakeApiOptions {
   readonly gzip?: boolean
   /** Streamed lists. `old`: refused with status 422. `late`: refused with an event after status 200. */
   readonly streamedLists?: 'old' | 'late' | 'yes'
+  /** Lists at version 0 come whole, from the server's memory. Default: true. */
+  readonly hasWatchCache?: boolean
   /** The versions of networking.k8s.io that have ServiceCIDRs. Default: v1. */
   readonly serviceCidrs?: readonly ('v1' | 'v1beta1')[]
   /** `VERB RESOURCE` that a SelfSubjectAccessReview does not allow. */
@@ -87,7 +89,8 @@ export class FakeApiServer {
   readonly events = new FakeEvents()
   /** The answer to the next writes of Events; undefined: they succeed. */
   eventFault: Fault | undefined
-  /** `Service list`, `Service list from 500`, `Service check from 7`, `Service watch from 7`, `Service stream`, in order of arrival. */
+  /** `Service list`, `Service list from 500`, `Service list since 7`,
+   * `Service check from 7`, `Service watch from 7`, `Service stream`, in order of arrival. */
   readonly requests: string[] = []
   /** The query of each request. */
   readonly queries: URLSearchParams[] = []
@@ -295,10 +298,10 @@ export class FakeApiServer {
     const isForbidden = kind === 'Node' && query.get('fieldSelector')?.startsWith('metadata.name=') !== true
     if (this.options.isOwnNodeOnly === true && isForbidden) return this.#refuse(response, forbiddenNodes)
     const version = query.get('resourceVersion')
-    const verb = isWatch ? 'watch' : version === null ? 'list' : 'check'
+    const verb = isWatch ? 'watch' : isCheck(query) ? 'check' : 'list'
     const fault = this.#faults.get(`${kind} ${verb}`)
     if (fault !== undefined) return this.#fail(fault, response)
-    if (verb === 'check' && Number(version) > this.store.version) return this.#refuseLarge(response)
+    if (!isWatch && Number(version) > this.store.version) return this.#refuseLarge(response)
     if (!isWatch) return this.#list(kind, query, response)
     if (version === null) return this.#streamList(kind, query, response)
     const changes = this.store.changesSince(Number(version))
@@ -309,7 +312,9 @@ export class FakeApiServer {
 
   #list(kind: Kind, query: URLSearchParams, response: ServerResponse): void {
     const all = this.store.list(kind, selectorOf(query))
-    const limit = Number(query.get('limit') ?? all.length)
+    const { hasWatchCache = true } = this.options
+    const isFromCache = hasWatchCache && query.get('resourceVersion') === '0'
+    const limit = isFromCache ? all.length : Number(query.get('limit') ?? all.length)
     const [from, version] = (query.get('continue') ?? `0@${this.store.version}`).split('@').map(Number)
     if (from === undefined || version === undefined || this.store.changesSince(version) === undefined) {
       return this.#refuse(response, {
@@ -431,11 +436,17 @@ function tlsOptions({ clientAuthorities }: FakeApiOptions, certificate: Certific
   return { ...certificate, ca: [...clientAuthorities], requestCert: true, rejectUnauthorized: false }
 }
 
+/** Whether the request only asks whether the server has a version. */
+function isCheck(query: URLSearchParams): boolean {
+  return query.get('limit') === '1'
+}
+
 function describe(query: URLSearchParams): string {
   const token = query.get('continue')
   const version = query.get('resourceVersion')
   if (query.get('watch') !== 'true') {
-    if (version !== null) return `check from ${version}`
+    if (isCheck(query)) return `check from ${version}`
+    if (version !== null && version !== '0') return `list since ${version}`
     return token === null ? 'list' : `list from ${token.split('@')[0]}`
   }
   return version === null ? 'stream' : `watch from ${version}`

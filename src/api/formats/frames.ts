@@ -1,7 +1,7 @@
 // Cuts the stream of a watch into its events. Chunks of the network do not follow their boundaries.
 
 /** 64 MiB. The default limit of etcd is 1.5 MiB per object; JSON may need six bytes for one byte. */
-const largestFrame = 64 * 1024 * 1024
+export const largestFrame = 64 * 1024 * 1024
 
 /** The stream is not a sequence of frames. */
 export class FrameError extends Error {
@@ -17,7 +17,7 @@ export interface Splitter {
 }
 
 /** Collects chunks until they contain a frame. */
-class Backlog {
+export class Backlog {
   #parts: Buffer[] = []
   #size = 0
 

@@ -1,5 +1,6 @@
 import { LengthSplitter } from './frames.js'
-import { listMessage, statusMessage, unknownMessage, watchEventMessage } from './envelopes.js'
+import { statusMessage, unknownMessage, watchEventMessage } from './envelopes.js'
+import { ProtobufListReader } from './protobuf-list.js'
 import { tryMessage, type FieldProblem, type Fields, type Message } from './protobuf.js'
 import {
   assertType,
@@ -7,7 +8,6 @@ import {
   objectEventType,
   statusOf,
   type ExpectedType,
-  type ListPage,
   type Status,
   type WatchEvent,
   type WireFormat,
@@ -24,18 +24,7 @@ const nothing = Buffer.alloc(0)
 export const protobufFormat: WireFormat = {
   openSplitter: () => new LengthSplitter(),
 
-  readList(body, { kind, apiVersion, message }): ListPage {
-    const list: { metadata?: { resourceVersion?: string; continue?: string }; items?: readonly Buffer[] } = {}
-    const { typeMeta, raw } = openEnvelope(body, 'the list')
-    assertType('the list', typeMeta, { kind: `${kind}List`, apiVersion })
-    assertRead(tryMessage(listMessage, raw, list), 'the list')
-    const { metadata = {}, items = [] } = list
-    return {
-      version: metadata.resourceVersion ?? '',
-      continueToken: metadata.continue ?? '',
-      items: items.map((item) => readObject(message, item)),
-    }
-  },
+  openList: (expected) => new ProtobufListReader(expected, (bytes) => readObject(expected.message, bytes)),
 
   readEvent(frame, expected): WatchEvent {
     const event: { type?: string; object?: { raw?: Buffer } } = {}

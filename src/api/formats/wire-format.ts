@@ -10,11 +10,21 @@ export interface WireObject {
   readonly problem: FieldProblem | undefined
 }
 
-export interface ListPage {
+/** The end of a list: its metadata, and the objects that are left. */
+export interface ListEnd {
   readonly version: string
   /** Empty: this is the last page. */
   readonly continueToken: string
-  readonly items: Iterable<WireObject>
+  /** The objects that no push() returned. */
+  readonly items: readonly WireObject[]
+}
+
+/** Reads one list, in chunks. */
+export interface ListReader {
+  /** The objects that this chunk completes; the format decides whether all come at the end. */
+  push(chunk: Buffer): readonly WireObject[]
+  /** Ends the list. Throws FormatError if it is incomplete. */
+  end(): ListEnd
 }
 
 /** The fields of metav1.Status that are used. */
@@ -53,7 +63,7 @@ export interface ExpectedType {
  */
 export interface WireFormat {
   openSplitter(): Splitter
-  readList(body: Buffer, expected: ExpectedType): ListPage
+  openList(expected: ExpectedType): ListReader
   readEvent(frame: Buffer, expected: ExpectedType): WatchEvent
   readStatus(body: Buffer): Status
 }

@@ -7,9 +7,10 @@ import {
   FrameError,
   type ApiAnswer,
   type ApiClient,
-  type ListPage,
   type WatchEvent,
+  type WireObject,
 } from '../../api/index.js'
+import { readList, Turns } from './list-reading.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
 import type { ListedPart } from './listing-progress.js'
 import { LinkRetry, type RetryReason } from './link-retry.js'
@@ -45,8 +46,8 @@ const pageSize = '500'
 // The server ends a watch after this time, which is spread so that watches of many nodes do not end together (client-go: 5 to 10
 // minutes).
 const watchSeconds = { least: 300, spread: 300 }
-/** After this time of reading, other work gets a turn: chunks that are already buffered come without a pause. */
-const turnMs = 10
+/** Versions of lists: that of the server's memory, however old; and the newest one of etcd. */
+const [anyVersion, latest] = ['0', '']
 /** A watch that was open for longer counts as steady, regardless of how it ended. */
 const steadyMs = 5000
 
@@ -60,6 +61,8 @@ export class Reflector implements ListedPart {
   readonly #retry: LinkRetry
   /** Version at which the next watch begins; undefined: a list must come first. */
   #version: string | undefined
+  /** The next list is not older than this version. */
+  #listFrom = anyVersion
   /** Whether the server streams lists: true until it refuses. A lost connection resets it, since the next server may be a different one. */
   #streamsLists = true
   /** Time at which this attempt opened its stream; undefined: it did not. */
@@ -113,7 +116,7 @@ export class Reflector implements ListedPart {
   async #attempt(): Promise<ApiError | undefined> {
     try {
       if (this.#version !== undefined) await this.#prove(this.#version)
-      else if (!this.#streamsLists) await this.#listPages()
+      else if (!this.#streamsLists) await this.#list()
       if (!this.#isStopped) await this.#watch()
       return undefined
     } catch (error) {
@@ -140,7 +143,7 @@ export class Reflector implements ListedPart {
     const wasStreamedList = this.#version === undefined && this.#streamsLists
     if (wasStreamedList && this.#refusesStreamedList(failure)) {
       this.#streamsLists = false
-      log.debug('API server does not stream lists; they are read by pages', { err: failure })
+      log.debug('API server does not stream lists; a list is read instead', { err: failure })
       return 'none'
     }
     if (failure.code === 'connection') this.#streamsLists = true
@@ -153,6 +156,7 @@ export class Reflector implements ListedPart {
       return failure.code === 'silence' ? 'none' : 'away'
     }
     if (losesPlace) this.#leavePlace(failure)
+    else if (this.#version === undefined && refusesVersion(failure)) this.#listFrom = latest
     if (!losesPlace || failure.code === 'garbage')
       links.report(this.#name, { text: `${this.#name}: ${failure.message}` })
     if (losesPlace) return 'relist'
@@ -169,8 +173,10 @@ export class Reflector implements ListedPart {
   #leavePlace(failure: ApiError): void {
     const { log, resource } = this.#options
     this.#isSuspect ||= failure.code === 'garbage'
+    const isOtherHistory = failure.code === 'history'
+    this.#listFrom = isOtherHistory ? latest : (this.#version ?? latest)
     this.#version = undefined
-    if (failure.code === 'history') this.#known.forgetVersions()
+    if (isOtherHistory) this.#known.forgetVersions()
     const level = this.#retry.isFirstRelist ? 'info' : 'debug'
     log[level]('API server cannot resume the watch; all objects are listed again', {
       kind: resource.kind,
@@ -199,40 +205,54 @@ export class Reflector implements ListedPart {
    * (kubernetes#135452). Such a server was restored from a backup, or lags behind. Throws ApiError.
    */
   async #prove(version: string): Promise<void> {
-    const { resource, client, random } = this.#options
+    const { resource, client, random, clock } = this.#options
     const { selectors, path } = resource
     const query = { ...selectors, limit: '1', resourceVersion: version, resourceVersionMatch: 'NotOlderThan' }
     // NB: its answer does not end an outage: a server may answer lists and refuse watches.
     const answer = await client.get({ path, query, isWatch: false, spread: random() })
-    const items = [...answer.format.readList(await answer.body(), resource).items]
+    const items: WireObject[] = []
+    await readList(answer, resource, { clock, take: (some) => items.push(...some) })
     const isOurs = items.length > 0 ? items.every((item) => this.#known.isSame(item)) : this.#known.isEmpty
     if (isOurs) return
     const problem = 'the first object is not one that was followed'
     throw new ApiError({ code: 'history', operation: `GET ${path}`, problem })
   }
 
-  async #listPages(): Promise<void> {
-    const { resource, client, random } = this.#options
+  async #list(): Promise<void> {
+    const { resource, client, random, clock } = this.#options
+    const take = (items: readonly WireObject[]): void => this.#takeItems(items)
     this.#known.beginListing()
-    let version = ''
-    let token = ''
-    do {
+    let query = this.#listQuery()
+    for (;;) {
       const { selectors, path } = resource
-      const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
-      const answer = await client.get({ path, query, isWatch: false, spread: random() })
+      const answer = await client.get({
+        path,
+        query: { ...selectors, ...query },
+        isWatch: false,
+        spread: random(),
+      })
       this.#noteStatus()
-      const page = answer.format.readList(await answer.body(), resource)
+      const { version, continueToken } = await readList(answer, resource, { clock, take })
       if (this.#isStopped) return
-      if (page.continueToken !== '' && page.continueToken === token)
-        throw this.#garbage('a page that leads to itself')
-      this.#takePage(page)
-      token = page.continueToken
-      version = page.version
-    } while (token !== '')
-    this.#finishListing(version)
+      if (continueToken === '') return this.#finishListing(version)
+      if (continueToken === query['continue']) throw this.#garbage('a page that leads to itself')
+      query = { limit: pageSize, continue: continueToken }
+    }
   }
 
-  #takePage({ items }: ListPage): void {
+  /**
+   * NB: a list without a version costs the server a question to etcd, and one with a limit and a version other than 0 may do so. The
+   * others come from its memory (k8s.io/apiserver storage/cacher).
+   */
+  #listQuery(): Readonly<Record<string, string>> {
+    const { limit, resourceVersion } = { limit: pageSize, resourceVersion: this.#listFrom }
+    if (resourceVersion === latest) return { limit }
+    if (resourceVersion === anyVersion) return { limit, resourceVersion }
+    return { resourceVersion, resourceVersionMatch: 'NotOlderThan' }
+  }
+
+  #takeItems(items: readonly WireObject[]): void {
+    if (this.#isStopped) return
     const events: ObjectEvent[] = []
     for (const item of items) {
       const event = this.#known.take(item)
@@ -304,9 +324,8 @@ export class Reflector implements ListedPart {
   }
 
   async #follow({ chunks, format, errorOf }: ApiAnswer): Promise<void> {
-    const { clock } = this.#options
     const splitter = format.openSplitter()
-    let turnBegan = clock.now()
+    const turns = new Turns(this.#options.clock)
     for await (const chunk of chunks) {
       if (this.#isStopped) return
       const events: ObjectEvent[] = []
@@ -321,9 +340,7 @@ export class Reflector implements ListedPart {
         if (events.length > 0) this.#options.deliver(events)
       }
       this.#options.progressed()
-      if (clock.now() - turnBegan < turnMs) continue
-      await new Promise<void>((resolve) => clock.schedule(0, resolve))
-      turnBegan = clock.now()
+      if (turns.isOver) await turns.next()
     }
     if (!this.#isStopped) splitter.end()
   }

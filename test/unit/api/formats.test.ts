@@ -6,7 +6,13 @@ import { serviceMessage } from '../../../src/source/kubernetes/messages.js'
 import { tryMessage, type Fields } from '../../../src/api/formats/protobuf.js'
 import { protobufFormat } from '../../../src/api/formats/protobuf-format.js'
 import { resourcesOf, serviceCidrResources, type Resource } from '../../../src/source/kubernetes/resources.js'
-import { FormatError, type WireFormat, type WireObject } from '../../../src/api/formats/wire-format.js'
+import {
+  FormatError,
+  type ExpectedType,
+  type ListEnd,
+  type WireFormat,
+  type WireObject,
+} from '../../../src/api/formats/wire-format.js'
 import { parseManifest } from '../../../src/source/manifests/parse.js'
 import { anyObject, apiNode, apiService, apiSlice } from '../../support/api-documents.js'
 import { shapes, type Document, type Kind } from '../../support/api-shapes.js'
@@ -24,6 +30,21 @@ import {
 } from '../../support/api-writer.js'
 
 const kinds = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'] as const
+/** Reads a list that comes in chunks of this size. */
+function readList(
+  format: WireFormat,
+  body: Buffer,
+  expected: ExpectedType,
+  chunkBytes = body.length,
+): ListEnd {
+  const reader = format.openList(expected)
+  const items: WireObject[] = []
+  for (let at = 0; at < body.length; at += chunkBytes)
+    items.push(...reader.push(body.subarray(at, at + chunkBytes)))
+  const end = reader.end()
+  return { ...end, items: [...items, ...end.items] }
+}
+
 const formats = [
   { name: 'JSON', format: jsonFormat, writer: jsonWriter },
   { name: 'protobuf', format: protobufFormat, writer: protobufWriter },
@@ -113,7 +134,7 @@ describe('the formats', () => {
     ] as const
     for (const [text, message] of rows) {
       assert.throws(
-        () => jsonFormat.readList(Buffer.from(text), resource('Service')),
+        () => readList(jsonFormat, Buffer.from(text), resource('Service')),
         new FormatError(message),
       )
     }
@@ -132,7 +153,7 @@ describe('the formats', () => {
     it(`read a list of ${name}`, () => {
       const slices = [apiSlice('a', 'web', ['10.0.0.1']), apiSlice('b', 'web', [])]
       const body = writer.list('EndpointSlice', slices, { resourceVersion: '17', continue: 'next' })
-      const { version, continueToken, items } = format.readList(body, resource('EndpointSlice'))
+      const { version, continueToken, items } = readList(format, body, resource('EndpointSlice'))
       assert.deepEqual([version, continueToken], ['17', 'next'])
       assert.deepEqual(
         [...items].map((item) => read('EndpointSlice', item)),
@@ -140,9 +161,31 @@ describe('the formats', () => {
       )
     })
 
+    it(`read a list of ${name} that comes in chunks of any size`, () => {
+      const slices = [apiSlice('a', 'web', ['10.0.0.1']), apiSlice('b', 'web', []), apiSlice('c', 'web', [])]
+      const body = writer.list('EndpointSlice', slices, { resourceVersion: '17', continue: 'next' })
+      const whole = readList(format, body, resource('EndpointSlice'))
+      for (let chunkBytes = 1; chunkBytes < body.length; chunkBytes++)
+        assert.deepEqual(readList(format, body, resource('EndpointSlice'), chunkBytes), whole)
+    })
+
+    it(`refuse a list of ${name} that is cut off, or leave it without a version`, () => {
+      const page = { resourceVersion: '1', continue: '' }
+      const body = writer.list('Service', [apiService('a', '10.96.0.1')], page)
+      const whole = readList(format, body, resource('Service'))
+      for (let length = 0; length < body.length; length++) {
+        try {
+          const cut = readList(format, body.subarray(0, length), resource('Service'))
+          if (cut.version !== '') assert.deepEqual(cut, whole)
+        } catch (error) {
+          assert.ok(error instanceof FormatError)
+        }
+      }
+    })
+
     it(`read an empty list of ${name}`, () => {
       const body = writer.list('Node', [], { resourceVersion: '1', continue: '' })
-      const { continueToken, items } = format.readList(body, resource('Node'))
+      const { continueToken, items } = readList(format, body, resource('Node'))
       assert.deepEqual([continueToken, ...items], [''])
     })
 
@@ -160,9 +203,9 @@ describe('the formats', () => {
       for (const nodes of [[], [apiNode('n')]]) {
         const body = writer.list('Node', nodes, { resourceVersion: '9', continue: '' })
         const refused = new FormatError('the list is v1 NodeList, not v1 ServiceList')
-        assert.throws(() => format.readList(body, resource('Service')), refused)
+        assert.throws(() => readList(format, body, resource('Service')), refused)
         const newer = { ...resource('Node'), apiVersion: 'v2' }
-        assert.throws(() => format.readList(body, newer), /is v1 NodeList, not v2 NodeList/u)
+        assert.throws(() => readList(format, body, newer), /is v1 NodeList, not v2 NodeList/u)
       }
     })
 
@@ -200,7 +243,7 @@ describe('the formats', () => {
         fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
           const body = Buffer.from(bytes)
           const attempts = [
-            () => format.readList(body, resource('Service')),
+            () => readList(format, body, resource('Service')),
             () => format.readEvent(body, resource('Service')),
             () => format.readStatus(body),
           ]
@@ -327,11 +370,21 @@ describe('protobuf', () => {
     })
     const bad = field(2, Buffer.from([0xff]))
     // An item is added by a rewrite of the envelope's field `raw`.
-    const { items } = protobufFormat.readList(rewrap(body, bad), resource('Service'))
+    const { items } = readList(protobufFormat, rewrap(body, bad), resource('Service'))
     assert.deepEqual(
       [...items].map(({ problem }) => problem),
       [undefined, { path: '', problem: 'is cut off' }],
     )
+  })
+
+  it('gives the objects of a list before its last bytes have come', () => {
+    const page = { resourceVersion: '5', continue: '' }
+    const services = [apiService('a', '10.96.0.1'), apiService('b', '10.96.0.2')]
+    const body = protobufWriter.list('Service', services, page)
+    const reader = protobufFormat.openList(resource('Service'))
+    assert.equal(reader.push(body.subarray(0, -20)).length, 1)
+    assert.equal(reader.push(body.subarray(-20)).length, 1)
+    assert.deepEqual(reader.end(), { version: '5', continueToken: '', items: [] })
   })
 
   it('any bytes give fields or a problem, never another error', () => {
@@ -355,7 +408,7 @@ describe('protobuf', () => {
   it('refuses a body, an event and an object without the magic', () => {
     const node = resource('Node')
     assert.throws(
-      () => protobufFormat.readList(Buffer.from('{}'), node),
+      () => readList(protobufFormat, Buffer.from('{}'), node),
       /the list is not Kubernetes protobuf/u,
     )
     const event = watchEvent('ADDED', protobufOf(shapes.Node, apiNode('n')))

@@ -124,6 +124,36 @@ describe('a cluster that was rebuilt under the same address', () => {
   })
 })
 
+/** The versions in the requests for lists of Services. */
+function versionsOfLists(): string[] {
+  return lab.server.queries
+    .filter((query) => query.get('fieldSelector') === 'spec.clusterIP!=None')
+    .filter((query) => query.get('watch') === null && query.get('limit') !== '1')
+    .map((query) => `${query.get('resourceVersion')} ${query.get('resourceVersionMatch')}`)
+}
+
+describe('a list that follows another one', () => {
+  it('comes from the memory of the server, and is not older than what is known', async () => {
+    lab.server.options = { streamedLists: 'old' }
+    await lab.start()
+    await restart(() => {
+      lab.server.store.put('Service', apiService('new', '10.96.0.4'))
+      lab.server.store.compact()
+    })
+    assert.deepEqual(versionsOfLists(), ['0 null', '5 NotOlderThan'])
+    assert.deepEqual(lab.events, ['+Service default/new 10.96.0.4'])
+  })
+
+  it('is the newest of etcd if the server has another history', async () => {
+    lab.server.options = { streamedLists: 'old' }
+    const backup = lab.server.store.backUp()
+    lab.server.store.put('Service', apiService('gone', '10.96.0.4'))
+    await lab.start()
+    await restart(() => lab.server.store.restore(backup))
+    assert.deepEqual(versionsOfLists(), ['0 null', 'null null'])
+  })
+})
+
 describe('an API server with the same history', () => {
   it('is not listed again, and its next watch goes where the check went', async () => {
     const { store } = lab.server

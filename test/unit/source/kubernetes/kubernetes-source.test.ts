@@ -112,7 +112,7 @@ describe('KubernetesSource: first listing', () => {
   })
 
   it('reads pages of 500, gzipped', async () => {
-    lab = new KubernetesLab({ streamedLists: 'old', gzip: true })
+    lab = new KubernetesLab({ streamedLists: 'old', gzip: true, hasWatchCache: false })
     for (let i = 0; i < 1100; i++)
       lab.server.store.put('Service', apiService(`s${i}`, `10.97.${i >> 8}.${i & 255}`))
     await lab.start()
@@ -122,6 +122,19 @@ describe('KubernetesSource: first listing', () => {
       ['Service list', 'Service list from 500', 'Service list from 1000'],
     )
     assert.ok(lab.server.queries.some((query) => query.get('limit') === '500'))
+  })
+
+  it('reads one list of each kind from the memory of the server', async () => {
+    lab = new KubernetesLab({ streamedLists: 'old' })
+    for (let i = 0; i < 1100; i++)
+      lab.server.store.put('Service', apiService(`s${i}`, `10.97.${i >> 8}.${i & 255}`))
+    await lab.start()
+    assert.equal(lab.events.filter((event) => event.startsWith('+Service')).length, 1101)
+    const lists = lab.server.queries.filter((query) => query.get('watch') === null)
+    assert.deepEqual(
+      lists.map((query) => query.get('resourceVersion')),
+      ['0', '0', '0'],
+    )
   })
 
   it('delivers synced once, after all kinds are listed', async () => {
