@@ -5,7 +5,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { must, root, run, StepError } from '../steps.mjs'
 import { buildInitramfs } from './initramfs.mjs'
-import { unpackKernel, versions } from './packages.mjs'
+import { requireVersion, unpackKernel } from './packages.mjs'
 
 /**
  * @typedef {object} GuestKernel
@@ -32,8 +32,7 @@ export function cacheFolder() {
  * @returns {Promise<GuestKernel>}
  */
 export async function prepareKernel(version) {
-  if (version !== undefined && !versions.includes(version))
-    throw new StepError(`--kernel: "${version}" is none of ${versions.join(', ')}`)
+  if (version !== undefined) requireVersion(version)
   if (process.arch !== 'x64')
     throw new StepError(`the guest runs on x64 only, this machine is ${process.arch}`)
   const cache = cacheFolder()

@@ -14,6 +14,15 @@ const suites = Object.freeze({
 /** The versions of kernels that the guest can be asked for. */
 export const versions = Object.keys(suites).toSorted(compareVersions)
 
+/**
+ * Throws StepError if the guest cannot be asked for the version.
+ * @param {string} version
+ */
+export function requireVersion(version) {
+  if (!versions.includes(version))
+    throw new StepError(`no kernel ${version} for the guest, only ${versions.join(', ')}`)
+}
+
 /** The package that depends on the suite's current kernel. Not the "cloud" flavour, which lacks 9p. */
 const metaPackage = 'linux-image-amd64'
 

@@ -20,9 +20,10 @@ const nativeTest = 'ipvs_kernel_test'
 
 /**
  * @param {string} log
+ * @param {string} [kernel] version of the kernel; default: that of the machine's own Debian
  * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
  */
-export async function guestSuite(log) {
+export async function guestSuite(log, kernel) {
   await buildNative([nativeTest], { log })
   const files = [
     ...early.flatMap((name) => compiledTests('test/guest', (path) => path === name)),
@@ -39,6 +40,12 @@ export async function guestSuite(log) {
     'exit $failed',
   ]
   return judge(
-    await runGuest({ name: 'suite', script: `${lines.join('\n')}\n`, timeoutSeconds: limitSeconds, log }),
+    await runGuest({
+      name: 'suite',
+      script: `${lines.join('\n')}\n`,
+      timeoutSeconds: limitSeconds,
+      log,
+      kernel,
+    }),
   )
 }

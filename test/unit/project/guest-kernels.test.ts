@@ -8,20 +8,19 @@ import { pathToFileURL } from 'node:url'
 import { runToEnd } from '../../support/processes.js'
 import { treeRoot } from '../../support/tree.js'
 
-describe('the option --kernel of the guest', () => {
-  it('names the versions when it gets another one', async () => {
-    const guest = join(treeRoot, 'scripts/guest.mjs')
-    const { code, stdout, stderr } = await runToEnd([
-      process.execPath,
-      guest,
-      '--kernel',
-      '4.19',
-      '--',
-      'true',
-    ])
-    assert.equal(code, 1)
-    assert.match(stdout + stderr, /--kernel: "4\.19" is none of 5\.10, 6\.1, 6\.12, 7\.x/u)
-  })
+describe('a version that is no kernel of the guest', () => {
+  const commands = {
+    'guest.mjs': ['--kernel', '4.19', '--', 'true'],
+    // `npm run kernels -- 4.19`. Before, there was no such command.
+    'kernels.mjs': ['6.1', '4.19'],
+  }
+  for (const [script, args] of Object.entries(commands))
+    it(`is refused by ${script}, which names those that are`, async () => {
+      const command = [process.execPath, join(treeRoot, 'scripts', script), ...args]
+      const { code, stderr } = await runToEnd(command)
+      assert.equal(code, 1)
+      assert.equal(stderr, 'error: no kernel 4.19 for the guest, only 5.10, 6.1, 6.12, 7.x\n')
+    })
 })
 
 /** Archives: for each package those on which it depends; and the packages that hold the kernel's files. */
