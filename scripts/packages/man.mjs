@@ -56,6 +56,10 @@ the socket on which the agent answers the commands
 .TP
 \\fI/run/xtables.lock\\fR
 the lock of the iptables tools
+.TP
+\\fI/etc/modules\\-load.d\\fR
+modules of the kernel that are loaded at boot. The kernel loads those that Viaduct needs by itself, unless kernel.modules_disabled is 1, or
+IP_VS before Linux 5.16 where the module xt_ipvs is not installed: then name them in a file there
 .SH EXIT STATUS
 0: stopped by a signal, or the task is done. 1: the agent cannot run. 2: wrong flags or configuration.
 .SH SEE ALSO

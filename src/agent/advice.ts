@@ -1,25 +1,33 @@
 import { isConfigError, isDenied, KernelError } from '../errors.js'
 import { isWithoutNftCompat, isWithoutXtables } from '../host/index.js'
+import { describeLack, type KernelLack, KernelModules } from '../kernel/index.js'
 import { modeKinds } from './modes.js'
 
+/** The paths of ConfigErrors that advise to load a module. */
+const aboutModules: ReadonlySet<string> = new Set(['ipvs-scheduler', 'vip-binding'])
+
+/** The modules of the kernel, by which the advice to load one is right. */
+export type AdviceModules = Pick<KernelModules, 'remedy' | 'isLocked'>
+
 /** One sentence about an error that ends the agent: the problem and its remedy. */
-export function adviceOn(error: unknown): string {
-  if (isConfigError(error)) return error.message
+export function adviceOn(error: unknown, modules: AdviceModules = new KernelModules()): string {
+  if (isConfigError(error))
+    return aboutModules.has(error.path) && modules.isLocked
+      ? `${error.message} (kernel.modules_disabled is 1: a module can be loaded only at the next boot)`
+      : error.message
   if (!(error instanceof KernelError))
     return error instanceof Error ? (error.stack ?? error.message) : String(error)
   if (isDenied(error)) {
     return `CAP_NET_ADMIN is missing: run as root, or give the container that capability (${error.message})`
   }
   const lack = lackOf(error)
-  return lack === undefined ? error.message : `${lack} (${error.message})`
+  return lack === undefined ? error.message : `${describeLack(lack, modules)} (${error.message})`
 }
 
-/** One sentence on the feature that the kernel lacks for a mode, and the remedy. undefined: the error has another reason. */
-export function lackOf(error: KernelError): string | undefined {
-  if (isWithoutXtables(error))
-    return 'this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it'
-  if (isWithoutNftCompat(error))
-    return 'this kernel has no nft_compat: load it with "modprobe nft_compat", or run a kernel that has it'
+/** The part that the kernel lacks for a mode. undefined: the error has another reason. */
+export function lackOf(error: KernelError): KernelLack | undefined {
+  if (isWithoutXtables(error)) return { part: 'legacy x_tables', modules: ['ip_tables'] }
+  if (isWithoutNftCompat(error)) return { part: 'nft_compat', modules: ['nft_compat'] }
   for (const kind of modeKinds) {
     const lack = kind.lackOf(error)
     if (lack !== undefined) return lack

@@ -12,11 +12,13 @@ import { type Config, readConfig, readConfigFile, resolveConfig } from '../confi
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
 import {
+  describeLack,
   type Kernel,
   type Lines,
   listIpsets,
   listIpvs,
   listNft,
+  KernelModules,
   listRoutes,
   listXtables,
   natGuardTables,
@@ -245,7 +247,7 @@ async function* withNewlines(lines: Lines): AsyncGenerator<string> {
   } catch (error) {
     const lack = error instanceof KernelError ? lackOf(error) : undefined
     if (lack === undefined) throw error
-    yield `# ${lack}\n`
+    yield `# ${describeLack(lack, new KernelModules())}\n`
   }
 }
 

@@ -11,7 +11,7 @@ import {
   standingServices,
 } from '../host/index.js'
 import type { XtFlavour } from '../kernel/index.js'
-import { adviceOn, lackOf } from './advice.js'
+import { adviceOn, type AdviceModules, lackOf } from './advice.js'
 import { findFlavour } from './find-flavour.js'
 import { formerChains, modeKinds } from './modes.js'
 
@@ -23,7 +23,10 @@ const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
   userspace: ['userspace'],
 }
 
-type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'>
+type Options = Omit<OpenModeOptions, 'formerChains' | 'flavour'> & {
+  /** Default: those of this kernel. */
+  readonly modules?: AdviceModules
+}
 
 /** Opens a mode in a flavour, as `ModeKind.open` does. */
 export type OpenKind = (kind: ModeKind, options: OpenModeOptions) => Promise<Mode>
@@ -122,10 +125,10 @@ async function areMoved(
 function reportFallback(
   mode: Mode,
   unavailable: readonly UnavailableMode[],
-  { log, events, node }: Options,
+  { log, events, node, modules }: Options,
 ): void {
   const reasons = unavailable.map(
-    (one) => `${one.name} mode${inFlavour(one)} cannot run here: ${adviceOn(one.error)}`,
+    (one) => `${one.name} mode${inFlavour(one)} cannot run here: ${adviceOn(one.error, modules)}`,
   )
   const note = `${mode.name} mode${inFlavour(mode)} runs instead: ${reasons.join('; ')}`
   log.warn(`Proxy mode falls back: ${note}`, { fallback: mode.name })

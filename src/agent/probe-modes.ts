@@ -9,7 +9,14 @@ import type { Mode, OpenModeOptions } from '../engine/index.js'
 import { openProblems } from '../engine/index.js'
 import { ConfigError, isConfigError, isDenied, KernelError } from '../errors.js'
 import { countCpus, setConntrack } from '../host/index.js'
-import { type Kernel, type KernelModules, type Nftables, openKernel, type Sysctl } from '../kernel/index.js'
+import {
+  describeLack,
+  type Kernel,
+  type KernelModules,
+  type Nftables,
+  openKernel,
+  type Sysctl,
+} from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName, NodeTracker, servedPlaces } from '../node/index.js'
 import { adviceOn } from './advice.js'
@@ -30,7 +37,7 @@ export interface ProbeOptions {
   /** The kernel in this process's namespace, as of a plan: no call changes it or loads a module. */
   readonly kernel: Kernel
   readonly addonPath: string | undefined
-  readonly modules: Pick<KernelModules, 'state'>
+  readonly modules: Pick<KernelModules, 'state' | 'remedy' | 'loaderOf' | 'isLocked'>
   /** The mode that an agent runs now, which has loaded all modules of the mode; undefined: no agent answers. */
   readonly running: ProxyMode | undefined
   /** Whether this process may write the setting. */
@@ -59,12 +66,13 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     })
     // NB: not on the isolated kernel, where a question would load the modules of connection tracking.
     await recordConntrack(config, { ...kernel, sysctl })
-    const chosen = await orReason(async () => await probe.open({}, sysctl))
+    const chosen = await orReason(options.modules, async () => await probe.open({}, sysctl))
     const others: string[] = []
     const unrecorded = recordingSysctl(kernel.sysctl, () => Promise.resolve(true))
     for (const { name } of modeKinds) {
       if ('name' in chosen && name === chosen.name) continue
       const other = await orReason(
+        options.modules,
         async () => await probe.open({ mode: name, modeFallback: false }, unrecorded),
       )
       if ('name' in other && other.unknown.length === 0) others.push(other.title)
@@ -130,6 +138,7 @@ class Probe {
       const mode = await openMode(
         {
           config,
+          modules: this.#options.modules,
           kernel: { ...planned, sysctl },
           conntrack: Promise.resolve(),
           node: new NodeTracker(
@@ -147,19 +156,30 @@ class Probe {
         async (kind, own) => {
           used = this.#modulesOf(kind.name, own)
           if (used.canAsk) return await kind.open({ ...own, kernel: { ...this.#isolated, sysctl } })
-          if (used.absent.length > 0)
-            throw new ConfigError(
-              absentModule,
-              `${kind.name} mode needs ${used.absent.join(', ')}, which this kernel does not have`,
-            )
+          if (used.absent.length > 0) throw new ConfigError(absentModule, this.#adviceOn(used.absent))
           return await kind.open(own)
         },
       )
-      const { loadable: notLoaded, unknown } = used
+      const { unknown } = used
+      const notLoaded = used.loadable.map((module) => this.#withLoader(module))
       return { name: mode.name, title: nameOf(mode), problem: notes[0], notLoaded, unknown }
     } finally {
       await planned.close()
     }
+  }
+
+  /** The advice for the first modules that need the same remedy. */
+  #adviceOn(absent: readonly string[]): string {
+    const { modules } = this.#options
+    const [first = ''] = absent
+    const alike = absent.filter((module) => modules.remedy(module) === modules.remedy(first))
+    return describeLack({ part: alike.join(', '), modules: alike }, modules)
+  }
+
+  /** `ip_vs (with xt_ipvs)`: the kernel loads it for that module alone. */
+  #withLoader(module: string): string {
+    const loader = this.#options.modules.loaderOf(module)
+    return loader === undefined ? module : `${module} (with ${loader})`
   }
 
   #modulesOf(name: ProxyMode, { config, flavour }: Pick<OpenModeOptions, 'config' | 'flavour'>): ModeModules {
@@ -205,6 +225,7 @@ function comesWithModule(path: string, modules: ProbeOptions['modules']): boolea
 
 /** The mode; or why it cannot run, or that this process may not ask. */
 async function orReason(
+  modules: ProbeOptions['modules'],
   open: () => Promise<Opened>,
 ): Promise<Opened | Pick<ModeProbe, 'problem' | 'denied'>> {
   try {
@@ -212,7 +233,7 @@ async function orReason(
   } catch (error) {
     if (error instanceof KernelError && isDenied(error)) return { problem: undefined, denied: error.message }
     if (error instanceof KernelError || isConfigError(error))
-      return { problem: adviceOn(error), denied: undefined }
+      return { problem: adviceOn(error, modules), denied: undefined }
     throw error
   }
 }

@@ -32,7 +32,9 @@ export const modeChecks: readonly Check[] = [
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
       const unknown = unknownNeeds(chosen, modules)
       const later =
-        notLoaded.length === 0 ? '' : `, not asked: not loaded, but installed are ${notLoaded.join(', ')}`
+        notLoaded.length === 0
+          ? ''
+          : `, not asked: the kernel loads ${notLoaded.join(', ')} when the agent needs them`
       if (problem === undefined)
         return unknown.length > 0 ? unknown : ok(`${chosen} mode can run${later}${also}`)
       if (chosen === undefined)
@@ -41,14 +43,14 @@ export const modeChecks: readonly Check[] = [
             status: 'broken',
             seen: `no mode can be opened: ${problem}`,
             cause: `The agent with --proxy-mode=${config.mode} cannot start.`,
-            remedy: `Load the missing module, or choose another mode${also}.`,
+            remedy: `Load the missing module as described, or choose another mode${also}.`,
           },
         ]
       const fallback: Verdict = {
         status: 'warning',
         seen: problem,
         cause: `The agent runs ${chosen} mode instead of ${config.mode} mode.`,
-        remedy: `Load the missing module, or set --proxy-mode to a mode that can run${also}.`,
+        remedy: `Load the missing module as described, or set --proxy-mode to a mode that can run${also}.`,
       }
       return [fallback, ...unknown]
     },

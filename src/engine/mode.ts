@@ -3,7 +3,7 @@ import type { Cidr, IpAddress, IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import type { KernelError } from '../errors.js'
 import type { EventRecorder, EventReport } from '../event.js'
-import type { Kernel, XtFlavour, XtTableName } from '../kernel/index.js'
+import type { Kernel, KernelLack, XtFlavour, XtTableName } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { LocalhostNodePortCounts, Metrics, RelayTotals } from '../metrics/index.js'
 import type { HealthCheck } from '../model/index.js'
@@ -86,8 +86,8 @@ export interface ModeKind {
   readonly flavours: readonly XtFlavour[]
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
-  /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */
-  readonly lackOf: (error: KernelError) => string | undefined
+  /** The part that the kernel lacks, as an error of `open` shows; undefined: the error shows none. */
+  readonly lackOf: (error: KernelError) => KernelLack | undefined
   /** The VIPs that the node has bound for this mode, ours or kube-proxy's. Absent: the mode binds none. Throws KernelError. */
   readonly countVips?: (kernel: ModeKernel) => Promise<number>
   /** Removes the objects that the mode left, ours or kube-proxy's. Throws KernelError when the kernel could not be read. */

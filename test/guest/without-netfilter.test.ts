@@ -33,7 +33,7 @@ describe('a kernel without netfilter', { timeout: 300_000 }, () => {
         /userspace mode runs instead: ipvs mode cannot run here/u,
         /this kernel has no IP_VS/u,
         /iptables mode.* cannot run here: this kernel/u,
-        /nftables mode cannot run here: this kernel's nf_tables lacks/u,
+        /nftables mode cannot run here: this kernel has no nf_tables/u,
       ])
         assert.match(line, words)
       await agent.synced()

@@ -1,14 +1,12 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon, RawNftSocket } from '../addon.js'
+import { isWithoutNftables } from './absences.js'
 import type { NftChain, NftChains } from './nft-chains.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** Errors of a kernel without nfnetlink (EPROTONOSUPPORT) or without nf_tables (EINVAL of nfnetlink_rcv_msg()). */
-const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
-
-/** The same errors for a transaction, and the error for an absent table. */
+/** The errors of `isWithoutNftables` for a transaction, and the error for an absent table. */
 const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
 
 /** The nf_tables of the running kernel. */
@@ -22,7 +20,7 @@ export class RealNftChains implements NftChains {
   async list(family: IpFamily): Promise<readonly NftChain[]> {
     const names = await orRefusal(
       () => this.#queue.run((socket) => socket.listChains(addressFamily[family]), { family }),
-      ({ code }) => absences.has(code),
+      isWithoutNftables,
     )
     return names instanceof KernelError ? [] : decodeChains(names)
   }
@@ -39,7 +37,7 @@ export class RealNftChains implements NftChains {
   async loadXtables(family: IpFamily): Promise<void> {
     await orRefusal(
       () => this.#queue.run((socket) => socket.loadXtables(addressFamily[family]), { family }),
-      ({ code }) => absences.has(code) || code === 'ENOENT',
+      (error) => isWithoutNftables(error) || error.code === 'ENOENT',
     )
   }
 

@@ -1,8 +1,10 @@
 import type { IpFamily } from '../../address.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 import { EventWatch, Watches } from '../watches.js'
+import { isWithoutNftables } from './absences.js'
 import { isDormant, readChain, readHook, readRule, readTable } from './attributes.js'
 import { decodeChanges } from './changes.js'
 import type { Codec } from './codec.js'
@@ -189,6 +191,7 @@ export class RealNftables implements Nftables {
     return (this.#socket ??= new (this.#addon().NftTables)())
   }
 
+  /** Without a table: empty on a kernel that has no nf_tables. */
   async #list<T>(
     kind: keyof typeof listed,
     codec: Codec<T>,
@@ -200,7 +203,11 @@ export class RealNftables implements Nftables {
     request.text(table)
     request.text(chain)
     const subject = family === 'inet' ? {} : { family }
-    const answer = await this.#queue.run((socket) => socket.list(request.finish()), subject)
+    const answer = await orRefusal(
+      async () => await this.#queue.run((socket) => socket.list(request.finish()), subject),
+      (error) => table === '' && isWithoutNftables(error),
+    )
+    if (answer instanceof KernelError) return []
     const stream = new StreamReader(answer)
     const objects: T[] = []
     while (!stream.isAtEnd) objects.push(codec.read(stream))

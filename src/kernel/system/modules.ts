@@ -14,7 +14,19 @@ export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_di
  */
 export type ModuleState = 'present' | 'loadable' | 'absent' | 'unknown'
 
+/**
+ * The way in which an operator can bring a module that is not in the kernel. `load`: modprobe. `boot`: a line in /etc/modules-load.d and a
+ * reboot, because this kernel may load no module any more. `none`: it is not installed. `unknown`: the lists of this kernel's modules are not
+ * on this file system.
+ */
+export type ModuleRemedy = 'load' | 'boot' | 'none' | 'unknown'
+
 type Names = ReadonlySet<string>
+
+/** The module by which the kernel loads IP_VS where no request names IP_VS itself: before Linux 5.16 (native/ipvs/ipvs_socket.cc). */
+const matchModule = 'xt_ipvs'
+/** The alias by which a request for IP_VS loads it, since Linux 5.16. */
+const ipvsAlias = 'net-pf-16-proto-16-family-IPVS'
 
 /** The modules of the running kernel, as its files list them. */
 export class KernelModules {
@@ -22,6 +34,8 @@ export class KernelModules {
   readonly #used: readonly string[]
   /** Read once. */
   #lists: { readonly builtIn: Names | undefined; readonly installed: Names | undefined } | undefined
+  /** Whether a request for IP_VS itself loads it. Read once. */
+  #hasIpvsAlias: boolean | undefined
 
   /** `root`: the root of the file system. `used`: modules that a program uses now, and so are present. */
   constructor(root = '/', used: readonly string[] = []) {
@@ -31,18 +45,46 @@ export class KernelModules {
 
   /** False: the kernel was built without modules, or has switched their loading off. No request can make it load one. */
   get canLoad(): boolean {
-    if (!this.hasFile('proc/modules')) return false
-    return this.#read('proc/sys/kernel/modules_disabled')?.trim() !== '1'
+    return this.hasFile('proc/modules') && !this.isLocked
+  }
+
+  /** Whether loading is switched off until the next boot (kernel.modules_disabled). */
+  get isLocked(): boolean {
+    return this.#read('proc/sys/kernel/modules_disabled')?.trim() === '1'
   }
 
   state(module: string): ModuleState {
     if (this.#used.includes(module) || this.hasFile(`sys/module/${module}`)) return 'present'
-    this.#lists ??= { builtIn: this.#names('modules.builtin'), installed: this.#names('modules.dep') }
-    const { builtIn, installed } = this.#lists
+    const { builtIn, installed } = this.#readLists()
     if (builtIn?.has(module) === true) return 'present'
     if (!this.canLoad) return builtIn === undefined ? 'present' : 'absent'
     if (builtIn === undefined || installed === undefined) return 'unknown'
-    return installed.has(module) ? 'loadable' : 'absent'
+    const loader = this.loaderOf(module)
+    return installed.has(module) && (loader === undefined || installed.has(loader)) ? 'loadable' : 'absent'
+  }
+
+  /** The module whose request loads this module too; undefined: a request for the module itself loads it. */
+  loaderOf(module: string): string | undefined {
+    if (module !== 'ip_vs') return undefined
+    const aliases = (): string | undefined => this.#read('lib/modules', release(), 'modules.alias')
+    this.#hasIpvsAlias ??= aliases()?.includes(`alias ${ipvsAlias} `) ?? true
+    return this.#hasIpvsAlias ? undefined : matchModule
+  }
+
+  /** For a module that is not in the kernel. */
+  remedy(module: string): ModuleRemedy {
+    if (!this.hasFile('proc/modules')) return 'none'
+    const { installed } = this.#readLists()
+    if (installed?.has(module) === false) return 'none'
+    if (!this.canLoad) return 'boot'
+    return installed === undefined ? 'unknown' : 'load'
+  }
+
+  #readLists(): { readonly builtIn: Names | undefined; readonly installed: Names | undefined } {
+    return (this.#lists ??= {
+      builtIn: this.#names('modules.builtin'),
+      installed: this.#names('modules.dep'),
+    })
   }
 
   /** Whether a request to the module's part loads nothing. */

@@ -6,7 +6,7 @@ import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
-import { natGuardTables } from '../../kernel/index.js'
+import { type KernelLack, natGuardTables } from '../../kernel/index.js'
 import { cleanUpNatGuard } from '../vips/index.js'
 
 /** ipvs mode. */
@@ -46,15 +46,23 @@ export const ipvsKind: ModeKind = {
   },
 }
 
-function lackOf(error: KernelError): string | undefined {
-  if (isWithoutIpvs(error))
-    return 'this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it'
+const otherMode = 'use --proxy-mode=iptables'
+
+function lackOf(error: KernelError): KernelLack | undefined {
+  if (isWithoutIpvs(error)) return { part: 'IP_VS', modules: ['ip_vs'] }
   if (isWithoutSetRules(error))
-    return `this kernel's nf_tables lacks what ipvs mode needs (${error.object}): load xt_set with "modprobe xt_set", or use --proxy-mode=iptables`
+    return {
+      part: `nf_tables with what ipvs mode needs (${error.object})`,
+      modules: ['xt_set'],
+      instead: otherMode,
+    }
   if (!isWithoutIpset(error)) return undefined
-  const lack =
-    error.code === 'EPROTONOSUPPORT'
-      ? 'has no ipset: load it with "modprobe ip_set"'
-      : 'lacks a type of sets: load it'
-  return `this kernel ${lack}, or use --proxy-mode=iptables`
+  return error.code === 'EPROTONOSUPPORT'
+    ? { part: 'ipset', modules: ['ip_set'], instead: otherMode }
+    : { part: 'sets of a type that ipvs mode needs', modules: moduleIn(error), instead: otherMode }
+}
+
+/** The module of the type, which the words of the kernel's error name. */
+function moduleIn({ extack }: KernelError): readonly string[] {
+  return /\bip_set_\w+/u.exec(extack ?? '') ?? []
 }

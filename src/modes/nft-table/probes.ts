@@ -4,6 +4,7 @@ import { type IpFamily, parseCidr } from '../../address.js'
 import { isTransient, KernelError, orRefusal } from '../../errors.js'
 import { findFamilies } from '../../host/index.js'
 import {
+  type KernelLack,
   type NfChain,
   NfElements,
   type NfFailure,
@@ -52,7 +53,7 @@ export async function familiesWithNftables({
 
 /**
  * Sends the kernel all sets, chains and rules of the mode, with an element in each set. The kernel checks them and makes nothing, but
- * loads the modules that they need. Throws KernelError, which names the feature if the kernel lacks one (`describeLack`).
+ * loads the modules that they need. Throws KernelError, which names the feature if the kernel lacks one (`lackOf`).
  */
 async function probeFamily(nftables: Nftables, family: IpFamily, user: NftTableUser): Promise<void> {
   const transaction = probeTransaction(family)
@@ -78,12 +79,28 @@ async function dryRun(nftables: Nftables, transaction: NfTransaction): Promise<r
   return outcome instanceof KernelError ? [{ error: outcome }] : outcome.failures
 }
 
-/** One sentence if the kernel has no nf_tables, or lacks a feature that a mode needs. undefined: the error has another reason. */
-export function describeLack(error: KernelError): string | undefined {
+/** The part that the kernel lacks: nf_tables, or a feature that a mode needs. undefined: the error has another reason. */
+export function lackOf(error: KernelError): KernelLack | undefined {
   const user = userOf(error)
   if (user === undefined) return undefined
-  return `this kernel's nf_tables lacks what ${user} needs (${error.object}): load its module, or run a kernel that has it`
+  const { object = '' } = error
+  const part = object === withoutNftables ? 'nf_tables' : `nf_tables with what ${user} needs (${object})`
+  return { part, modules: modulesOf(object) }
 }
+
+/** The modules of a missing feature, as `featureOf` names it; empty: nf_tables itself has it, in a newer kernel. */
+function modulesOf(feature: string): readonly string[] {
+  if (feature === withoutNftables) return ['nf_tables']
+  if (feature === withoutNatChains) return ['nft_chain_nat']
+  const [, expressions = ''] = /^expression (.*)$/u.exec(feature) ?? []
+  return expressions.split(', ').flatMap((kind) => (ownModule.has(kind) ? [`nft_${kind}`] : []))
+}
+
+/** A table or a transaction was refused. */
+const withoutNftables = 'tables and transactions'
+const withoutNatChains = 'chain type nat'
+/** The expressions that have a module `nft_NAME`. */
+const ownModule: ReadonlySet<string> = new Set(['numgen', 'masq', 'nat', 'fib', 'reject', 'ct'])
 
 /** The mode that needs the missing feature. undefined: the error has another reason. */
 function userOf({ subsystem, operation }: KernelError): string | undefined {
@@ -141,8 +158,9 @@ function featureOf(
   const op = first === undefined ? undefined : transaction[first]
   if (op?.op === 'add-set') return describeSet(op.set)
   if (op?.op === 'add-elements') return `elements of ${describeSet(op.elements.set)}`
-  if (op?.op === 'add-chain') return `chain ${op.chain.chain}`
-  if (op?.op !== 'add-rule') return 'tables and transactions'
+  if (op?.op === 'add-chain')
+    return op.chain.hook?.type === 'nat' ? withoutNatChains : `chain ${op.chain.chain}`
+  if (op?.op !== 'add-rule') return withoutNftables
   const accepted = new Set(
     transaction.flatMap((other, index) => (refused.has(index) ? [] : expressionsOf(other))),
   )

@@ -10,12 +10,15 @@ import type { IpsetOp, NfOp } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel, type ModelKernelOptions } from '../../model/index.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
-import { adviceOn, openMode } from '../../../src/agent/index.js'
+import { adviceOn, type AdviceModules, openMode } from '../../../src/agent/index.js'
 import { type Mode, openProblems } from '../../../src/engine/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
 const { ENOENT, ENOMEM, ENOPROTOOPT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } = constants.errno
+
+/** A pod without /lib/modules. */
+const withoutLists = { remedy: () => 'unknown', isLocked: false } satisfies AdviceModules
 
 async function open(
   kernel: ModelKernel,
@@ -27,6 +30,7 @@ async function open(
   const problems = openProblems({ log })
   const mode = await openMode({
     config: resolveConfig({ manifests: 'none', iptablesFlavour: 'legacy', ...input }),
+    modules: withoutLists,
     kernel,
     node: new NodeTracker('here'),
     clock: new ManualClock(),
@@ -93,7 +97,7 @@ it('ipvs mode removes the test sets of a killed start by their names (issue 18, 
 })
 
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables' | NftLack
-type NftLack = 'nf_tables' | 'nft_compat' | 'xt_set' | 'numgen' | 'dynamic sets' | 'elements'
+type NftLack = 'nf_tables' | 'nft_compat' | 'xt_set' | 'numgen' | 'nat chains' | 'dynamic sets' | 'elements'
 
 /** Extensions of x_tables: all of them, or those of xt_set. */
 const extensionsOf: Partial<Record<Lack, RegExp>> = { nft_compat: /^/u, xt_set: /^set$/iu }
@@ -112,6 +116,7 @@ function needs(op: NfOp, lack: Lack): boolean {
       )
     )
   if (lack === 'numgen') return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
+  if (lack === 'nat chains') return op.op === 'add-chain' && op.chain.hook?.type === 'nat'
   if (lack === 'dynamic sets') return op.op === 'add-set' && op.set.flags?.includes('dynamic') === true
   return lack === 'elements' && op.op === 'add-elements'
 }
@@ -235,7 +240,8 @@ it('F-085 IPv6 is on when its setting cannot be read', async () => {
   assert.equal(log.find('warn', 'IPv6 setting cannot be read').length, 1)
 })
 
-const withoutIpvs = /this kernel has no IP_VS: load it with "modprobe ip_vs"/
+const withoutIpvs =
+  /this kernel has no IP_VS, or has not loaded it: load it with "modprobe ip_vs", or run a kernel that has it/
 
 describe('the mode that runs', () => {
   const cases: readonly {
@@ -274,14 +280,15 @@ describe('the mode that runs', () => {
       kernel: () => kernelWithout('ipset'),
       input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /this kernel has no ipset: load it with "modprobe ip_set"/,
+      because:
+        /this kernel has no ipset, or has not loaded it: load it with "modprobe ip_set", or use --proxy-mode=iptables/,
     },
     {
       name: 'iptables for ipvs without a type of set',
       kernel: () => kernelWithout('bitmap:port'),
       input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
+      because: /this kernel has no sets of a type that ipvs mode needs.*IPSET_ERR_FIND_TYPE/,
     },
     {
       name: 'ipvs in nf_tables for ipvs without the legacy table mangle',
@@ -304,14 +311,15 @@ describe('the mode that runs', () => {
       input: { mode: 'ipvs', iptablesFlavour: 'nft' },
       mode: 'ipvs',
       because:
-        /^ipvs mode runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat: load it/,
+        /^ipvs mode runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no nft_compat, or has not loaded it: load it/,
     },
     {
       name: 'ipvs in the legacy tables for ipvs in nf_tables without xt_set',
       kernel: () => kernelWithout('xt_set'),
       input: { mode: 'ipvs', iptablesFlavour: 'nft' },
       mode: 'ipvs',
-      because: /nf_tables lacks what ipvs mode needs \(match set\): load xt_set with "modprobe xt_set"/,
+      because:
+        /has no nf_tables with what ipvs mode needs \(match set\), or has not .* "modprobe xt_set", or use --proxy-mode=iptables/,
     },
     {
       name: 'iptables for ipvs by addresses without dummy devices',
@@ -333,28 +341,36 @@ describe('the mode that runs', () => {
       input: { mode: 'nftables' },
       mode: 'iptables',
       because:
-        /nf_tables lacks what nftables mode needs \(tables and transactions\): load its module.*EPROTONOSUPPORT/,
+        /this kernel has no nf_tables, or has not loaded it: load it with "modprobe nf_tables".*EPROTONOSUPPORT/,
     },
     {
       name: 'iptables for nftables without an expression',
       kernel: () => kernelWithout('numgen'),
       input: { mode: 'nftables' },
       mode: 'iptables',
-      because: /nf_tables lacks what nftables mode needs \(expression numgen\)/,
+      because: /nf_tables with what nftables mode needs \(expression numgen\).* "modprobe nft_numgen"/,
+    },
+    {
+      name: 'iptables for nftables without the chain type nat',
+      kernel: () => kernelWithout('nat chains'),
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /nf_tables with what nftables mode needs \(chain type nat\).* "modprobe nft_chain_nat"/,
     },
     {
       name: 'iptables for nftables without a kind of set',
       kernel: () => kernelWithout('dynamic sets'),
       input: { mode: 'nftables' },
       mode: 'iptables',
-      because: /lacks what nftables mode needs \(set session-affinity \(map, timeout, dynamic\)\)/,
+      because:
+        /has no nf_tables with what nftables mode needs \(set session-affinity \(map, timeout, dynamic\)\): run a kernel/,
     },
     {
       name: 'iptables for nftables without elements of its sets',
       kernel: () => kernelWithout('elements'),
       input: { mode: 'nftables' },
       mode: 'iptables',
-      because: /lacks what nftables mode needs \(elements of set cluster-ips\)/,
+      because: /has no nf_tables with what nftables mode needs \(elements of set cluster-ips\): run a kernel/,
     },
     {
       name: 'iptables as configured, without x_tables',
@@ -391,7 +407,7 @@ describe('the mode that runs', () => {
       kernel: () => kernelWithout('IP_VS', 'x_tables', 'nf_tables'),
       input: { mode: configured },
       mode: 'userspace' as const,
-      because: /nftables mode cannot run here: this kernel's nf_tables lacks/,
+      because: /nftables mode cannot run here: this kernel has no nf_tables/,
     })),
     {
       name: 'userspace as configured, without IP_VS, x_tables and nf_tables',
@@ -478,7 +494,7 @@ describe('the mode that runs', () => {
       name: 'nftables alone without an expression',
       kernel: () => kernelWithout('numgen'),
       input: { mode: 'nftables', modeFallback: false },
-      words: /^this kernel's nf_tables lacks what nftables mode needs \(expression numgen\)/,
+      words: /^this kernel has no nf_tables with what nftables mode needs \(expression numgen\)/,
     },
     {
       // Before, the sentence named nftables mode, which did not run.
@@ -486,7 +502,7 @@ describe('the mode that runs', () => {
       kernel: () => kernelWithout('numgen'),
       input: { mode: 'iptables', iptablesFlavour: 'nft', modeFallback: false },
       words:
-        /^this kernel's nf_tables lacks what iptables mode in the flavour nft needs \(expression numgen\)/,
+        /^this kernel has no nf_tables with what iptables mode in the flavour nft needs \(expression numgen\)/,
     },
     {
       name: 'a process without permission for nf_tables, without a fallback',
@@ -522,7 +538,7 @@ describe('the mode that runs', () => {
   for (const { name, kernel, input, words } of refusals) {
     it(name, async () => {
       await assert.rejects(open(kernel(), input), (error) => {
-        assert.match(adviceOn(error), words)
+        assert.match(adviceOn(error, withoutLists), words)
         return true
       })
     })

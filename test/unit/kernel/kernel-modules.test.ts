@@ -75,6 +75,58 @@ describe('the modules of the kernel', () => {
       assert.equal(modules.notLoaded().includes('ip_vs'), !expected.canAsk)
     })
 
+  const installed = `${file}kernel/net/netfilter/xt_ipvs.ko:\n`
+  // Before Linux 5.16, no request names IP_VS itself: the kernel loads it with the match alone (issue 43 B1). The doctor said that ipvs mode
+  // can run where nothing loaded it.
+  const loaders = [
+    {
+      kernel: 'from 5.16 on',
+      alias: 'alias net-pf-16-proto-16-family-IPVS ip_vs\n',
+      list: file,
+      with: undefined,
+    },
+    { kernel: 'before 5.16', alias: 'alias ipt_ipvs xt_ipvs\n', list: installed, with: 'xt_ipvs' },
+  ]
+  for (const { kernel, alias, list, with: loader } of loaders)
+    it(`IP_VS is loaded by ${loader ?? 'its own request'} ${kernel}`, async () => {
+      const modules = await write({
+        ...withModules,
+        [`${lists}/modules.dep`]: list,
+        [`${lists}/modules.alias`]: alias,
+      })
+      assert.deepEqual([modules.state('ip_vs'), modules.loaderOf('ip_vs')], ['loadable', loader])
+      assert.equal(modules.loaderOf('ip_set'), undefined)
+    })
+
+  it('IP_VS is absent before 5.16 where its match is not installed', async () => {
+    const modules = await write({
+      ...withModules,
+      [`${lists}/modules.dep`]: file,
+      [`${lists}/modules.alias`]: 'alias ipt_set xt_set\n',
+    })
+    assert.deepEqual([modules.state('ip_vs'), modules.remedy('ip_vs')], ['absent', 'load'])
+  })
+
+  const remedies = [
+    { node: 'a kernel without modules', files: {}, remedy: 'none' },
+    { node: 'a module that is not installed', files: withModules, remedy: 'none' },
+    {
+      node: 'an installed module',
+      files: { ...withModules, [`${lists}/modules.dep`]: file },
+      remedy: 'load',
+    },
+    {
+      node: 'an installed module that may not be loaded any more',
+      files: { ...withModules, [`${lists}/modules.dep`]: file, 'proc/sys/kernel/modules_disabled': '1\n' },
+      remedy: 'boot',
+    },
+    { node: 'a container without the lists', files: { 'proc/modules': '' }, remedy: 'unknown' },
+  ]
+  for (const { node, files, remedy } of remedies)
+    it(`the remedy is ${remedy}: ${node}`, async () => {
+      assert.equal((await write(files)).remedy('ip_vs'), remedy)
+    })
+
   const legacy = [
     { node: 'a kernel without modules and legacy tables', files: {}, isWithout: true },
     { node: 'no file of ip_tables', files: withModules, isWithout: true },

@@ -5,7 +5,7 @@ import { parseCidr } from '../../../../src/address.js'
 import { resolveConfig } from '../../../../src/config/index.js'
 import { ConfigError, KernelError } from '../../../../src/errors.js'
 import { openModelKernel, type ModelKernel } from '../../../model/index.js'
-import { adviceOn } from '../../../../src/agent/index.js'
+import { adviceOn, type AdviceModules } from '../../../../src/agent/index.js'
 import { cleanUp, describeCleanUp, IpvsSettings, prepareKernel } from '../../../../src/modes/ipvs/index.js'
 import { service, set, slice, synced } from '../../../support/objects.js'
 import { ip, MemoryLog, PipelineLab, snapshot } from '../../../support/pipeline-lab.js'
@@ -129,7 +129,11 @@ describe('preparing the kernel', () => {
 
   it('has advice for the errors that end the agent', () => {
     assert.match(adviceOn(dumpError(constants.errno.EPERM)), /CAP_NET_ADMIN is missing: run as root/)
-    assert.match(adviceOn(dumpError(constants.errno.ENOENT)), /no IP_VS: load it with "modprobe ip_vs"/)
+    const modules: AdviceModules = { remedy: () => 'load', isLocked: false }
+    assert.match(
+      adviceOn(dumpError(constants.errno.ENOENT), modules),
+      /^this kernel has not loaded IP_VS: load it with "modprobe ip_vs", and name ip_vs in a file of \/etc\/modules-load\.d /,
+    )
   })
 })
 
