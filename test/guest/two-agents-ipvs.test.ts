@@ -1,0 +1,26 @@
+// Two agents of one build beside each other in ipvs mode. Runs in the guest: it needs IP_VS.
+import { after, before, describe, it } from 'node:test'
+import { TwoAgents } from '../traffic/two-agents.js'
+
+describe('two agents beside each other: ipvs', { timeout: 300_000 }, () => {
+  let agents: TwoAgents
+  before(async () => {
+    agents = await TwoAgents.create()
+    await agents.start('ipvs')
+  })
+  after(async () => {
+    await agents.close()
+  })
+
+  it('rest when both have started', async () => {
+    await agents.start('ipvs')
+    await agents.assertBothRest()
+  })
+
+  it('serve while endpoints change, and after the end of the first one', async () => {
+    await agents.assertBothServe()
+    await agents.assertBothRest()
+    await agents.assertHandedOver()
+    await agents.assertBothRest()
+  })
+})
