@@ -48,6 +48,11 @@ const deaths = [
 const answerMs = 60_000
 const silenceMs = 3000
 /**
+ * A UDP flow of one request ends in conntrack after 30 s. At an unready pod the next request is then a new client, which is refused. On a busy
+ * machine the guest takes longer than that from one request to the next.
+ */
+const flags = ['--conntrack-udp-timeout=10m', '--conntrack-udp-timeout-stream=10m']
+/**
  * The agent takes a backend for dead after three unanswered requests since its first look without an answer. If nothing answers, TCP
  * repeats a request 26, 51, 102 and 204 s after the first. If a busy machine delays that look, the next repetition counts, which is later.
  */
@@ -120,7 +125,7 @@ async function publish(
 }
 
 async function startAgent(): Promise<AgentProcess> {
-  const started = AgentProcess.start({ node, manifests: join(folder, 'manifests') })
+  const started = AgentProcess.start({ node, manifests: join(folder, 'manifests'), flags })
   await started.synced()
   return started
 }
