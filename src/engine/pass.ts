@@ -137,17 +137,24 @@ export class Pass {
 
   /** Keeps the first operations as text. `count` does it too. */
   print<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): void {
+    this.printLater(kind, ops)()
+  }
+
+  /** Reads the first operations; the result keeps them as text. For operations that are perhaps not sent, and whose memory is needed before. */
+  printLater<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): () => void {
     const count = Math.min(ops.length, this.#mostText - this.#textLength)
-    if (count <= 0) return
+    if (count <= 0) return () => {}
     if (kind.isDescribedLate === true && ops.length <= namedInRecord) {
-      this.#textLength += count
       let lines: readonly string[] | undefined
-      this.#text.push(() => (lines ??= linesOf(kind, ops, count)))
-    } else {
-      const lines = linesOf(kind, ops, count)
-      this.#textLength += lines.length
-      this.#text.push(() => lines)
+      return () => this.#keepText(count, () => (lines ??= linesOf(kind, ops, count)))
     }
+    const lines = linesOf(kind, ops, count)
+    return () => this.#keepText(lines.length, () => lines)
+  }
+
+  #keepText(length: number, text: () => readonly string[]): void {
+    this.#textLength += length
+    this.#text.push(text)
   }
 
   /** Records a failure of one object. */

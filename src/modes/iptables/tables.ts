@@ -216,7 +216,7 @@ export class IptablesTables {
     const ops = ledger.take(table)
     if (ops.length === 0 && !this.#behind.has(table)) return true
     this.#staged[table].add(ops)
-    pass.print(chainOperations[table], ops)
+    const print = pass.printLater(chainOperations[table], ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
     const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
@@ -226,6 +226,7 @@ export class IptablesTables {
     )
     if (outcome instanceof KernelError) {
       // The addon keeps the operations for the next write.
+      print()
       pass.fail(outcome)
       this.#behind.add(table)
       metrics.iptablesRestoreFailures.inc()
@@ -236,13 +237,18 @@ export class IptablesTables {
     if (isPruned) this.#unpruned.delete(table)
     reportRepairs(this.#options, this.#options.tables[table])
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
-    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    if (outcome.isWritten) {
+      print()
+      metrics.operation(`write-${table}`).applied.inc()
+    }
     const staged = this.#staged[table]
     if (staged.length > 0) {
       const rules = metrics.iptablesRules(table)
       rules.total.set(ledger.countRules(table))
       rules.last.set(staged.rules)
-      pass.count(chainOperations[table], staged, { applied: staged.length, failures: [] })
+      // A table that is as desired is not written: nothing was sent.
+      if (outcome.isWritten)
+        pass.count(chainOperations[table], staged, { applied: staged.length, failures: [] })
       this.#staged[table] = new StagedOps()
     }
     this.#reportKept(table, outcome.kept)

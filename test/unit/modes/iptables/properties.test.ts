@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import type { ModelXtNamespace } from '../../../model/index.js'
+import { ModelXtNamespace } from '../../../model/index.js'
 import type { ObjectEvent } from '../../../../src/source/index.js'
 import { IptablesLab, ruleLines } from '../../../support/iptables-lab.js'
-import { synced } from '../../../support/objects.js'
+import { endpoint, service, set, slice, synced } from '../../../support/objects.js'
 import { anyHistory, finalObjects } from '../../../support/worlds.js'
 
 const { EAGAIN, ENOMEM } = constants.errno
@@ -58,6 +58,23 @@ describe('properties of iptables mode', () => {
       }),
       { numRuns: 100 },
     )
+  })
+
+  // Issue 43 B4: `status` listed "nat 25 set-chain, 3 set-hook" as operations of a restart that wrote nothing.
+  it('the passes of a restart that writes nothing have no operations, and those of the start have some', async () => {
+    const objects = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', [endpoint('10.244.0.1')]))]
+    const namespace = new ModelXtNamespace()
+    for (const hasOperations of [true, false]) {
+      const lab = new IptablesLab({ xtNamespace: namespace })
+      await lab.deliver(...objects, synced)
+      const passes = lab.pipelines.get('ipv4')?.passes ?? []
+      assert.ok(passes.length > 0)
+      const kinds = passes.flatMap(({ operations }) => Object.keys(operations))
+      const lines = passes.flatMap((pass) => pass.firstOperations())
+      assert.deepEqual([kinds.includes('nat'), lines.length > 0], [hasOperations, hasOperations])
+      if (!hasOperations) assert.deepEqual(kinds, [])
+      await lab.stop()
+    }
   })
 
   it('a restart with other objects gives the same tables as a fresh start, also when some objects arrive late', async () => {
