@@ -1,26 +1,17 @@
-import { Agent as HttpAgent, request as requestHttp, STATUS_CODES, type IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
-import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import { pipeline, type Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
+import { STATUS_CODES } from 'node:http'
 import type { Clock } from '../clock.js'
+import { AnswerBody } from './answer-body.js'
 import { ApiError } from './api-error.js'
 import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
-import { explainConnection } from './connection-problem.js'
-import { IdleWatchdog } from './idle-watchdog.js'
+import { connectionError, explainConnection } from './connection-problem.js'
 import { jsonFormat } from './formats/json-format.js'
 import { protobufFormat } from './formats/protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './formats/wire-format.js'
+import { overdue, type Incoming, type Peer, type Transport } from './transport/exchange.js'
+import { Http1Transport } from './transport/http1-transport.js'
+import { Http2Transport } from './transport/http2-transport.js'
 
-// TCP keep-alive breaks the connection to a dead peer after this delay and ten probes, one per second (libuv).
-const keepAliveDelayMs = 10_000
-/**
- * An answer without a byte for this time ends. TCP keep-alive detects a dead server much earlier, and many servers send a bookmark every
- * minute.
- */
-const directSilence = { least: 90_000, spread: 30_000 }
-/** The same where TCP keep-alive asks only a proxy, or a load balancer on this machine. With the next request, less than 45 s. */
-const relayedSilence = { least: 32_000, spread: 6000 }
+export type { Peer } from './transport/exchange.js'
 
 const largestReply = 64 * 1024
 const longestRetryAfterMs = 60_000
@@ -32,7 +23,7 @@ export interface ApiRequest {
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly isWatch: boolean
-  /** From 0 to below 1: spreads the time after which a silent answer ends, so that many nodes do not ask again together. */
+  /** From 0 to below 1: spreads the times after which silence ends an answer or a connection, so that many nodes do not ask again together. */
   readonly spread: number
 }
 
@@ -44,26 +35,13 @@ export interface ApiWrite {
   readonly body: string
 }
 
-/** The other end of a connection. */
-export interface Peer {
-  /** Canonical text of an IP address. */
-  readonly address: string
-  readonly port: number
-}
-
 interface HttpRequest {
   readonly method: 'GET' | ApiWrite['method']
   readonly path: string
   readonly query?: ApiRequest['query']
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-}
-
-/** The headers of an answer of any status. */
-interface Answered {
-  readonly response: IncomingMessage
-  /** TCP leads to a proxy, or to this machine, which may have a load balancer: the server may be further away. */
-  readonly isRelayed: boolean
+  readonly spread: number
 }
 
 /** An answer with status 200. Its body is still to be read. */
@@ -71,6 +49,10 @@ export interface ApiAnswer {
   readonly format: WireFormat
   /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError: after a long silence, one with the code `silence`. */
   readonly chunks: AsyncIterable<Buffer>
+  /**
+   * From now on the server sends only what changes. Where PINGs show that the connection lives, silence no longer ends the answer.
+   */
+  readonly expectSilence: () => void
   /** The error that a Status within this answer stands for. */
   readonly errorOf: (status: Status) => ApiError
 }
@@ -80,20 +62,20 @@ export class ApiClient {
   readonly #options: ClientOptions
   readonly #clock: Clock
   readonly #signal: AbortSignal
-  readonly #agent: HttpAgent | HttpsAgent
+  readonly #http1: Http1Transport
+  /** For connections without a proxy; undefined: HTTP/1.1 is used. */
+  readonly #http2: Http2Transport | undefined
   #peer: Peer | undefined
 
   /** When `signal` aborts, all requests fail at once, and the sockets are closed. */
   constructor(options: ClientOptions, clock: Clock, signal: AbortSignal) {
+    const { server, mayUseHttp2 = true, alive = () => undefined } = options
     this.#options = options
     this.#clock = clock
     this.#signal = signal
-    // NB: not Node's global agent, which ends requests after five seconds.
-    this.#agent =
-      options.server.protocol === 'https:'
-        ? new HttpsAgent({ keepAlive: true })
-        : new HttpAgent({ keepAlive: true })
-    signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
+    this.#http1 = new Http1Transport(server.protocol, signal)
+    if (server.protocol === 'https:' && mayUseHttp2)
+      this.#http2 = new Http2Transport({ clock, http1: this.#http1, end: signal, alive })
   }
 
   /** The server that answered last; undefined: none has answered yet. */
@@ -106,17 +88,20 @@ export class ApiClient {
     const { path, query, isWatch, spread } = request
     const operation = `GET ${path}`
     const headers = { accept: this.#accept(isWatch) }
-    const answered = await this.#ask({ method: 'GET', path, query, headers }, operation)
-    const { response } = answered
-    const type = response.headers['content-type'] ?? ''
-    const chunks = this.#chunksOf(answered, operation, spread)
-    if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
+    const incoming = await this.#ask({ method: 'GET', path, query, headers, spread }, operation)
+    const type = incoming.headers['content-type'] ?? ''
+    const body = this.#bodyOf(incoming, operation, spread)
+    if (incoming.status !== 200) throw await refusal(incoming, body, operation)
     const format = formatOf(type)
     if (format !== undefined) {
-      const errorOf = (status: Status): ApiError => statusError(operation, status)
-      return { format, chunks, errorOf }
+      return {
+        format,
+        chunks: body,
+        expectSilence: () => body.expectSilence(),
+        errorOf: (status) => statusError(operation, status),
+      }
     }
-    response.destroy()
+    incoming.body.destroy()
     const problem = `the answer is ${type === '' ? 'of no type' : type}, not of the Kubernetes API`
     throw new ApiError({ code: 'garbage', operation, problem })
   }
@@ -125,88 +110,70 @@ export class ApiClient {
   async write({ method, path, contentType, body }: ApiWrite): Promise<void> {
     const operation = `${method} ${path}`
     const headers = { accept: 'application/json', 'content-type': contentType }
-    const answered = await this.#ask({ method, path, headers, body }, operation)
-    const { response } = answered
-    const chunks = this.#chunksOf(answered, operation, 0)
-    const { statusCode = 0 } = response
-    if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
+    const incoming = await this.#ask({ method, path, headers, body, spread: 0 }, operation)
+    const reply = this.#bodyOf(incoming, operation, 0)
+    const { status } = incoming
+    if (status < 200 || status > 299) throw await refusal(incoming, reply, operation)
     // The body is not used. Reading it to its end frees the connection for the next request.
-    await readReply(chunks, operation)
+    await readReply(reply, operation)
   }
 
-  async #ask(asked: HttpRequest, operation: string): Promise<Answered> {
+  async #ask(asked: HttpRequest, operation: string): Promise<Incoming> {
     const { server, observe } = this.#options
     const startMs = this.#clock.now()
     let code = '<error>'
     try {
-      const answered = await this.#send(asked, operation)
-      code = String(answered.response.statusCode)
-      return answered
+      const incoming = await this.#send(asked, operation)
+      code = String(incoming.status)
+      return incoming
     } finally {
       const seconds = (this.#clock.now() - startMs) / 1000
       observe?.({ host: server.host, method: asked.method, code, seconds })
     }
   }
 
-  async #send(asked: HttpRequest, operation: string): Promise<Answered> {
+  async #send(
+    { method, path, query, body, spread, ...asked }: HttpRequest,
+    operation: string,
+  ): Promise<Incoming> {
     const { server } = this.#options
-    const { method, path, query, body } = asked
     const url = new URL(server)
     url.pathname = `${server.pathname.replace(/\/$/u, '')}${path}`
     url.search = new URLSearchParams(query).toString()
     const login = await this.#login(operation)
-    const headers = {
-      ...asked.headers,
-      'accept-encoding': 'gzip',
-      'user-agent': 'viaduct',
-      ...login.headers,
+    const headers = { ...asked.headers, 'accept-encoding': 'gzip', 'user-agent': 'viaduct', ...login.headers }
+    const wait = new AbortController()
+    const ending = new Error('the agent stops')
+    const stop = (): void => wait.abort(ending)
+    const cancel = this.#clock.schedule(answerDeadlineMs, () => wait.abort(overdue()))
+    this.#signal.addEventListener('abort', stop)
+    try {
+      // It may have aborted during the login.
+      if (this.#signal.aborted) throw ending
+      const transport = this.#transportFor(login)
+      const incoming = await transport.send({ method, url, headers, body, login, spread }, wait.signal)
+      this.#peer = incoming.peer ?? this.#peer
+      if (incoming.status === 401) login.refused?.()
+      return incoming
+    } catch (error) {
+      throw connectionError(operation, error, login)
+    } finally {
+      cancel()
+      this.#signal.removeEventListener('abort', stop)
     }
-    // NB: the agent shares a connection only between requests with equal TLS options.
-    const options = { method, agent: login.agent ?? this.#agent, ...login.tls, headers, signal: this.#signal }
-    const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      const request = send(url, options)
-      const settle = (): void => {
-        cancel()
-        this.#signal.removeEventListener('abort', stop)
-      }
-      // NB: a request without a socket, as with a silent proxy, never has an error of its own.
-      const give = (error: Error): void => {
-        settle()
-        reject(connectionError(operation, error, login))
-        request.destroy(error)
-      }
-      const stop = (): void => give(new Error('the agent stops'))
-      const cancel = this.#clock.schedule(answerDeadlineMs, () => {
-        const within = `within ${answerDeadlineMs / 1000} s`
-        // NB: counts as a refused connection, not as a time-out: the attempt costs the server nothing.
-        this.#closeIdleSockets()
-        if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
-        else give(silence(operation, `no answer ${within}`))
-      })
-      this.#signal.addEventListener('abort', stop)
-      request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
-      request.on('response', (answer) => {
-        settle()
-        const { remoteAddress: address, remotePort: port } = answer.socket
-        if (address !== undefined && port !== undefined) this.#peer = { address, port }
-        resolve(answer)
-      })
-      // NB: stays in place for errors after the headers, which the reader of the body gets as well.
-      request.on('error', give)
-      request.end(body)
-    }).catch((error: unknown) => {
-      // Such as a token that is not valid in a header: Node throws at once.
-      throw connectionError(operation, error)
-    })
-    if (response.statusCode === 401) login.refused?.()
-    return { response, isRelayed: login.agent !== undefined || isOnThisMachine(response.socket) }
   }
 
-  /** Sockets that no request uses may lead to the same dead server: the next request opens a connection. */
-  #closeIdleSockets(): void {
-    for (const sockets of Object.values(this.#agent.freeSockets))
-      for (const socket of sockets ?? []) socket.destroy()
+  #transportFor({ agent }: Login): Transport {
+    return agent === undefined ? (this.#http2 ?? this.#http1) : this.#http1
+  }
+
+  #bodyOf(incoming: Incoming, operation: string, spread: number): AnswerBody {
+    return new AnswerBody(incoming, {
+      operation,
+      clock: this.#clock,
+      spread,
+      silent: () => this.#http1.closeIdle(),
+    })
   }
 
   #accept(isWatch: boolean): string {
@@ -222,35 +189,6 @@ export class ApiClient {
       throw new ApiError({ code: 'credentials', operation, problem: explainConnection(error) })
     }
   }
-
-  async *#chunksOf(
-    { response, isRelayed }: Answered,
-    operation: string,
-    spread: number,
-  ): AsyncGenerator<Buffer> {
-    const stream = decompressed(response)
-    const silent = isRelayed ? relayedSilence : directSilence
-    const silenceMs = silent.least + Math.floor(silent.spread * spread)
-    const watchdog = new IdleWatchdog(this.#clock, silenceMs, () => {
-      this.#closeIdleSockets()
-      stream.destroy(silence(operation, `nothing came for ${silenceMs / 1000} s`))
-    })
-    try {
-      for await (const chunk of stream) {
-        watchdog.touch()
-        yield chunk
-      }
-    } catch (error) {
-      throw connectionError(operation, error)
-    } finally {
-      watchdog.stop()
-      response.destroy()
-    }
-  }
-}
-
-function isOnThisMachine({ localAddress, remoteAddress = '' }: Socket): boolean {
-  return remoteAddress === localAddress || remoteAddress.startsWith('127.')
 }
 
 function formatOf(contentType: string): WireFormat | undefined {
@@ -276,33 +214,17 @@ async function readReply(chunks: AsyncIterable<Buffer>, operation: string): Prom
   return Buffer.concat(parts, size)
 }
 
-function decompressed(response: IncomingMessage): Readable {
-  if (response.headers['content-encoding'] !== 'gzip') return response
-  // The callback ignores errors: the reader of the stream gets them.
-  return pipeline(response, createGunzip(), () => undefined)
-}
-
-function silence(operation: string, problem: string): ApiError {
-  return new ApiError({ code: 'silence', operation, problem })
-}
-
-function connectionError(operation: string, error: unknown, login?: Login): ApiError {
-  if (error instanceof ApiError) return error
-  return new ApiError({ code: 'connection', operation, problem: explainConnection(error, login?.trusted) })
-}
-
 /** The error for an answer with another status than 200. */
 async function refusal(
-  response: IncomingMessage,
+  { status: code, headers }: Incoming,
   chunks: AsyncIterable<Buffer>,
   operation: string,
 ): Promise<ApiError> {
-  const code = response.statusCode ?? 0
-  const header = Number(response.headers['retry-after'] ?? 0)
+  const header = Number(headers['retry-after'] ?? 0)
   let status: Status = statusOf(undefined)
   try {
     const body = await readReply(chunks, operation)
-    const isProtobuf = response.headers['content-type']?.startsWith(protobufType) === true
+    const isProtobuf = headers['content-type']?.startsWith(protobufType) === true
     status = (isProtobuf ? protobufFormat : jsonFormat).readStatus(body)
   } catch {
     // The page of a proxy, or no body: the status code is enough.

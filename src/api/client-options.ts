@@ -46,6 +46,10 @@ export interface ClientOptions {
   readonly login: (signal: AbortSignal) => Promise<Login>
   /** Called after every request. */
   readonly observe?: (report: RequestReport) => void
+  /** Called when the server has answered a PING: it is there, though it may have nothing to say. */
+  readonly alive?: () => void
+  /** Default: true. HTTP/2 also needs TLS, a server that offers it, and no proxy. */
+  readonly mayUseHttp2?: boolean
 }
 
 export const trustedWithoutAuthority = 'the certificates that Node brings'

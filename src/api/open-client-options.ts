@@ -26,7 +26,9 @@ export async function openClientOptions(
 ): Promise<ClientOptions> {
   const encodings = wantedEncodings(config.clientConnection)
   const observe = dependencies.metrics.apiRequest
-  return { ...(await credentials(config, dependencies)), encodings, observe }
+  // As in client-go: any text forbids it (k8s.io/apimachinery/pkg/util/net).
+  const mayUseHttp2 = (dependencies.environment['DISABLE_HTTP2'] ?? '') === ''
+  return { ...(await credentials(config, dependencies)), encodings, observe, mayUseHttp2 }
 }
 
 /** Reports a client certificate of the kubeconfig that has expired. */

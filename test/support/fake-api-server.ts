@@ -1,15 +1,15 @@
 // A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, Events, tokens, TLS, and faults on command.
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer, Server as TlsServer, type ServerOptions } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
 import { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import type { Document, Kind } from './api-shapes.js'
 import { protobufWriter, type ApiWriter } from './api-writer.js'
 import type { Certificate } from './certificates.js'
+import { FakeApiListener, type ListenerOptions } from './fake-api-listener.js'
 import { FakeEvents } from './fake-events.js'
 import { FakeApiStore, selectorOf, type Selector, type StoredChange } from './fake-api-store.js'
 
@@ -50,18 +50,15 @@ export type Fault =
   /** Watches only: status 200, then one ERROR event. */
   | { readonly type: 'error-event'; readonly status: Document }
 
-export interface FakeApiOptions {
-  readonly certificate?: Certificate
+export interface FakeApiOptions extends ListenerOptions {
   /** The address to listen on. Default: 127.0.0.1. */
   readonly address?: string
-  /** Certificates of clients must be signed by one of these. */
-  readonly clientAuthorities?: readonly string[]
   /** The Authorization header that each request must have. */
   readonly authorization?: string
   readonly writer?: ApiWriter
   readonly gzip?: boolean
-  /** Streamed lists. `old`: refused with status 422. `late`: refused with an event after status 200. */
-  readonly streamedLists?: 'old' | 'late' | 'yes'
+  /** Streamed lists. `old`: refused with status 422. `late`: refused with an event after status 200. `stuck`: without objects and end. */
+  readonly streamedLists?: 'old' | 'late' | 'stuck' | 'yes'
   /** Lists at version 0 come whole, from the server's memory. Default: true. */
   readonly hasWatchCache?: boolean
   /** The versions of networking.k8s.io that have ServiceCIDRs. Default: v1. */
@@ -101,24 +98,13 @@ export class FakeApiServer {
   options: FakeApiOptions
   /** Called after each request and each end of a watch. */
   onChange: () => void = () => undefined
-  readonly #server
-  readonly #sockets = new Set<Socket>()
+  #listener: FakeApiListener
   readonly #watches = new Set<Watch>()
   readonly #faults = new Map<string, Fault>()
 
   constructor(options: FakeApiOptions = {}) {
     this.options = options
-    const listener = (request: IncomingMessage, response: ServerResponse): void =>
-      this.#serve(request, response)
-    const { certificate } = options
-    this.#server =
-      certificate === undefined
-        ? createServer(listener)
-        : createTlsServer(tlsOptions(options, certificate), listener)
-    this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket)
-      socket.on('close', () => this.#sockets.delete(socket))
-    })
+    this.#listener = this.#openListener()
     this.store.listen((change) => {
       if (this.options.hidesChanges === true) return
       for (const watch of this.#watches) this.#send(watch, change)
@@ -127,21 +113,17 @@ export class FakeApiServer {
 
   /** `port` 0: any free port. */
   async listen(port = 0): Promise<void> {
-    await new Promise<void>((resolve) =>
-      this.#server.listen(port, this.options.address ?? '127.0.0.1', resolve),
-    )
+    this.#listener = this.#openListener()
+    await this.#listener.listen(port, this.options.address ?? '127.0.0.1')
   }
 
   /** Stops listening and closes every connection. */
   async close(): Promise<void> {
-    this.dropConnections()
-    await new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    await this.#listener.close()
   }
 
   get port(): number {
-    const address = this.#server.address()
-    if (!isAddress(address)) throw new Error('the server does not listen')
-    return address.port
+    return this.#listener.port
   }
 
   get url(): URL {
@@ -152,7 +134,12 @@ export class FakeApiServer {
 
   /** Ports of the clients' connections. */
   get openConnections(): readonly number[] {
-    return Array.from(this.#sockets, ({ remotePort = 0 }) => remotePort)
+    return this.#listener.openConnections
+  }
+
+  /** Connections of HTTP/2. */
+  get openSessions(): number {
+    return this.#listener.openSessions
   }
 
   get openWatches(): number {
@@ -161,8 +148,7 @@ export class FakeApiServer {
 
   /** Uses this certificate for new connections. */
   useCertificate(certificate: Certificate): void {
-    if (this.#server instanceof TlsServer)
-      this.#server.setSecureContext(tlsOptions(this.options, certificate))
+    this.#listener.useCertificate(this.options, certificate)
   }
 
   /**
@@ -179,7 +165,12 @@ export class FakeApiServer {
   }
 
   dropConnections(): void {
-    for (const socket of this.#sockets) socket.destroy()
+    this.#listener.dropConnections()
+  }
+
+  /** HTTP/2: the open connections take no further request; those that are under way go on. */
+  goAway(): void {
+    this.#listener.goAway()
   }
 
   /** Ends the watches of a kind, like a server at the end of timeoutSeconds. */
@@ -212,6 +203,14 @@ export class FakeApiServer {
 
   get #bookmark(): Document {
     return { resourceVersion: String(this.store.version) }
+  }
+
+  #openListener(): FakeApiListener {
+    return new FakeApiListener(
+      this.options,
+      (request, response) => this.#serve(request, response),
+      () => this.onChange(),
+    )
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
@@ -345,6 +344,7 @@ export class FakeApiServer {
       return this.#fail({ type: 'error-event', status: { code: 500, message } }, response)
     }
     const watch = this.#openWatch(kind, query, response)
+    if (streamedLists === 'stuck') return
     for (const object of this.store.list(kind, watch.selects)) {
       response.write(this.#writer.event('ADDED', kind, object, this.#apiVersionOf(kind)))
     }
@@ -430,12 +430,6 @@ export class FakeApiServer {
   }
 }
 
-/** As the real server: requests a client certificate, and accepts connections with an unknown one. */
-function tlsOptions({ clientAuthorities }: FakeApiOptions, certificate: Certificate): ServerOptions {
-  if (clientAuthorities === undefined) return certificate
-  return { ...certificate, ca: [...clientAuthorities], requestCert: true, rejectUnauthorized: false }
-}
-
 /** Whether the request only asks whether the server has a version. */
 function isCheck(query: URLSearchParams): boolean {
   return query.get('limit') === '1'
@@ -450,8 +444,4 @@ function describe(query: URLSearchParams): string {
     return token === null ? 'list' : `list from ${token.split('@')[0]}`
   }
   return version === null ? 'stream' : `watch from ${version}`
-}
-
-function isAddress(address: AddressInfo | string | null): address is AddressInfo {
-  return typeof address === 'object' && address !== null
 }

@@ -109,8 +109,12 @@ export const delays = {
   third: 3200,
   longest: 30_000,
   answer: 10_000,
-  /** The shortest silence that ends an answer of a server on this machine. */
+  /** The shortest silence that ends an answer of a server on this machine, over HTTP/1.1. */
   silence: 32_000,
+  /** Time until the next PING on a connection of HTTP/2. */
+  ping: 20_000,
+  /** Time in which a PING must be answered. */
+  pong: 15_000,
   steady: 5000,
 }
 
@@ -218,9 +222,11 @@ export class KubernetesLab {
     this.clock.fire(delayMs)
   }
 
-  /** Answers that the source is reading. */
+  /** Answers that the source is reading. Over HTTP/2 a quiet watch has no timer of its own. */
   get following(): number {
-    return this.clock.countOf(isSilence)
+    const { server, clock } = this
+    const isQuiet = server.openSessions > 0 && clock.count(delays.answer) === 0
+    return clock.countOf(isSilence) + (isQuiet ? server.openWatches : 0)
   }
 
   /** Waits until a watch of each kind is open at the server and at the source. */
@@ -231,10 +237,12 @@ export class KubernetesLab {
   /** Waits until each link follows its watch or waits for its next attempt. Then nothing happens until time passes. */
   async untilResting(): Promise<void> {
     await this.until(() => {
-      const { clock } = this
+      const { clock, server } = this
       const follows = this.following
-      const waits = clock.armed - follows - clock.count(delays.steady)
-      const hasAnswers = clock.count(delays.answer) === 0 && follows === this.server.openWatches
+      const ownTimers = clock.countOf(isSilence) + clock.count(delays.steady) + server.openSessions
+      const waits = clock.armed - ownTimers
+      const isAnswered = clock.count(delays.answer) + clock.count(delays.pong) === 0
+      const hasAnswers = isAnswered && follows === server.openWatches
       return hasAnswers && follows + waits === 3
     })
   }

@@ -7,7 +7,7 @@ import { HttpsProxyAgent } from 'https-proxy-agent'
 import { SocksProxyAgent } from 'socks-proxy-agent'
 import type { Clock } from '../../clock.js'
 import { answerDeadlineMs } from '../client-options.js'
-import { proxyHost } from './proxy-url.js'
+import { hostOf } from '../url-host.js'
 
 /** Options of the request and of TLS. */
 type ConnectOptions = Parameters<SocksProxyAgent['connect']>[1] & ConnectionOptions
@@ -59,7 +59,7 @@ class SocksAgent extends SocksProxyAgent {
     // With socks5h:, the proxy looks up the server's name, as in client-go.
     super(url.href.replace(/^socks5:/u, 'socks5h:'))
     // The library does not remove the brackets of an IPv6 address.
-    this.proxy.host = proxyHost(url)
+    this.proxy.host = hostOf(url)
     this.#deadline = { proxy: url, clock }
   }
 

@@ -25,8 +25,3 @@ function isDecodable(text: string): boolean {
     return false
   }
 }
-
-/** The host of a URL, without the brackets of an IPv6 address. */
-export function proxyHost({ hostname }: URL): string {
-  return hostname.replace(/^\[|\]$/gu, '')
-}

@@ -37,6 +37,7 @@ export class KubernetesSource implements Source {
   readonly #nodesChosen: Promise<FollowedNodes>
   #wantServiceCidrs: () => void = () => undefined
   readonly #serviceCidrsWanted: Promise<void>
+  #noteContact: () => void = () => undefined
   #runs: readonly Promise<unknown>[] = []
 
   constructor(options: KubernetesSourceOptions) {
@@ -49,7 +50,8 @@ export class KubernetesSource implements Source {
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
     const { client: options, clock, onCrash } = this.#options
     const { signal } = this.#end
-    const client = await openApiClient(options, clock, signal)
+    const alive = (): void => this.#noteContact()
+    const client = await openApiClient({ ...options, alive }, clock, signal)
     if (signal.aborted) return
     await new Promise<void>((listed, fail) => {
       signal.addEventListener('abort', () => listed(), { once: true })
@@ -92,6 +94,7 @@ export class KubernetesSource implements Source {
         : open({ ...receiver, resource }),
     )
     const progress = new ListingProgress({ parts: [...links, lifeline], clock, log, deliver })
+    this.#noteContact = () => progress.look()
     const runs: Promise<unknown>[] = links.map(async (link) => await link.run())
     return [...runs, this.#runServiceCidrs(open, deliver)]
   }

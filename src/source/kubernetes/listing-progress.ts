@@ -15,7 +15,10 @@ export interface ListedPart {
  * names. It has an end, because Services that were deleted while no agent ran must be removed, and the agent must become ready.
  */
 const patienceMs = 600_000
-/** A longer time without an answer counts as silence, and not as contact: a quiet watch is opened again within 120 s. */
+/**
+ * A longer time without an answer counts as silence, and not as contact: over HTTP/2 a quiet server answers a PING every 28 s, over
+ * HTTP/1.1 a quiet watch is opened again within 120 s.
+ */
 const longestPauseMs = 120_000
 
 export interface ListingProgressOptions {
@@ -43,7 +46,7 @@ export class ListingProgress {
   }
 
   /**
-   * Call it after every answer of the API server. NB: there is no timer, because nothing changes while the server is away.
+   * Call it after every answer of the API server, also to a PING. NB: there is no timer, because nothing changes while the server is away.
    */
   look(): void {
     const { parts, clock, log, deliver } = this.#options

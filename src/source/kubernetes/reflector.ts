@@ -323,9 +323,10 @@ export class Reflector implements ListedPart {
     return { ...query, sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
   }
 
-  async #follow({ chunks, format, errorOf }: ApiAnswer): Promise<void> {
+  async #follow({ chunks, expectSilence, format, errorOf }: ApiAnswer): Promise<void> {
     const splitter = format.openSplitter()
     const turns = new Turns(this.#options.clock)
+    if (this.#version !== undefined) expectSilence()
     for await (const chunk of chunks) {
       if (this.#isStopped) return
       const events: ObjectEvent[] = []
@@ -339,6 +340,7 @@ export class Reflector implements ListedPart {
         // Events before a wrong one are delivered, no matter where the chunks were cut.
         if (events.length > 0) this.#options.deliver(events)
       }
+      if (this.#version !== undefined) expectSilence()
       this.#options.progressed()
       if (turns.isOver) await turns.next()
     }

@@ -283,7 +283,7 @@ describe('a failed list', () => {
     {
       name: 'a body that is not protobuf',
       fault: { type: 'body', contentType: protobufWriter.type, body: Buffer.from('k8s\0\xff') },
-      problem: /the list: is cut off$/u,
+      problem: /the list is cut off$/u,
     },
   ]
   for (const { name, fault, problem } of pages) {

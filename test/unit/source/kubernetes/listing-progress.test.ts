@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { trustedWithoutAuthority } from '../../../../src/api/client-options.js'
 import { ListingProgress } from '../../../../src/source/kubernetes/listing-progress.js'
 import { apiService, apiSlice } from '../../../support/api-documents.js'
+import { makeCertificate } from '../../../support/certificates.js'
 import { KubernetesLab } from '../../../support/kubernetes-lab.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 
@@ -89,6 +91,22 @@ describe('a first list with an object that cannot be read', () => {
     assert.deepEqual(delivered, ['listed', 'synced'])
     world.look()
     assert.deepEqual(delivered, ['listed', 'synced'])
+  })
+
+  // Failed at first: a quiet watch over HTTP/2 brings no answers, and so no contact, for up to ten minutes.
+  it('counts answers to PINGs as contact: watches over HTTP/2 may be quiet', async () => {
+    await lab.close()
+    const certificate = makeCertificate()
+    lab = new KubernetesLab({ certificate })
+    lab.server.store.put('Service', bad)
+    await lab.server.listen()
+    const login = { headers: {}, tls: { ca: certificate.cert }, trusted: trustedWithoutAuthority }
+    await lab.open({ login: async () => await Promise.resolve(login) })
+    await lab.passUntil(lab.clock.now() + tenMinutesMs - 20_000)
+    assert.deepEqual(words(), ['listed'])
+    await lab.passUntil(lab.clock.now() + 40_000)
+    assert.deepEqual(words(), ['listed', 'synced'])
+    assert.equal(lab.server.requests.length, 3)
   })
 
   it('has no effect if the object became invalid later, because its last valid state is known', async () => {
