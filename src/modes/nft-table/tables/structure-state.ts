@@ -22,6 +22,8 @@ interface KnownChain {
   readonly hook: NfHook | undefined
   /** undefined: other rules than those that we want. */
   readonly rules: readonly NfRule[] | undefined
+  /** The other rules. They may be those that we want after a change, which another agent wrote before us. */
+  readonly found?: readonly NfRuleState[]
 }
 
 /** The operations that bring the structure to the kernel, around the elements of a transaction. */
@@ -75,8 +77,14 @@ export class StructureState {
     this.#wanted = wanted
     for (const { chain, rules } of wanted.chains) {
       const known = this.#chains.get(chain.chain)
-      if (known?.rules !== undefined && isDeepStrictEqual(known.rules, rules))
-        this.#chains.set(chain.chain, { ...known, rules })
+      if (known === undefined) continue
+      const isSame =
+        known.rules === undefined
+          ? known.found !== undefined &&
+            isSameHook(chain.hook, known.hook) &&
+            areSameRules(rules, known.found)
+          : isDeepStrictEqual(known.rules, rules)
+      if (isSame) this.#chains.set(chain.chain, { hook: known.hook, rules })
     }
   }
 
@@ -197,19 +205,20 @@ export class StructureState {
     if (!this.#isUnusable) for (const name of counters) this.#counters.add(name)
     for (const name of missingChains) this.#chains.delete(name)
     for (const [name, { hook }] of found)
-      this.#chains.set(name, { hook, rules: this.#chains.get(name)?.rules })
+      this.#chains.set(name, { ...this.#chains.get(name), hook, rules: this.#chains.get(name)?.rules })
     return { missingSets, missingChains }
   }
 
-  /** Takes in the rules of a chain of the structure. False: they differ from the acknowledged ones. */
+  /** Takes in the rules of a chain of the structure. False: they differ from the acknowledged ones, and from those that we want. */
   readRules(name: string, found: readonly NfRuleState[]): boolean {
     const known = this.#chains.get(name)
     if (known === undefined) return true
     const wanted = this.chains.find(({ chain }) => chain.chain === name)
-    const expected = known.rules ?? wanted?.rules ?? []
-    const isSame = isSameHook(wanted?.chain.hook, known.hook) && areSameRules(expected, found)
-    this.#chains.set(name, { hook: known.hook, rules: isSame ? expected : undefined })
-    return isSame || known.rules === undefined
+    const { hook } = known
+    const candidates = isSameHook(wanted?.chain.hook, hook) ? [wanted?.rules ?? [], known.rules] : []
+    const rules = candidates.find((expected) => expected !== undefined && areSameRules(expected, found))
+    this.#chains.set(name, rules === undefined ? { hook, rules, found } : { hook, rules })
+    return rules !== undefined || known.rules === undefined
   }
 
   /** The chains of the structure that the kernel lacks, or has with other rules than it had after the last write, by what was read. */

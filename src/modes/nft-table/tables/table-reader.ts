@@ -88,7 +88,9 @@ export class TableReader {
     const found = isIncomplete ? await this.#readObjects(reading) : undefined
     if (found !== undefined) for (const { set } of structure.sets) if (!found.has(set)) sets.add(set)
     for (const name of sets) await this.#readSet(name, found, reading, options)
-    this.#state.compile()
+    // Another agent removes what no frontend needs any more: this one must not make it again.
+    if (reading.missing.length > 0) this.#state.recompile()
+    else this.#state.compile()
     for (const name of parts.chains) await this.#readRules(name, reading)
   }
 

@@ -15,9 +15,15 @@ export interface TableSenderOptions {
 /** Sends the transactions of one family's table. The watch leaves them out, so their generations are noted here. */
 export class TableSender {
   readonly #options: TableSenderOptions
+  #count = 0
 
   constructor(options: TableSenderOptions) {
     this.#options = options
+  }
+
+  /** Number of transactions that the kernel took so far. */
+  get count(): number {
+    return this.#count
   }
 
   /** As `Nftables.apply`. */
@@ -26,6 +32,7 @@ export class TableSender {
     const startMs = clock.now()
     const outcome = await nftables.apply(transaction)
     metrics.nftablesTransactionSeconds.observe((clock.now() - startMs) / 1000)
+    if (outcome.state === 'applied') this.#count++
     const { generation } = outcome
     if (generation === undefined) return outcome
     suspects.noteGeneration(generation)

@@ -90,6 +90,8 @@ export class NftTables {
   #isDenied = false
   /** The table may have objects that it does not need. */
   #isUnclean = false
+  /** Differences that the next transaction repairs. Without a transaction, another agent wrote what this one wants as well. */
+  #unreported: Reading[] = []
 
   constructor(options: NftTablesOptions) {
     const { family, nftables, clock } = options
@@ -205,7 +207,9 @@ export class NftTables {
     this.#dropLeftovers()
     this.#isWaiting = !isComplete && !this.#isOurs && this.#state.structure.isForeign
     if (this.#isWaiting) return false
+    const before = this.#sender.count
     const sent = await this.#ask('write', async () => await this.#send(pass))
+    this.#reportDrift(sent !== true || this.#sender.count > before)
     this.#noteRights(sent)
     this.#isBehind = sent !== true
     if (sent === false) return false
@@ -303,25 +307,33 @@ export class NftTables {
       this.#isBehind = true
       return undefined
     }
-    if (isReported) this.#reportDrift(reading)
+    if (isReported) this.#noteDrift(reading)
     this.#isRead = true
     return reading
   }
 
-  #reportDrift(reading: Reading): void {
-    const { family, log, metrics } = this.#options
+  #noteDrift(reading: Reading): void {
     // Another program may have added objects.
     this.#isUnclean ||= this.#isComplete && this.#state.structure.hasUnknown
     if (!reading.isDifferent) return
     this.#isBehind = true
-    if (reading.rewritten !== undefined) this.#options.onRewritten?.(reading.rewritten)
-    for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
-    log.info('Kernel state differs and is repaired', {
-      ipFamily: logFamily(family),
-      table: this.#state.table.table,
-      missing: shortened(reading.missing),
-      changed: shortened(reading.changed),
-    })
+    this.#unreported.push(reading)
+  }
+
+  /** `isRepaired`: the differences are no more, or still are, by a transaction of ours. */
+  #reportDrift(isRepaired: boolean): void {
+    const { family, log, metrics, onRewritten } = this.#options
+    for (const reading of this.#unreported.splice(0)) {
+      if (!isRepaired) continue
+      if (reading.rewritten !== undefined) onRewritten?.(reading.rewritten)
+      for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
+      log.info('Kernel state differs and is repaired', {
+        ipFamily: logFamily(family),
+        table: this.#state.table.table,
+        missing: shortened(reading.missing),
+        changed: shortened(reading.changed),
+      })
+    }
   }
 
   /** Chains and sets for values that no frontend has any more go with the next write. */
@@ -350,7 +362,7 @@ export class NftTables {
     if (refusal.isDrift) {
       suspects.suspectAll()
       pass.note(error.message)
-      this.#reportDrift(await this.#reader.read({ keepsLeftovers: false }))
+      this.#noteDrift(await this.#reader.read({ keepsLeftovers: false }))
       return true
     }
     const routes = new Map<ServicePortKey, KernelError>()

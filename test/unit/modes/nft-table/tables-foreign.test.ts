@@ -70,6 +70,8 @@ describe('the table of nftables mode that another program changes', () => {
       assert.deepEqual((await other.apply(await change(lab))).failures, [])
       assert.equal(lab.tables.noteChanges((await watch.next()) ?? []), true)
       assert.equal(await lab.tables.look('suspect'), true)
+      assert.equal(lab.tables.isWriteDue, true)
+      assert.equal(await lab.write(), true)
       assert.equal(lab.log.find('info', 'Kernel state differs and is repaired').length, 1)
       const counted = (await lab.registry.getMetricsAsJSON()).find(
         (metric) => metric.name === 'viaduct_drift_total',
@@ -78,8 +80,6 @@ describe('the table of nftables mode that another program changes', () => {
         .filter(({ value }) => value > 0)
         .map(({ labels }) => String(labels['kind']))
       assert.deepEqual(kinds?.toSorted(), drift.toSorted())
-      assert.equal(lab.tables.isWriteDue, true)
-      assert.equal(await lab.write(), true)
       assertContent(lab, [web, api, sticky])
       assert.equal(await lab.tables.look('full'), false)
       assert.equal(lab.tables.isBehind, false)
