@@ -34,6 +34,7 @@ const chosen: ChosenCases = {
     'without a cluster IP, external policy Local has the endpoints here, and drops where there are none',
     'node ports alone without a cluster IP are of IPv4, unless ipFamilies says otherwise',
     'of two Services with the same external frontends one has them all, and the other takes over',
+    "external IPs take no cluster IP and no load balancer's address, and among equals the older Service wins",
   ],
   'local traffic not known': [
     'policy Local: all clients to every frontend',
