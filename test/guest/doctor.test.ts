@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { withModuleLists } from '../support/kernel-modules.js'
+import { withLockedModules, withModuleLists, withoutModules } from '../support/kernel-modules.js'
 import { Namespace } from '../support/namespaces.js'
 import { loadedModules, modes } from '../support/plan-lab.js'
 import { treeRoot } from '../support/tree.js'
@@ -60,6 +60,18 @@ describe('viaduct doctor on a kernel with modules that are not loaded', { timeou
         /^(?:ok: .*|broken: \/proc\/sys\/net\/ipv4\/ip_forward is 0)\n$/u,
       )
     })
+
+  // Issue 43 B3: leftovers were unknown, as nfnetlink was missing, and the advice was to run modprobe.
+  it('finds no leftovers, and advises a reboot, where the kernel may load none of them', async () => {
+    await withoutModules('*', async () => {
+      const found = await diagnose(['--proxy-mode=ipvs'], withLockedModules)
+      assert.match(found.get('leftovers') ?? '', /^ok: .*\n$/u)
+      const mode = found.get('mode') ?? ''
+      assert.match(mode, /has not loaded IP_VS, and kernel\.modules_disabled forbids it until the next boot/u)
+      assert.match(mode, /name ip_vs in a file of \/etc\/modules-load\.d and reboot/u)
+      assert.doesNotMatch(mode, /modprobe/u)
+    })
+  })
 
   it('says that it does not know them, and loads none, where /lib/modules is not visible', async () => {
     const found = await diagnose(['--proxy-mode=ipvs'], [])
