@@ -82,17 +82,18 @@ export class LinkRetry {
         signal.removeEventListener('abort', wake)
         resolve()
       }
-      const cancelTimer = clock.schedule(delayMs, wake)
+      let cancelTimer = clock.schedule(delayMs, wake)
+      const wakeAfter = (afterMs: number): void => {
+        this.#busy.reset()
+        if (afterMs === 0) return wake()
+        cancelTimer()
+        cancelTimer = clock.schedule(afterMs, wake)
+      }
       // NB: only for a link without an answer. Two links whose watches end at once would wake each other for ever.
       const isWakeable = this.#isDown && retryAfterMs === 0
-      const cancelWaiting = isWakeable ? outage.onEnd(() => this.#retryAtOnce(wake)) : () => false
+      const cancelWaiting = isWakeable ? outage.onEnd(wakeAfter) : () => false
       signal.addEventListener('abort', wake)
     })
-  }
-
-  #retryAtOnce(wake: () => void): void {
-    this.#busy.reset()
-    wake()
   }
 
   #delayMs(reason: RetryReason): number {

@@ -319,6 +319,7 @@ describe('a failed list', () => {
       once()
     }
     const listed = lab.open()
+    await lab.untilLogged(/link: Service: .*410 Expired/u)
     await lab.fire(delays.relist)
     await listed
     assert.deepEqual(
