@@ -85,6 +85,8 @@ export class IptablesPipeline implements Pipeline {
   #state: State | undefined
   #hasTakenOver = false
   #settings: IptablesModeSettings | undefined
+  /** The run in progress. It never rejects. */
+  #run: Promise<unknown> | undefined
   #isInForce = false
   #isLocalhostDue = false
   readonly #fullSync = new FullSync()
@@ -230,6 +232,8 @@ export class IptablesPipeline implements Pipeline {
 
   async differences(decided: Route): Promise<readonly string[] | undefined> {
     const { tables } = this.#options
+    // A run hands its write over in parts: between them a chain may jump to one that does not exist.
+    while (this.#run !== undefined) await this.#run
     return this.#settings && (await differences(compileRoute(decided, this.#settings), tables))
   }
 
@@ -238,6 +242,12 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async runOnce(): Promise<number | undefined> {
+    const run = this.#runOnce()
+    this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
+    return await run
+  }
+
+  async #runOnce(): Promise<number | undefined> {
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
     // may not be claimed in this one.
     const { known, backlog, tracker } = this.#intake
