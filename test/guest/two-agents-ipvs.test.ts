@@ -16,11 +16,4 @@ describe('two agents beside each other: ipvs', { timeout: 300_000 }, () => {
     await agents.start('ipvs')
     await agents.assertBothRest()
   })
-
-  it('serve while endpoints change, and after the end of the first one', async () => {
-    await agents.assertBothServe()
-    await agents.assertBothRest()
-    await agents.assertHandedOver()
-    await agents.assertBothRest()
-  })
 })

@@ -155,8 +155,8 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     // This machine's kernel has no IP_VS.
     const other = startAgent('--proxy-mode', 'ipvs')
     const note =
-      'iptables mode in the flavour nft runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no IP_VS: load it with "modprobe ip_vs", ' +
-      'or run a kernel that has it (ipvs: find generic netlink family IPVS: ENOENT)'
+      'iptables mode in the flavour nft runs instead: ipvs mode in the flavour nft cannot run here: this kernel has no IP_VS: ' +
+      'run a kernel that has it (ipvs: find generic netlink family IPVS: ENOENT)'
     assert.deepEqual(gist(await eventOf('ProxyModeFallback', from)), {
       type: 'Warning',
       reason: 'ProxyModeFallback',
