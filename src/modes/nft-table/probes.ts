@@ -85,22 +85,27 @@ export function lackOf(error: KernelError): KernelLack | undefined {
   if (user === undefined) return undefined
   const { object = '' } = error
   const part = object === withoutNftables ? 'nf_tables' : `nf_tables with what ${user} needs (${object})`
-  return { part, modules: modulesOf(object) }
+  return { part, modules: modulesOf(object, error.family) }
 }
 
 /** The modules of a missing feature, as `featureOf` names it; empty: nf_tables itself has it, in a newer kernel. */
-function modulesOf(feature: string): readonly string[] {
+function modulesOf(feature: string, family: KernelError['family']): readonly string[] {
   if (feature === withoutNftables) return ['nf_tables']
   if (feature === withoutNatChains) return ['nft_chain_nat']
   const [, expressions = ''] = /^expression (.*)$/u.exec(feature) ?? []
-  return expressions.split(', ').flatMap((kind) => (ownModule.has(kind) ? [`nft_${kind}`] : []))
+  return expressions.split(', ').flatMap((kind) => {
+    if (moduleOfFamily.has(kind)) return [`nft_${kind}_${family}`]
+    return ownModule.has(kind) ? [`nft_${kind}`] : []
+  })
 }
 
 /** A table or a transaction was refused. */
 const withoutNftables = 'tables and transactions'
 const withoutNatChains = 'chain type nat'
 /** The expressions that have a module `nft_NAME`. */
-const ownModule: ReadonlySet<string> = new Set(['numgen', 'masq', 'nat', 'fib', 'reject', 'ct'])
+const ownModule: ReadonlySet<string> = new Set(['numgen', 'masq', 'nat', 'ct'])
+/** The expressions that have a module `nft_NAME_FAMILY`; `nft_NAME` only has what the families share. */
+const moduleOfFamily: ReadonlySet<string> = new Set(['fib', 'reject'])
 
 /** The mode that needs the missing feature. undefined: the error has another reason. */
 function userOf({ subsystem, operation }: KernelError): string | undefined {

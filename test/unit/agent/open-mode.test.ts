@@ -97,7 +97,8 @@ it('ipvs mode removes the test sets of a killed start by their names (issue 18, 
 })
 
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables' | NftLack
-type NftLack = 'nf_tables' | 'nft_compat' | 'xt_set' | 'numgen' | 'nat chains' | 'dynamic sets' | 'elements'
+type NftLack =
+  'nf_tables' | 'nft_compat' | 'xt_set' | 'numgen' | 'reject' | 'nat chains' | 'dynamic sets' | 'elements'
 
 /** Extensions of x_tables: all of them, or those of xt_set. */
 const extensionsOf: Partial<Record<Lack, RegExp>> = { nft_compat: /^/u, xt_set: /^set$/iu }
@@ -115,7 +116,8 @@ function needs(op: NfOp, lack: Lack): boolean {
         (one) => (one.kind === 'match' || one.kind === 'target') && names.test(one.name),
       )
     )
-  if (lack === 'numgen') return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
+  if (lack === 'numgen' || lack === 'reject')
+    return op.op === 'add-rule' && op.rule.expressions.some(({ kind }) => kind === lack)
   if (lack === 'nat chains') return op.op === 'add-chain' && op.chain.hook?.type === 'nat'
   if (lack === 'dynamic sets') return op.op === 'add-set' && op.set.flags?.includes('dynamic') === true
   return lack === 'elements' && op.op === 'add-elements'
@@ -349,6 +351,13 @@ describe('the mode that runs', () => {
       input: { mode: 'nftables' },
       mode: 'iptables',
       because: /nf_tables with what nftables mode needs \(expression numgen\).* "modprobe nft_numgen"/,
+    },
+    {
+      name: 'iptables for nftables without an expression that each family has a module for',
+      kernel: () => kernelWithout('reject'),
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /nf_tables with what nftables mode needs \(expression reject\).* "modprobe nft_reject_ipv4"/,
     },
     {
       name: 'iptables for nftables without the chain type nat',
