@@ -30,6 +30,10 @@ export class AnswerBody implements AsyncIterable<Buffer> {
   readonly #incoming: Incoming
   readonly #options: AnswerBodyOptions
   #mayBeQuiet = false
+  /** PINGs watch over the connection no longer. */
+  #isUnwatched = false
+  /** The body, while it is read. */
+  #stream: Readable | undefined
   #watchdog: IdleWatchdog | undefined
 
   constructor(incoming: Incoming, options: AnswerBodyOptions) {
@@ -39,14 +43,20 @@ export class AnswerBody implements AsyncIterable<Buffer> {
 
   /** Silence no longer ends the answer where PINGs show that the connection lives. */
   expectSilence(): void {
-    if (this.#incoming.liveness !== 'ping') return
+    if (this.#incoming.liveness !== 'ping' || this.#mayBeQuiet || this.#isUnwatched) return
     this.#mayBeQuiet = true
     this.#watchdog?.stop()
+    this.#incoming.onPingsEnd?.(() => {
+      this.#isUnwatched = true
+      this.#mayBeQuiet = false
+      if (this.#stream !== undefined) this.#watchdog = this.#watch(this.#stream)
+    })
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     const { operation } = this.#options
     const stream = decompressed(this.#incoming)
+    this.#stream = stream
     if (!this.#mayBeQuiet) this.#watchdog = this.#watch(stream)
     try {
       for await (const chunk of stream) {
@@ -56,6 +66,7 @@ export class AnswerBody implements AsyncIterable<Buffer> {
     } catch (error) {
       throw connectionError(operation, error)
     } finally {
+      this.#stream = undefined
       this.#watchdog?.stop()
       this.#incoming.body.destroy()
     }

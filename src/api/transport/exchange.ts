@@ -34,6 +34,8 @@ export interface Incoming {
    * proxy, or to this machine, which may have a load balancer; the server may be further away.
    */
   readonly liveness: 'ping' | 'direct' | 'relayed'
+  /** Only with `ping`: calls back when no PING watches over the connection any more, at once if none does. */
+  readonly onPingsEnd?: (call: () => void) => void
 }
 
 /** Sends requests over connections of its own. */

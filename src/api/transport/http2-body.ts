@@ -40,11 +40,14 @@ export class Http2Body extends Readable {
 }
 
 /**
- * Resets a stream that has not ended. NB: never at once. While Node reads a frame it calls JavaScript, and a reset from there frees the
+ * Resets a stream that has not ended, and frees one that has. NB: never at once. While Node reads a frame it calls JavaScript, and a reset from there frees the
  * stream in nghttp2, which then writes to it: memory is damaged (Node 20.20.2; valgrind shows it).
  */
 export function closeLater(stream: ClientHttp2Stream, clock: Clock): void {
   clock.schedule(0, () => {
-    if (!stream.closed && !stream.destroyed) stream.close(constants.NGHTTP2_CANCEL)
+    if (stream.destroyed) return
+    // A stream whose end has come but is not read stays open for ever.
+    if (stream.closed) stream.destroy()
+    else stream.close(constants.NGHTTP2_CANCEL)
   })
 }

@@ -38,6 +38,8 @@ export class Http2Connection {
   readonly #clock: Clock
   readonly #peer: Peer | undefined
   readonly #check: PingCheck
+  /** Called when PINGs no longer watch over the connection. */
+  readonly #onPingsEnd = new Set<() => void>()
   #streams = 0
   /** An answer is overdue, and the server has given no sign of life since. */
   #isSuspect = false
@@ -52,9 +54,16 @@ export class Http2Connection {
     const connection = new Http2Connection(socket, options)
     const session = connection.#session
     await new Promise<void>((resolve, reject) => {
-      const stop = (): void => connection.#destroyLater(failureOf(signal, false))
+      const stop = (): void => {
+        const error = failureOf(signal, false)
+        connection.#destroyLater(error)
+        reject(error)
+      }
       if (signal.aborted) stop()
       signal.addEventListener('abort', stop)
+      // NB: the session may tell of neither: when the server refuses the client's certificate under TLS 1.3 (Node 20.20.2).
+      socket.once('error', reject)
+      socket.once('close', () => reject(new Error('the server closed the connection at once')))
       // NB: only then is the number of streams known that the server permits.
       session.once('remoteSettings', () => {
         signal.removeEventListener('abort', stop)
@@ -84,7 +93,7 @@ export class Http2Connection {
       isNeeded: () => {
         // As an idle connection of HTTP/1.1, it must not cost the server memory.
         if (this.#streams === 0) this.retire()
-        return !this.isClosed
+        return this.#streams > 0 && this.#isPinged
       },
       alive: () => {
         this.#isSuspect = false
@@ -95,6 +104,10 @@ export class Http2Connection {
     this.#session.once('connect', () => this.#session.setLocalWindowSize(sessionWindow))
     // The requests on the connection get the error.
     this.#session.on('error', () => undefined)
+    this.#session.once('goaway', () => {
+      for (const call of this.#onPingsEnd) call()
+      this.#onPingsEnd.clear()
+    })
     const stop = (): void => this.#destroyLater(failureOf(end, false))
     end.addEventListener('abort', stop)
     this.#session.once('close', () => {
@@ -106,6 +119,11 @@ export class Http2Connection {
   /** No further request can be sent. Those that are under way may go on. */
   get isClosed(): boolean {
     return this.#isRetired || this.#session.closed || this.#session.destroyed
+  }
+
+  /** Whether PINGs watch over the connection. NB: Node sends none after a GOAWAY. */
+  get #isPinged(): boolean {
+    return !this.#session.closed && !this.#session.destroyed
   }
 
   /** Whether the server may take another request now. */
@@ -140,24 +158,45 @@ export class Http2Connection {
       stream.once('close', () => reject(new Error('the server closed the connection')))
       if (sent !== undefined) stream.end(sent)
     })
-    return { status: answer[':status'] ?? 0, headers: answer, body, peer: this.#peer, liveness: 'ping' }
+    const onPingsEnd = (call: () => void): void => {
+      if (!this.#isPinged) return call()
+      this.#onPingsEnd.add(call)
+      body.once('close', () => this.#onPingsEnd.delete(call))
+    }
+    return {
+      status: answer[':status'] ?? 0,
+      headers: answer,
+      body,
+      peer: this.#peer,
+      liveness: 'ping',
+      onPingsEnd,
+    }
   }
 
   #suspect(): void {
     this.#isSuspect = true
-    this.#check.ask()
+    if (this.#isPinged) this.#check.ask()
   }
 
   #count(stream: ClientHttp2Stream): void {
     this.#streams++
-    stream.once('close', () => this.#streams--)
+    stream.once('close', () => {
+      this.#streams--
+      if (this.#isRetired && this.#streams === 0) this.#closeLater()
+    })
   }
 
   /** Takes no further request, and ends when those that are under way have ended. */
   retire(): void {
     if (this.#isRetired) return
     this.#isRetired = true
-    this.#clock.schedule(0, () => this.#session.close())
+    if (this.#streams === 0) this.#closeLater()
+  }
+
+  #closeLater(): void {
+    this.#clock.schedule(0, () => {
+      if (!this.#session.destroyed) this.#session.close()
+    })
   }
 
   /** All requests fail with the error. NB: not at once, for the reason of `closeLater`. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.js'
-import { Unprocessed, type Incoming, type Outgoing, type Transport } from './exchange.js'
+import { failureOf, Unprocessed, type Incoming, type Outgoing, type Transport } from './exchange.js'
 import type { Http1Transport } from './http1-transport.js'
 import type { Http2Connection } from './http2-connection.js'
 import { keyOf, openTls } from './tls-socket.js'
@@ -70,20 +70,31 @@ export class Http2Transport implements Transport {
     const known = this.#attempts.get(key)
     if (known !== undefined) return known
     const end = new AbortController()
-    const opened = this.#open(key, outgoing, end.signal).finally(() => this.#attempts.delete(key))
+    const forget = (): void => {
+      if (this.#attempts.get(key) === attempt) this.#attempts.delete(key)
+    }
+    const opened = this.#open(key, outgoing, end.signal).finally(forget)
     const attempt = { opened, end }
+    end.signal.addEventListener('abort', forget)
     this.#attempts.set(key, attempt)
     return attempt
   }
 
   /** NB: the first request whose time is over ends the attempt for all, so that the next one opens another. */
   async #wait({ opened, end }: Attempt, signal: AbortSignal): Promise<Http2Connection | undefined> {
-    const stop = (): void => end.abort(signal.reason)
-    signal.addEventListener('abort', stop)
+    const left = new AbortController()
+    const stopped = new Promise<never>((_, reject) => {
+      const stop = (): void => {
+        end.abort(signal.reason)
+        // The attempt knows the better reason, if it ends.
+        this.#options.clock.schedule(0, () => reject(failureOf(signal, false)))
+      }
+      signal.addEventListener('abort', stop, { signal: left.signal })
+    })
     try {
-      return await opened
+      return await Promise.race([opened, stopped])
     } finally {
-      signal.removeEventListener('abort', stop)
+      left.abort()
     }
   }
 
@@ -95,6 +106,7 @@ export class Http2Transport implements Transport {
     }
     // Imported here because a server without HTTP/2 does not need it.
     const { Http2Connection: Connection } = await import('./http2-connection.js')
+    if (socket.destroyed) throw new Error('the server closed the connection at once')
     const options = { ...this.#options, spread: outgoing.spread }
     const connection = await Connection.open(socket, options, signal)
     this.#connections.set(connection, key)

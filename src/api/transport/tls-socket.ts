@@ -27,6 +27,8 @@ export async function openTls({ url, login }: Outgoing, signal: AbortSignal): Pr
     if (signal.aborted) stop()
     signal.addEventListener('abort', stop)
     socket.setKeepAlive(true, keepAliveDelayMs)
+    // Until the socket has a reader of its own.
+    socket.on('error', () => undefined)
     socket.once('secureConnect', () => {
       signal.removeEventListener('abort', stop)
       socket.off('error', reject)

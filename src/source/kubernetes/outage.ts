@@ -12,6 +12,8 @@ const shortestTurnMs = { first: 1000, most: 3600 }
 const growth = { afterMs: 10_000, perMs: 3 }
 /** The longest time after the end of an outage at which a link that waited tries again. It grows as the turns do. */
 const longestSpreadMs = 1800
+/** Without a turn for this time, an outage is over, even if no link has reported its end. An attempt may take 10 s. */
+const overMs = 30_000
 
 /**
  * Shared by the links to one API server while the server is unreachable. They take turns to try, one link every 1 to 2 s at first and
@@ -33,6 +35,7 @@ export class Outage {
     const { clock, random } = this.#options
     const nowMs = clock.now()
     const fromMs = Math.max(this.#lastTurnMs, nowMs)
+    if (nowMs - this.#lastTurnMs > overMs) this.#beganMs = undefined
     this.#beganMs ??= nowMs
     const turnMs = Math.min(shortestTurnMs.first + this.#growthMs(fromMs), shortestTurnMs.most)
     this.#lastTurnMs = fromMs + turnMs * (1 + random())

@@ -7,6 +7,7 @@ import { text as textOf } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { ApiClient } from '../../../src/api/api-client.js'
+import { ApiError } from '../../../src/api/api-error.js'
 import { trustedWithoutAuthority } from '../../../src/api/client-options.js'
 import { makeCertificate } from '../../support/certificates.js'
 import { until } from '../../support/http.js'
@@ -190,6 +191,50 @@ describe('a client of a server with HTTP/2', () => {
       message: 'GET /api: Invalid character in header content ["authorization"]',
     })
     assert.deepEqual(asked, [])
+  })
+
+  it('fails at once, again and again, where the server refuses the certificate of the client', async () => {
+    const strict = createSecureServer({ ...certificate, requestCert: true, rejectUnauthorized: true })
+    strict.on('sessionError', () => undefined).on('tlsClientError', () => undefined)
+    await once(strict.listen(0, '127.0.0.1'), 'listening')
+    const address = strict.address()
+    assert.ok(typeof address === 'object' && address !== null)
+    const api = client(address.port)
+    for (let i = 0; i < 2; i++) await assert.rejects(api.get(list), ApiError)
+    strict.close()
+  })
+
+  it('ends a quiet answer after a GOAWAY, because no PING can be sent on its connection', async () => {
+    serve = (stream) => {
+      stream.respond(json)
+      if (sessions.length === 1 && asked.length === 1) stream.write('{')
+      else stream.end('{}')
+    }
+    const api = client()
+    const quiet = await api.get(list)
+    quiet.expectSilence()
+    const read = assert.rejects(textOf(quiet.chunks), /nothing came for 90 s/u)
+    sessions[0]?.goaway()
+    while (sessions.length < 2) await textOf((await api.get(list)).chunks)
+    await clock.advance(90_000)
+    await read
+  })
+
+  it('keeps nothing of an answer that is left before its end is read', async () => {
+    serve = (stream) => {
+      stream.respond(json)
+      stream.end(Buffer.alloc(1024 * 1024))
+    }
+    const api = client()
+    for (let i = 0; i < 3; i++) {
+      for await (const chunk of (await api.get(list)).chunks) {
+        assert.ok(chunk.length > 0)
+        break
+      }
+      await clock.advance(0)
+    }
+    await clock.advance(28_000)
+    await until(() => open === 0)
   })
 
   it('closes a connection that no request uses', async () => {

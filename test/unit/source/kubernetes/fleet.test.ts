@@ -58,3 +58,13 @@ describe('a fleet whose API server is away for 60 s', () => {
     assert.ok(most <= agents / 4, `${most} of ${agents} agents in one second`)
   })
 })
+
+describe('an outage after another one whose end no link reported', () => {
+  it('begins with short times again', () => {
+    const clock = new HandClock(() => undefined)
+    const outage = new Outage({ clock, random: () => 0 })
+    assert.equal(outage.takeTurn(), 1000)
+    clock.pass(3_600_000)
+    assert.equal(outage.takeTurn(), 1000)
+  })
+})
