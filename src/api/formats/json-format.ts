@@ -34,7 +34,7 @@ export const jsonFormat: WireFormat = {
   },
 }
 
-// The largest page: 500 objects of half a megabyte. A string of Node has at most 512 MB.
+// A string of Node has at most 512 MB. The largest page has 500 objects of half a megabyte.
 const largestList = 256 * 1024 * 1024
 
 /** JSON.parse() needs the whole list. */

@@ -156,7 +156,9 @@ export class Reflector implements ListedPart {
       return failure.code === 'silence' ? 'none' : 'away'
     }
     if (losesPlace) this.#leavePlace(failure)
-    else if (this.#version === undefined && refusesVersion(failure)) this.#listFrom = latest
+    // A list that cannot be read may be too large as a whole: pages are smaller.
+    else if (this.#version === undefined && (refusesVersion(failure) || failure.code === 'garbage'))
+      this.#listFrom = latest
     if (!losesPlace || failure.code === 'garbage')
       links.report(this.#name, { text: `${this.#name}: ${failure.message}` })
     if (losesPlace) return 'relist'

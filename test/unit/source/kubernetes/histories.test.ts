@@ -144,6 +144,22 @@ describe('a list that follows another one', () => {
     assert.deepEqual(lab.events, ['+Service default/new 10.96.0.4'])
   })
 
+  it('comes in pages if the whole one cannot be read', async () => {
+    lab.server.options = { streamedLists: 'old' }
+    lab.server.setFault(
+      'Service',
+      { type: 'body', contentType: jsonWriter.type, body: Buffer.from('{') },
+      'list',
+    )
+    await lab.server.listen()
+    const listed = lab.open()
+    await lab.untilLogged(/link: Service: .*the list is not JSON/u)
+    lab.server.setFault('Service', undefined)
+    await lab.passUntilFollowing()
+    await listed
+    assert.deepEqual(versionsOfLists(), ['0 null', 'null null'])
+  })
+
   it('is the newest of etcd if the server has another history', async () => {
     lab.server.options = { streamedLists: 'old' }
     const backup = lab.server.store.backUp()
