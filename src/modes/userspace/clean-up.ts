@@ -1,5 +1,4 @@
 // --cleanup: removes the VIP routes.
-import type { IpFamily } from '../../address.js'
 import { isNotFound, KernelError, orRefusal } from '../../errors.js'
 import type { Links, RouteOp, Routes } from '../../kernel/index.js'
 import { findLoopback, PackedRoutes, userspaceRouteMetric as metric } from '../vips/index.js'
@@ -9,68 +8,52 @@ export interface RouteCleanUp {
   readonly failures: readonly KernelError[]
 }
 
-const families = ['ipv4', 'ipv6'] as const
+interface RouteKernel {
+  readonly links: Links
+  readonly routes: Routes
+}
+
+/** The operations that remove the routes of this mode from one family, or why they cannot be read. */
+type OwnRoutes = readonly RouteOp[] | KernelError
 
 /**
  * Removes the routes of both families that have the protocol, the metric and the shape of this mode's. A failure in one family does not stop
  * the other. Throws KernelError if the interfaces cannot be read.
  */
-export async function cleanUpRoutes({
-  links,
-  routes,
-}: {
-  readonly links: Links
-  readonly routes: Routes
-}): Promise<RouteCleanUp> {
-  const interfaceIndex = await findLoopback(links)
+export async function cleanUpRoutes(kernel: RouteKernel): Promise<RouteCleanUp> {
   const failures: KernelError[] = []
   let removed = 0
-  for (const family of families) {
-    const report = await orRefusal(() => cleanUpFamily(routes, family, interfaceIndex))
+  for await (const ops of ownRoutes(kernel)) {
+    const report = ops instanceof KernelError ? ops : await orRefusal(() => kernel.routes.apply(ops))
     if (report instanceof KernelError) failures.push(report)
     else {
-      removed += report.removed
-      failures.push(...report.failures)
+      removed += report.applied
+      failures.push(...report.failures.map(({ error }) => error).filter((error) => !isNotFound(error)))
     }
   }
   return { removed, failures }
 }
 
-async function cleanUpFamily(
-  routes: Routes,
-  family: IpFamily,
-  interfaceIndex: number,
-): Promise<RouteCleanUp> {
-  const ops = await ownRoutes(routes, family, interfaceIndex)
-  if (ops.length === 0) return { removed: 0, failures: [] }
-  const { applied, failures } = await routes.apply(ops)
-  return {
-    removed: applied,
-    failures: failures.map(({ error }) => error).filter((error) => !isNotFound(error)),
-  }
-}
-
 /** Counts the VIP routes of both families. Throws KernelError. */
-export async function countRoutes({
-  links,
-  routes,
-}: {
-  readonly links: Links
-  readonly routes: Routes
-}): Promise<number> {
-  const interfaceIndex = await findLoopback(links)
+export async function countRoutes(kernel: RouteKernel): Promise<number> {
   let count = 0
-  for (const family of families) count += (await ownRoutes(routes, family, interfaceIndex)).length
+  for await (const ops of ownRoutes(kernel)) {
+    if (ops instanceof KernelError) throw ops
+    count += ops.length
+  }
   return count
 }
 
-/** The operations that remove the routes of this mode. */
-async function ownRoutes(
-  routes: Routes,
-  family: IpFamily,
-  interfaceIndex: number,
-): Promise<readonly RouteOp[]> {
-  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family))
+/** Walks the routes of this mode, family by family. Throws KernelError if the interfaces cannot be read. */
+async function* ownRoutes({ links, routes }: RouteKernel): AsyncGenerator<OwnRoutes> {
+  const interfaceIndex = await findLoopback(links)
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const dumped = await orRefusal(async () => new PackedRoutes(await routes.dumpLocalRoutes(family)))
+    yield dumped instanceof KernelError ? dumped : removals(dumped, interfaceIndex)
+  }
+}
+
+function removals(dumped: PackedRoutes, interfaceIndex: number): readonly RouteOp[] {
   const ops: RouteOp[] = []
   for (let index = 0; index < dumped.length; index++) {
     if (!dumped.isLikeOurs(index, interfaceIndex, metric)) continue
