@@ -1,6 +1,12 @@
 import { isConfigError, isDenied, KernelError } from '../errors.js'
 import { isWithoutNftCompat, isWithoutXtables } from '../host/index.js'
-import { describeLack, type KernelLack, KernelModules } from '../kernel/index.js'
+import {
+  compatModules,
+  describeLack,
+  type KernelLack,
+  KernelModules,
+  legacyModules,
+} from '../kernel/index.js'
 import { modeKinds } from './modes.js'
 
 /** The paths of ConfigErrors that advise to load a module. */
@@ -26,8 +32,9 @@ export function adviceOn(error: unknown, modules: AdviceModules = new KernelModu
 
 /** The part that the kernel lacks for a mode. undefined: the error has another reason. */
 export function lackOf(error: KernelError): KernelLack | undefined {
-  if (isWithoutXtables(error)) return { part: 'legacy x_tables', modules: ['ip_tables'] }
-  if (isWithoutNftCompat(error)) return { part: 'nft_compat', modules: ['nft_compat'] }
+  if (isWithoutXtables(error))
+    return { part: 'legacy x_tables', modules: legacyModules[error.family === 'ipv6' ? 'ipv6' : 'ipv4'] }
+  if (isWithoutNftCompat(error)) return { part: 'nft_compat', modules: compatModules }
   for (const kind of modeKinds) {
     const lack = kind.lackOf(error)
     if (lack !== undefined) return lack

@@ -1,6 +1,14 @@
 // The modules of the kernel that the modes need. The doctor asks the kernel about a mode only if no question can load a module.
 import type { Config, ProxyMode } from '../config/index.js'
-import type { KernelModules, XtFlavour } from '../kernel/index.js'
+import {
+  compatModules,
+  extensionModules,
+  type KernelModules,
+  legacyModules,
+  mangleModules,
+  setModules,
+  type XtFlavour,
+} from '../kernel/index.js'
 
 /** The modules of a mode by their state. */
 export interface ModeModules {
@@ -10,6 +18,8 @@ export interface ModeModules {
   readonly unknown: readonly string[]
   /** Not installed, and the mode cannot run without them. */
   readonly absent: readonly string[]
+  /** Installed modules of the mode, extensions of its rules included, that this kernel may load only at the next boot. */
+  readonly locked: readonly string[]
   /** Whether no question about the mode can load a module. */
   readonly canAsk: boolean
 }
@@ -20,16 +30,11 @@ interface Needs {
   readonly also: readonly string[]
 }
 
-const legacyNeeds: Needs = {
-  needed: ['x_tables', 'ip_tables', 'iptable_nat', 'iptable_filter'],
-  also: ['ip6_tables', 'ip6table_nat', 'ip6table_filter'],
-}
+const legacyNeeds: Needs = { needed: legacyModules.ipv4, also: legacyModules.ipv6 }
 /** ipvs mode has rules in mangle too. */
-const mangleNeeds: Needs = { needed: ['iptable_mangle'], also: ['ip6table_mangle'] }
+const mangleNeeds: Needs = { needed: [mangleModules.ipv4], also: [mangleModules.ipv6] }
 /** Modules that a search for legacy tables which are absent asks for. */
 const searchNeeds: readonly string[] = ['nf_tables', 'nft_compat']
-/** The modules that the question for nft_compat needs. */
-export const compatModules: readonly string[] = ['nf_tables', 'x_tables', 'nft_compat', 'xt_comment']
 const compatNeeds: Needs = { needed: compatModules, also: [] }
 const tableNeeds: Needs = {
   needed: ['nf_tables', 'nf_nat', 'nft_chain_nat', 'nft_nat', 'nft_masq', 'nft_ct', 'nft_numgen'].concat([
@@ -40,11 +45,10 @@ const tableNeeds: Needs = {
   ]),
   also: ['nft_fib_ipv6', 'nft_reject_ipv6', 'nft_counter', 'nft_objref', 'nf_tables_set'],
 }
-const setTypes = ['bitmap_port', 'hash_ip', 'hash_ipport', 'hash_ipportip', 'hash_ipportnet'] as const
 
 /** The modules that must be loaded before the mode can be opened in the flavour without loading one. */
 export function modulesOf(
-  modules: Pick<KernelModules, 'state'>,
+  modules: Pick<KernelModules, 'state' | 'remedy'>,
   {
     config,
     name,
@@ -62,6 +66,9 @@ export function modulesOf(
     loadable: asked.filter((module) => modules.state(module) === 'loadable'),
     unknown: needed.filter((module) => modules.state(module) === 'unknown'),
     absent: needed.filter((module) => modules.state(module) === 'absent'),
+    locked: [...new Set([...needed, ...also, ...extensionsOf(name)])].filter(
+      (module) => modules.remedy(module) === 'boot',
+    ),
     canAsk: asked.every((module) => ['present', 'absent'].includes(modules.state(module))),
   }
 }
@@ -75,11 +82,15 @@ function needsOf(name: ProxyMode, flavour: XtFlavour, { ipvs }: Config): Needs {
     case 'iptables':
       return flavour === 'legacy' ? legacyNeeds : join(compatNeeds, tableNeeds)
     case 'ipvs': {
-      const sets = ['ip_set', ...setTypes.map((type) => `ip_set_${type}`), 'xt_set']
-      const own = { needed: ['ip_vs', `ip_vs_${ipvs.scheduler || 'rr'}`, ...sets], also: ['dummy'] }
+      const own = { needed: ['ip_vs', `ip_vs_${ipvs.scheduler || 'rr'}`, ...setModules], also: ['dummy'] }
       return join(own, flavour === 'legacy' ? join(legacyNeeds, mangleNeeds) : compatNeeds)
     }
   }
+}
+
+/** No question about the mode asks for them: the kernel loads them with the first rule that has them. */
+function extensionsOf(name: ProxyMode): readonly string[] {
+  return name === 'iptables' || name === 'ipvs' ? extensionModules : []
 }
 
 function join(a: Needs, b: Needs): Needs {

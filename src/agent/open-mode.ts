@@ -152,6 +152,7 @@ function isUnavailable(error: unknown): boolean {
 
 /** The kernel lacks what one flavour of x_tables needs: legacy tables, or nf_tables with the features of the flavour nft. */
 function concernsFlavour(error: unknown): boolean {
-  if (error instanceof ConfigError) return error.path === absentModule
+  if (error instanceof ConfigError)
+    return error.path === absentModule && (error.cause === undefined || concernsFlavour(error.cause))
   return error instanceof KernelError && (isWithoutXtables(error) || error.subsystem === 'nftables')
 }

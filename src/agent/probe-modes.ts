@@ -10,6 +10,7 @@ import { openProblems } from '../engine/index.js'
 import { ConfigError, isConfigError, isDenied, KernelError } from '../errors.js'
 import { countCpus, setConntrack } from '../host/index.js'
 import {
+  compatModules,
   describeLack,
   type Kernel,
   type KernelModules,
@@ -19,10 +20,10 @@ import {
 } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName, NodeTracker, servedPlaces } from '../node/index.js'
-import { adviceOn } from './advice.js'
+import { adviceOn, lackOf } from './advice.js'
 import { findFlavour } from './find-flavour.js'
 import { modeKinds } from './modes.js'
-import { compatModules, modulesOf, type ModeModules } from './mode-modules.js'
+import { modulesOf, type ModeModules } from './mode-modules.js'
 import { absentModule, openMode } from './open-mode.js'
 import { silentLog as log } from './silent-log.js'
 
@@ -79,12 +80,12 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
     }
     const found = { flavour, flavourReason, others, settings: [...settings.values()] }
     if ('name' in chosen) {
-      const { title, problem, notLoaded, unknown } = chosen
-      return { ...found, chosen: title, problem, denied: undefined, notLoaded, unknown }
+      const { title, problem, notLoaded, unknown, locked } = chosen
+      return { ...found, chosen: title, problem, denied: undefined, notLoaded, unknown, locked }
     }
     const { problem, denied } = chosen
     const assumed = denied === undefined ? undefined : assumedTitle(options.running ?? config.mode, flavour)
-    return { ...found, chosen: assumed, problem, denied, notLoaded: [], unknown: [] }
+    return { ...found, chosen: assumed, problem, denied, notLoaded: [], unknown: [], locked: [] }
   } finally {
     await isolated.close()
   }
@@ -104,7 +105,7 @@ function flavourQuestions({ kernel, modules }: ProbeOptions, isolated: Kernel): 
   return states.every((state) => state === 'present') ? isolated.nftables : kernel.nftables
 }
 
-const allLoaded: ModeModules = { loadable: [], unknown: [], absent: [], canAsk: true }
+const allLoaded: ModeModules = { loadable: [], unknown: [], absent: [], locked: [], canAsk: true }
 
 /** A mode that can run, as far as this is known without loading a module. */
 interface Opened {
@@ -116,6 +117,8 @@ interface Opened {
   readonly notLoaded: readonly string[]
   /** Modules without which the mode cannot run, not loaded and perhaps not installed. */
   readonly unknown: readonly string[]
+  /** As `ModeModules.locked`. */
+  readonly locked: readonly string[]
 }
 
 /** Opens modes: on the isolated kernel if that loads no module, otherwise on the kernel of a plan. */
@@ -155,25 +158,43 @@ class Probe {
         },
         async (kind, own) => {
           used = this.#modulesOf(kind.name, own)
-          if (used.canAsk) return await kind.open({ ...own, kernel: { ...this.#isolated, sysctl } })
-          if (used.absent.length > 0) throw new ConfigError(absentModule, this.#adviceOn(used.absent))
+          if (used.canAsk)
+            return await this.#openIsolated(used, async () =>
+              kind.open({ ...own, kernel: { ...this.#isolated, sysctl } }),
+            )
+          if (used.absent.length > 0) throw this.#absence(used)
           return await kind.open(own)
         },
       )
-      const { unknown } = used
+      const { unknown, locked } = used
       const notLoaded = used.loadable.map((module) => this.#withLoader(module))
-      return { name: mode.name, title: nameOf(mode), problem: notes[0], notLoaded, unknown }
+      return { name: mode.name, title: nameOf(mode), problem: notes[0], notLoaded, unknown, locked }
     } finally {
       await planned.close()
     }
   }
 
-  /** The advice for the first modules that need the same remedy. */
-  #adviceOn(absent: readonly string[]): string {
+  /** Where the kernel refuses the mode, the error names every module that is missing: the kernel names one at a time. */
+  async #openIsolated(used: ModeModules, open: () => Promise<Mode>): Promise<Mode> {
+    try {
+      return await open()
+    } catch (error) {
+      if (used.absent.length === 0 || !(error instanceof KernelError) || lackOf(error) === undefined)
+        throw error
+      throw Object.assign(this.#absence(used), { cause: error })
+    }
+  }
+
+  /** The modules that are missing, by their remedies. */
+  #absence({ absent, locked }: ModeModules): ConfigError {
     const { modules } = this.#options
-    const [first = ''] = absent
-    const alike = absent.filter((module) => modules.remedy(module) === modules.remedy(first))
-    return describeLack({ part: alike.join(', '), modules: alike }, modules)
+    const lacks = (['none', 'load', 'unknown'] as const)
+      .map((remedy) => absent.filter((module) => modules.remedy(module) === remedy))
+      .map((names) => ({ part: names.join(', '), modules: names }))
+    const advice = [...lacks, { part: 'modules of the mode', modules: locked }]
+      .filter((lack) => lack.modules.length > 0)
+      .map((lack) => describeLack(lack, modules))
+    return new ConfigError(absentModule, advice.join('; '))
   }
 
   /** `ip_vs (with xt_ipvs)`: the kernel loads it for that module alone. */

@@ -43,6 +43,8 @@ export interface ModeProbe {
   readonly notLoaded: readonly string[]
   /** Modules without which the chosen mode cannot run, not loaded and perhaps not installed. */
   readonly unknown: readonly string[]
+  /** Modules of the chosen mode that are installed, and that this kernel may load only at the next boot. The mode opens without them. */
+  readonly locked: readonly string[]
   /** Every other mode that can run here. */
   readonly others: readonly string[]
   /** Settings below /proc/sys that the agent would write. */

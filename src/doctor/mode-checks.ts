@@ -18,7 +18,7 @@ export const modeChecks: readonly Check[] = [
     name: 'mode',
     looksAt:
       'the configured mode and its fallbacks: opened in an empty network namespace, or their modules where one is not loaded',
-    run: async ({ config, modes: { chosen, problem, denied, others, notLoaded, unknown: modules } }) => {
+    run: async ({ config, modes: { chosen, problem, denied, others, notLoaded, ...modules } }) => {
       if (denied !== undefined)
         return [
           {
@@ -30,13 +30,12 @@ export const modeChecks: readonly Check[] = [
           },
         ]
       const also = others.length === 0 ? '' : `; this kernel can also run ${others.join(', ')}`
-      const unknown = unknownNeeds(chosen, modules)
+      const needs = [...unknownNeeds(chosen, modules.unknown), ...lockedNeeds(chosen, modules.locked)]
       const later =
         notLoaded.length === 0
           ? ''
           : `, not asked: the kernel loads ${notLoaded.join(', ')} when the agent needs them`
-      if (problem === undefined)
-        return unknown.length > 0 ? unknown : ok(`${chosen} mode can run${later}${also}`)
+      if (problem === undefined) return needs.length > 0 ? needs : ok(`${chosen} mode can run${later}${also}`)
       if (chosen === undefined)
         return [
           {
@@ -52,7 +51,7 @@ export const modeChecks: readonly Check[] = [
         cause: `The agent runs ${chosen} mode instead of ${config.mode} mode.`,
         remedy: `Load the missing module as described, or set --proxy-mode to a mode that can run${also}.`,
       }
-      return [fallback, ...unknown]
+      return [fallback, ...needs]
     },
   },
   {
@@ -94,6 +93,20 @@ function unknownNeeds(mode: string | undefined, modules: readonly string[]): rea
   if (mode === undefined || modules.length === 0) return []
   const seen = `it is not known whether this kernel has the modules of ${mode} mode: ${modules.join(', ')}`
   return [{ status: 'unknown', seen, ...unknownModules(modules) }]
+}
+
+/** `modules`: modules of the mode that this kernel may load only at the next boot. */
+function lockedNeeds(mode: string | undefined, modules: readonly string[]): readonly Verdict[] {
+  if (mode === undefined || modules.length === 0) return []
+  return [
+    {
+      status: 'warning',
+      seen: `this kernel has not loaded modules of ${mode} mode: ${modules.join(', ')}`,
+      cause:
+        'kernel.modules_disabled is 1: the kernel refuses rules that need them, or IPv6 Services, until the next boot.',
+      remedy: 'Name them in a file of /etc/modules-load.d, and reboot.',
+    },
+  ]
 }
 
 /** The rules in the tables of x_tables, in built-in chains too. */

@@ -49,6 +49,13 @@ export { routeLayout } from './route/layout.js'
 export type { XtListedChain, XtListing } from './xtables/listing.js'
 export { KernelModules, type ModuleRemedy, type ModuleState } from './system/modules.js'
 export { describeLack, type KernelLack } from './system/kernel-lack.js'
+export {
+  compatModules,
+  extensionModules,
+  legacyModules,
+  mangleModules,
+  setModules,
+} from './system/module-groups.js'
 export { isLasting, type KernelOperation, type OperationTool } from './recorded/operation.js'
 export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
 export { recordKernel, type Recorder } from './recorded/recorder.js'

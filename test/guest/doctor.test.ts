@@ -67,8 +67,21 @@ describe('viaduct doctor on a kernel with modules that are not loaded', { timeou
       const found = await diagnose(['--proxy-mode=ipvs'], withLockedModules)
       assert.match(found.get('leftovers') ?? '', /^ok: .*\n$/u)
       const mode = found.get('mode') ?? ''
-      assert.match(mode, /has not loaded IP_VS, and kernel\.modules_disabled forbids it until the next boot/u)
-      assert.match(mode, /name ip_vs in a file of \/etc\/modules-load\.d and reboot/u)
+      assert.match(
+        mode,
+        /has not loaded modules of the mode, and kernel\.modules_disabled forbids it until the next boot/u,
+      )
+      const [, named = ''] = /: name (.*?) in a file of \/etc\/modules-load\.d and reboot/u.exec(mode) ?? []
+      for (const module of [
+        'ip_vs',
+        'ip_vs_rr',
+        'ip_set',
+        'xt_set',
+        'ip_set_hash_ip',
+        'iptable_nat',
+        'xt_nat',
+      ])
+        assert.ok(named.split(/, | and /u).includes(module), mode)
       assert.doesNotMatch(mode, /modprobe/u)
     })
   })

@@ -39,6 +39,7 @@ export function examinedNode(files: Readonly<Record<string, string>>): Examined 
       problem: undefined,
       denied: undefined,
       notLoaded: [],
+      locked: [],
       unknown: [],
       others: [],
       settings: [],

@@ -15,11 +15,11 @@ export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_di
 export type ModuleState = 'present' | 'loadable' | 'absent' | 'unknown'
 
 /**
- * The way in which an operator can bring a module that is not in the kernel. `load`: modprobe. `boot`: a line in /etc/modules-load.d and a
+ * The way in which an operator can bring a module. `present`: the kernel has it. `load`: modprobe. `boot`: a line in /etc/modules-load.d and a
  * reboot, because this kernel may load no module any more. `none`: it is not installed. `unknown`: the lists of this kernel's modules are not
  * on this file system.
  */
-export type ModuleRemedy = 'load' | 'boot' | 'none' | 'unknown'
+export type ModuleRemedy = 'present' | 'load' | 'boot' | 'none' | 'unknown'
 
 type Names = ReadonlySet<string>
 
@@ -54,7 +54,7 @@ export class KernelModules {
   }
 
   state(module: string): ModuleState {
-    if (this.#used.includes(module) || this.hasFile(`sys/module/${module}`)) return 'present'
+    if (this.#isLoaded(module)) return 'present'
     const { builtIn, installed } = this.#readLists()
     if (builtIn?.has(module) === true) return 'present'
     if (!this.canLoad) return builtIn === undefined ? 'present' : 'absent'
@@ -71,13 +71,17 @@ export class KernelModules {
     return this.#hasIpvsAlias ? undefined : matchModule
   }
 
-  /** For a module that is not in the kernel. */
   remedy(module: string): ModuleRemedy {
+    const { builtIn, installed } = this.#readLists()
+    if (this.#isLoaded(module) || builtIn?.has(module) === true) return 'present'
     if (!this.hasFile('proc/modules')) return 'none'
-    const { installed } = this.#readLists()
     if (installed?.has(module) === false) return 'none'
     if (!this.canLoad) return 'boot'
     return installed === undefined ? 'unknown' : 'load'
+  }
+
+  #isLoaded(module: string): boolean {
+    return this.#used.includes(module) || this.hasFile(`sys/module/${module}`)
   }
 
   #readLists(): { readonly builtIn: Names | undefined; readonly installed: Names | undefined } {

@@ -6,7 +6,7 @@ import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
 import { cleanUpXtables } from '../shared/index.js'
-import { type KernelLack, natGuardTables } from '../../kernel/index.js'
+import { type KernelLack, natGuardTables, setModules } from '../../kernel/index.js'
 import { cleanUpNatGuard } from '../vips/index.js'
 
 /** ipvs mode. */
@@ -53,12 +53,12 @@ function lackOf(error: KernelError): KernelLack | undefined {
   if (isWithoutSetRules(error))
     return {
       part: `nf_tables with what ipvs mode needs (${error.object})`,
-      modules: ['xt_set'],
+      modules: error.object === 'tables' ? ['nf_tables'] : ['xt_set'],
       instead: otherMode,
     }
   if (!isWithoutIpset(error)) return undefined
   return error.code === 'EPROTONOSUPPORT'
-    ? { part: 'ipset', modules: ['ip_set'], instead: otherMode }
+    ? { part: 'ipset', modules: setModules, instead: otherMode }
     : { part: 'sets of a type that ipvs mode needs', modules: moduleIn(error), instead: otherMode }
 }
 

@@ -39,6 +39,52 @@ describe('the advice where the kernel lacks IP_VS', () => {
     })
 })
 
+// Before, it named ip_tables alone, also where it was loaded.
+describe('the advice where the kernel lacks modules that belong together', () => {
+  const withoutTables = new KernelError({
+    errno: constants.errno.ENOPROTOOPT,
+    subsystem: 'xtables',
+    operation: 'inspect the table',
+    family: 'ipv4',
+  })
+  const rows: readonly {
+    readonly name: string
+    readonly present: readonly string[]
+    readonly remedy: ModuleRemedy
+    readonly sentence: string
+  }[] = [
+    {
+      name: 'names all that are missing',
+      present: [],
+      remedy: 'load',
+      sentence:
+        'this kernel has not loaded legacy x_tables: load it with "modprobe -a x_tables ip_tables iptable_nat iptable_filter", and name x_tables, ip_tables, iptable_nat and iptable_filter in a file of /etc/modules-load.d',
+    },
+    {
+      name: 'names none that is present',
+      present: ['x_tables', 'ip_tables'],
+      remedy: 'boot',
+      sentence:
+        'this kernel has not loaded legacy x_tables, and kernel.modules_disabled forbids it until the next boot: name iptable_nat and iptable_filter in a file of /etc/modules-load.d and reboot, or run a kernel that has it',
+    },
+    {
+      name: 'names no command where all are present',
+      present: ['x_tables', 'ip_tables', 'iptable_nat', 'iptable_filter'],
+      remedy: 'load',
+      sentence:
+        'this kernel lacks legacy x_tables, although it has x_tables, ip_tables, iptable_nat and iptable_filter: run a kernel that has it',
+    },
+  ]
+  for (const { name, present, remedy, sentence } of rows)
+    it(name, () => {
+      const advice = adviceOn(withoutTables, {
+        remedy: (module) => (present.includes(module) ? 'present' : remedy),
+        isLocked: remedy === 'boot',
+      })
+      assert.equal(advice, `${sentence} (${withoutTables.message})`)
+    })
+})
+
 describe('the advice of a setting to load a module', () => {
   const error = new ConfigError('ipvs-scheduler', 'load the module ip_vs_wlc')
   for (const isLocked of [false, true])

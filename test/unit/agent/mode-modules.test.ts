@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compatModules, modulesOf } from '../../../src/agent/mode-modules.js'
+import { modulesOf } from '../../../src/agent/mode-modules.js'
 import { resolveConfig } from '../../../src/config/index.js'
-import type { ModuleState } from '../../../src/kernel/index.js'
+import { compatModules, type KernelModules, type ModuleState } from '../../../src/kernel/index.js'
 
 const config = resolveConfig({ manifests: 'none' })
-const nothing = { loadable: [], unknown: [], absent: [], canAsk: true }
+const nothing = { loadable: [], unknown: [], absent: [], locked: [], canAsk: true }
 
 /** A kernel that has all modules but these. */
-function without(states: Readonly<Record<string, ModuleState>>): { state: (module: string) => ModuleState } {
-  return { state: (module) => states[module] ?? 'present' }
+function without(states: Readonly<Record<string, ModuleState>>): Pick<KernelModules, 'state' | 'remedy'> {
+  const state = (module: string): ModuleState => states[module] ?? 'present'
+  return { state, remedy: (module) => (state(module) === 'present' ? 'present' : 'none') }
 }
 
 describe('the modules of a mode', () => {
@@ -62,6 +63,18 @@ describe('the modules of a mode', () => {
       assert.deepEqual(modulesOf(without(states), { config, name, flavour }), found)
     })
   }
+
+  it('are all named where the kernel may load none before the next boot', () => {
+    const { locked } = modulesOf(
+      { state: () => 'absent', remedy: (module) => (module === 'xt_comment' ? 'present' : 'boot') },
+      { config, name: 'iptables', flavour: 'legacy' },
+    )
+    assert.equal(
+      [...locked].toSorted().join(' '),
+      'ip6_tables ip6t_REJECT ip6table_filter ip6table_nat ip_tables ipt_REJECT iptable_filter iptable_nat x_tables ' +
+        'xt_MASQUERADE xt_addrtype xt_conntrack xt_mark xt_nat xt_recent xt_statistic xt_tcpudp',
+    )
+  })
 
   it('that the flavour nft needs are those of the question for it', () => {
     const states = Object.fromEntries(compatModules.map((module) => [module, 'loadable' as const]))

@@ -283,7 +283,7 @@ describe('the mode that runs', () => {
       input: { mode: 'ipvs' },
       mode: 'iptables',
       because:
-        /this kernel has no ipset, or has not loaded it: load it with "modprobe ip_set", or use --proxy-mode=iptables/,
+        /this kernel has no ipset, or has not loaded it: load it with "modprobe -a ip_set [^"]*", or use --proxy-mode=iptables/,
     },
     {
       name: 'iptables for ipvs without a type of set',

@@ -57,6 +57,20 @@ describe('a part of which it is not known whether the kernel has it', () => {
   })
 })
 
+describe('modules of the mode that this kernel may load only at the next boot', () => {
+  const { modes } = examinedNode({})
+  it('are a warning that names all of them', async () => {
+    const found = await findingsOf(
+      emptyNode({ modes: { ...modes, chosen: 'iptables', locked: ['xt_recent', 'xt_statistic'] } }),
+      'mode',
+    )
+    assert.deepEqual(
+      found.map(({ status, seen }) => `${status}: ${seen}`),
+      ['warning: this kernel has not loaded modules of iptables mode: xt_recent, xt_statistic'],
+    )
+  })
+})
+
 describe('modules of the mode of which it is not known whether the kernel has them', () => {
   const { modes } = examinedNode({})
   const unknown = ['ip_vs', 'ip_vs_rr']

@@ -121,6 +121,16 @@ describe('the modules of the kernel', () => {
       remedy: 'boot',
     },
     { node: 'a container without the lists', files: { 'proc/modules': '' }, remedy: 'unknown' },
+    {
+      node: 'a loaded module',
+      files: { ...withModules, 'sys/module/ip_vs/refcnt': '1' },
+      remedy: 'present',
+    },
+    {
+      node: 'a module in the kernel image',
+      files: { ...withModules, [`${lists}/modules.builtin`]: 'kernel/net/netfilter/ipvs/ip_vs.ko\n' },
+      remedy: 'present',
+    },
   ]
   for (const { node, files, remedy } of remedies)
     it(`the remedy is ${remedy}: ${node}`, async () => {
