@@ -1,8 +1,11 @@
 // No new connection fails when nftables mode takes over from ipvs mode, kube-proxy's and ours, and gives the node back. Runs in the
 // guest: it needs IP_VS.
 import assert from 'node:assert/strict'
+import { release } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { ProxyMode } from '../../src/config/index.js'
+import { treeRoot } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 import { virtualServers } from '../traffic/node-state.js'
 import { families } from '../traffic/table/world.js'
@@ -10,6 +13,9 @@ import { expectServed, TakeoverLab, theirServers } from '../traffic/takeover-lab
 import { clusterCidrs } from '../traffic/takeover-services.js'
 
 const flags = [`--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`]
+
+/** nf_tables has had tables with an owner since Linux 5.13. */
+const hasOwnedTables = release().localeCompare('5.13', 'en', { numeric: true }) >= 0
 
 describe('takeover to nftables mode and back', { timeout: 900_000 }, () => {
   let lab: TakeoverLab
@@ -59,5 +65,29 @@ describe('takeover to nftables mode and back', { timeout: 900_000 }, () => {
     const counts = await lab.during(async () => await change('nftables', 'ipvs'))
     expectServed(context, 'from ipvs mode', counts)
     assert.deepEqual(await present(), [true, false])
+  })
+
+  // Issue 43, B2: on Linux 5.10 the command said `EINVAL` alone.
+  it(`viaduct hand-over ${hasOwnedTables ? 'copies the table' : 'says that this kernel cannot'}`, async () => {
+    const agentFile = join(treeRoot, 'dist/agent.js')
+    const { code, stdout, stderr } = await lab.node.run(
+      process.execPath,
+      agentFile,
+      'hand-over',
+      '--timeout=0.1',
+    )
+    const [out, err] = hasOwnedTables
+      ? [
+          /^viaduct: the table viaduct-hand-over keeps Services reachable \(/u,
+          /^viaduct: no rules of kube-proxy in /u,
+        ]
+      : [
+          /^$/u,
+          /^viaduct: this kernel has no tables that end with their owner, which Linux has since 5\.13: /u,
+        ]
+    assert.match(stdout, out)
+    assert.match(stderr, err)
+    assert.equal(code, 1)
+    assert.doesNotMatch(await lab.node.must('nft', 'list', 'tables'), /viaduct/u)
   })
 })

@@ -122,11 +122,12 @@ export class TakeoverLab {
     const pods = new Prober(this.#joined.pods)
     const served = joinAll(this.#joined).then(() => pods.serve(takeoverServers))
     await node.ip('link add kube-ipvs0 type dummy')
+    // Before Linux 5.16, ipvsadm runs /sbin/modprobe, which does not know the folder of the guest's modules.
+    await node.must('modprobe', '-a', 'ip_vs', 'ip_vs_rr')
     const states = families.map((family) =>
       new KubeProxyState(kubeProxyNode(family)).load(node, this.#flavour),
     )
     await Promise.all([served, loadForeign(node, this.#flavour), ...states])
-    // There, since ipvsadm made the kernel load IP_VS.
     await setSysctls(node, ...kubeProxySysctls)
   }
 
