@@ -63,7 +63,11 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
     }))
 
   const lacking = [
-    { what: 'ipset', modules: '*nfnetlink-subsys-6*|*ip_set*', words: /no ipset.*modprobe ip_set/ },
+    {
+      what: 'ipset',
+      modules: '*nfnetlink-subsys-6*|*ip_set*',
+      words: /no ipset.*modprobe -a ip_set xt_set /,
+    },
     { what: 'a type of set', modules: '*ip_set_bitmap*', words: /load the module ip_set_bitmap_port/ },
     {
       what: 'dummy devices, for addresses',
