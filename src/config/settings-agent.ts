@@ -341,20 +341,20 @@ const servers = [
   ),
 ] as const
 
-/** Flags of cAdvisor that every kube-proxy has (seen in 1.31.0 and 1.36.0). They have no field in files. */
+/** Flags of cAdvisor that kube-proxy had up to 1.36 (seen in 1.31.0 and 1.36.0; 1.37.2 refuses them). They have no field in files. */
 const leaked = [
   inert(
     flagSetting('boot-id-file', t.text, '/proc/sys/kernel/random/boot_id', {
       flag: 'boot-id-file',
       metavar: 'FILES',
-      help: 'no effect: it belongs to cAdvisor; kube-proxy does not use it either',
+      help: 'no effect: it belongs to cAdvisor, which kube-proxy contained up to 1.36',
     }),
   ),
   inert(
     flagSetting('machine-id-file', t.text, '/etc/machine-id,/var/lib/dbus/machine-id', {
       flag: 'machine-id-file',
       metavar: 'FILES',
-      help: 'no effect: it belongs to cAdvisor; kube-proxy does not use it either',
+      help: 'no effect: it belongs to cAdvisor, which kube-proxy contained up to 1.36',
     }),
   ),
 ] as const

@@ -9,7 +9,7 @@ export interface NftConfig extends TrafficConfig {
   readonly nftables: { readonly masqueradeBit: number; readonly masqueradeAll: boolean }
 }
 
-/** nftables mode never serves node ports on loopback addresses (F-064). */
+/** The table has no node ports on loopback addresses (F-064). Where the configuration asks for them, the relay serves them. */
 export function withoutLocalhost(config: NftConfig): NftConfig {
   return { ...config, iptables: { ...config.iptables, localhostNodePorts: false } }
 }
