@@ -44,12 +44,13 @@ export async function countRoutes(kernel: RouteKernel): Promise<number> {
   return count
 }
 
-/** Walks the routes of this mode, family by family. Throws KernelError if the interfaces cannot be read. */
+/** Walks the routes of this mode, family by family: those that have some. Throws KernelError if the interfaces cannot be read. */
 async function* ownRoutes({ links, routes }: RouteKernel): AsyncGenerator<OwnRoutes> {
   const interfaceIndex = await findLoopback(links)
   for (const family of ['ipv4', 'ipv6'] as const) {
     const dumped = await orRefusal(async () => new PackedRoutes(await routes.dumpLocalRoutes(family)))
-    yield dumped instanceof KernelError ? dumped : removals(dumped, interfaceIndex)
+    const own = dumped instanceof KernelError ? dumped : removals(dumped, interfaceIndex)
+    if (own instanceof KernelError || own.length > 0) yield own
   }
 }
 
