@@ -5,7 +5,7 @@ import { after, describe, it } from 'node:test'
 import { cleanUpAll } from '../../src/agent/index.js'
 import { chooseFlavour, flavourContradiction, kubeletSigns } from '../../src/host/index.js'
 import type { XtFlavour } from '../../src/kernel/index.js'
-import { Rival } from '../../src/modes/nft-table/rival.js'
+import { OtherAgents } from '../../src/modes/nft-table/other-agents.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { ManualClock } from '../support/manual-clock.js'
@@ -207,15 +207,15 @@ COMMIT`
 it('a kube-proxy that writes through iptables-nft or nft is recognized by the name of its program', async () => {
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const rival = new Rival({ family: 'ipv4', mode: 'table', clock, log })
+  const others = new OtherAgents({ family: 'ipv4', mode: 'table', minSyncPeriodMs: 0, clock, log })
   const watch = kernel.nftables.watch()
-  const see = async (): Promise<void> => rival.note((await watch.next()) ?? [])
+  const see = async (): Promise<void> => others.note((await watch.next()) ?? [])
   await run('iptables-nft -t nat -N KUBE-SVC-B')
   await see()
   await clock.advance(30_000)
   await run('nft add table ip kube-proxy', 'nft add chain ip kube-proxy service-AAAABBBB-default/web/tcp/')
   await see()
-  assert.equal(rival.isActiveNow(), true)
+  assert.equal(others.runningNow(), 'kube-proxy')
   const [line] = log.find('warn', 'Another kube-proxy is running')
   assert.match(
     line?.message ?? '',
@@ -250,15 +250,15 @@ for (const mode of ['table', 'ipvs'] as const) {
     await mustRun(restore)
     const clock = new ManualClock()
     const log = new MemoryLog()
-    const rival = new Rival({ family: 'ipv4', mode, clock, log })
+    const others = new OtherAgents({ family: 'ipv4', mode, minSyncPeriodMs: 0, clock, log })
     const watch = kernel.nftables.watch()
     for (let sync = 0; sync < 2; sync++) {
-      assert.equal(rival.isActiveNow(), false)
+      assert.equal(others.runningNow(), 'none')
       await clock.advance(30_000)
       await mustRun(restore)
-      rival.note((await watch.next()) ?? [])
+      others.note((await watch.next()) ?? [])
     }
-    assert.equal(rival.isActiveNow(), true)
+    assert.equal(others.runningNow(), 'kube-proxy')
     const [line] = log.find('warn', 'Another kube-proxy is running')
     assert.match(
       line?.message ?? '',

@@ -19,13 +19,20 @@ interface Pair {
   readonly next: NftModeLab
 }
 
-/** The next one starts while the former one runs. */
-async function start(mode: NftModeLabOptions['mode'] & string, config: ConfigInput): Promise<Pair> {
-  const former = new NftModeLab({ mode })
+/** The next one starts while the former one runs. `objects`: those of the next one. */
+async function start(
+  mode: NftModeLabOptions['mode'] & string,
+  config: ConfigInput,
+  {
+    objects = web,
+    formerConfig = {},
+  }: { readonly objects?: typeof web; readonly formerConfig?: ConfigInput } = {},
+): Promise<Pair> {
+  const former = new NftModeLab({ mode, config: formerConfig })
   await former.deliver(...web, synced)
   const kernel = openModelKernel({ nftNamespace: former.namespace })
   const next = new NftModeLab({ mode, kernel, config })
-  await next.deliver(...web, synced)
+  await next.deliver(...objects, synced)
   return { former, next }
 }
 
@@ -110,5 +117,42 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.equal(next.log.find('warn', 'Another agent is running').length, 2)
       await next.stop()
     })
+  })
+  const others = [
+    { name: 'other endpoints', objects: [web[0], moved].filter((each) => each !== undefined) },
+    {
+      name: 'other Services',
+      objects: [set(service('api', '10.96.0.2')), set(slice('api-1', 'api', ['10.1.0.1']))],
+    },
+  ]
+  for (const { name, objects } of others)
+    // Before, only other rules were a sign: nothing named an agent whose elements alone differ.
+    it(`two agents with ${name} are named, and repair every 5 s at most: ${mode} mode`, async () => {
+      const { former, next } = await start(mode, {}, { objects })
+      await wait([former, next], 8)
+      for (const lab of [former, next]) {
+        const [warning] = lab.log.find('warn', 'Another agent is running')
+        assert.match(warning?.message ?? '', / writes other elements into IPv4 kube-proxy /u)
+      }
+      const before = repairsOf(former, next).length
+      await wait([former, next], 60)
+      const repairs = repairsOf(former, next).length - before
+      assert.ok(repairs > 0 && repairs <= 2 * 12, String(repairs))
+      await former.stop()
+      await next.stop()
+    })
+
+  // Before, repairs more than 2 s apart were no series: nothing named the other agent.
+  it(`two agents that sync every 5 s at most are named: ${mode} mode`, async () => {
+    const rare = { [mode]: { minSyncPeriodMs: 5000 } }
+    const { former, next } = await start(
+      mode,
+      { [mode]: { minSyncPeriodMs: 5000, masqueradeBit: 20 } },
+      { formerConfig: rare },
+    )
+    await wait([former, next], 30)
+    for (const lab of [former, next]) assert.equal(lab.log.find('warn', 'Another agent is running').length, 2)
+    await former.stop()
+    await next.stop()
   })
 }

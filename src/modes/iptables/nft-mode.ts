@@ -31,7 +31,8 @@ export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
 /** The mode on a kernel that is ready. */
 export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: KernelFacts): Mode {
   const { config, kernel, clock } = options
-  const { syncPeriodMs, minSyncPeriodMs } = config.iptables
+  const { syncPeriodMs } = config.iptables
+  const minSyncPeriodMs = Math.max(config.iptables.minSyncPeriodMs, quietGapMs)
   const quietGap = new QuietGap(clock)
   const pipelines = openNftPipelines(options, (family) => {
     const bound = options.metrics[family]
@@ -49,6 +50,7 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
       config,
       settingsOf: (state) => tableSettings(family, config, state),
       syncPeriodMs,
+      minSyncPeriodMs,
       metrics,
       fixedRules,
       quietGap,
@@ -60,7 +62,7 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
     families,
     ...pipelines,
     syncPeriodMs,
-    minSyncPeriodMs: Math.max(minSyncPeriodMs, quietGapMs),
+    minSyncPeriodMs,
     restFactor,
   }
 }

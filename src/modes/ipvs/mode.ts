@@ -71,6 +71,7 @@ export function ipvsMode(
       },
       vipBinding,
       syncPeriodMs,
+      minSyncPeriodMs,
       isExcluded,
       gracefulPeriodMs,
       hints,

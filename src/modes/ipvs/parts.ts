@@ -2,7 +2,7 @@
 import { Intake, StageTimes } from '../../engine/index.js'
 import { natGuardTables, type RealServerKey } from '../../kernel/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
-import { Rival } from '../nft-table/index.js'
+import { OtherAgents } from '../nft-table/index.js'
 import { ConflictReports, RouteDecisions } from '../shared/index.js'
 import { ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
 import { IpvsApplier } from './applier.js'
@@ -71,7 +71,7 @@ export function openParts(options: IpvsPipelineOptions) {
     writer: new DirtyWriter({ applier, ledger, vips, policies, guard, reconciler }),
     inspection: new IpvsInspection({ ...options, ledger, policies, foreign, guard }),
     cheapLook: new CheapLook({ ...options, ipvs, ledger, policies }),
-    rival: new Rival({ ...options, mode: 'ipvs' }),
+    otherAgents: new OtherAgents({ ...options, mode: 'ipvs' }),
   }
 }
 

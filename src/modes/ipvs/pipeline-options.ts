@@ -21,6 +21,8 @@ export interface IpvsPipelineOptions {
   readonly config: OpenTrackerOptions['config'] & IpvsPoliciesOptions['config']
   /** Longest time between two reconciles. */
   readonly syncPeriodMs: number
+  /** Shortest time between two syncs. */
+  readonly minSyncPeriodMs: number
   /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
   /** Time for which an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */

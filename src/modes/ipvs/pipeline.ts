@@ -90,7 +90,7 @@ export class IpvsPipeline {
 
   /** Takes changes of nf_tables by other programs. True: the next run compares the rules; the caller requests it. */
   noteChanges(changes: readonly NftChange[]): boolean {
-    this.#parts.rival.note(changes)
+    this.#parts.otherAgents.note(changes)
     const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
     if (isConcerned) this.cheapLook.noteUnlock()
     return isConcerned
@@ -128,7 +128,7 @@ export class IpvsPipeline {
    */
   async runOnce(): Promise<number | undefined> {
     const {
-      rival,
+      otherAgents,
       intake,
       stages,
       failures,
@@ -140,7 +140,7 @@ export class IpvsPipeline {
       policies,
       writer,
     } = this.#parts
-    rival.isActiveNow()
+    otherAgents.runningNow()
     await this.#lookAtKernel()
     // Read before `RouteClaims` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
     // may not be claimed in this one.

@@ -15,7 +15,7 @@ export { copyTable, deleteCopy, handOverTable, isWithoutOwnedTables } from './ha
 export type { NodeState } from './node-state.js'
 export { openNftPipelines } from './open-pipelines.js'
 export { packetRules } from './packet-rules.js'
-export { Rival } from './rival.js'
+export { OtherAgents } from './other-agents.js'
 export { familiesWithNftables, lackOf } from './probes.js'
 export { QuietGap, quietGapMs } from './quiet-gap.js'
 export { type NftSizes, NftTables, type NftTablesOptions, type NftWriteOptions } from './tables/tables.js'

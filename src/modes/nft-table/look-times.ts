@@ -1,18 +1,13 @@
 import type { Clock } from '../../clock.js'
+import { agentRestMs, type OtherAgent } from './other-agents.js'
 
 /** Shortest time between two looks at changes of other programs. A program that changes our table all the time costs no more. */
 const restMs = 500
 
-/** The same while another agent writes other rules. Shorter than for a kube-proxy: an upgrade ends the other agent soon. */
-export const agentRestMs = 5000
-
 /** The same, and between two full comparisons, while a kube-proxy writes to the table: Viaduct does not fight it. */
 const contestedRestMs = 60_000
 
-/** The other proxy that writes rules into the table now. */
-export type Contest = 'none' | 'agent' | 'kube-proxy'
-
-const restsMs: Readonly<Record<Contest, number>> = {
+const restsMs: Readonly<Record<OtherAgent, number>> = {
   none: restMs,
   agent: agentRestMs,
   'kube-proxy': contestedRestMs,
@@ -21,15 +16,18 @@ const restsMs: Readonly<Record<Contest, number>> = {
 /**
  * The times and kinds of looks at the table of one family. `suspect` follows a change that the watch saw. `full` comes once a sync
  * period, when the watch begins, since it does not see earlier changes, and when it ends. While a kube-proxy writes to the table,
- * looks come once a minute; while another agent does, every 5 s.
+ * looks come once a minute; while another agent does, every 5 s. Meanwhile `flush` asks after a change whether most of the table is gone.
  */
 export class NftLookTimes {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #fullDueMs: number
   #isSuspect = false
-  #contest: Contest = 'none'
+  #other: OtherAgent = 'none'
   #restEndMs = -Infinity
+  /** A change that no look has seen, not even one of the kind `flush`. */
+  #isNew = false
+  #flushRestEndMs = -Infinity
 
   constructor(clock: Pick<Clock, 'now'>, syncPeriodMs: number) {
     this.#clock = clock
@@ -38,37 +36,48 @@ export class NftLookTimes {
   }
 
   /** The look that is due now, which then counts as done. */
-  take(): 'none' | 'suspect' | 'full' {
+  take(): 'none' | 'flush' | 'suspect' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs >= this.#fullDueMs) {
-      this.#fullDueMs = nowMs + (this.#contest === 'kube-proxy' ? contestedRestMs : this.#syncPeriodMs)
-      if (this.#contest !== 'none') this.#restEndMs = nowMs + this.#restMs
-      this.#isSuspect = false
+      this.#fullDueMs = nowMs + (this.#other === 'kube-proxy' ? contestedRestMs : this.#syncPeriodMs)
+      if (this.#other !== 'none') this.#restEndMs = nowMs + this.#restMs
+      this.#noteLook(nowMs)
       return 'full'
     }
-    if (nowMs < this.#suspectDueMs) return 'none'
-    this.#isSuspect = false
-    this.#restEndMs = nowMs + this.#restMs
-    return 'suspect'
+    if (nowMs >= this.#suspectDueMs) {
+      this.#noteLook(nowMs)
+      this.#restEndMs = nowMs + this.#restMs
+      return 'suspect'
+    }
+    if (nowMs < this.#flushDueMs) return 'none'
+    this.#isNew = false
+    this.#flushRestEndMs = nowMs + restMs
+    return 'flush'
   }
 
   /** Milliseconds until a look is due. */
   nextInMs(): number {
-    return Math.max(0, Math.min(this.#fullDueMs, this.#suspectDueMs) - this.#clock.now())
+    return Math.max(0, Math.min(this.#fullDueMs, this.#suspectDueMs, this.#flushDueMs) - this.#clock.now())
   }
 
   /** Another program changed the table. */
   noteChange(): void {
     this.#isSuspect = true
+    this.#isNew = true
   }
 
-  /** Another proxy began or ended to write rules into the table. */
-  setContest(contest: Contest): void {
-    if (contest === this.#contest) return
-    this.#contest = contest
+  /** Most of the table is gone: a look is due now. */
+  noteFlush(): void {
+    this.#restEndMs = this.#clock.now()
+  }
+
+  /** Another agent began or ended to write to the table. */
+  setOther(other: OtherAgent): void {
+    if (other === this.#other) return
+    this.#other = other
     const nowMs = this.#clock.now()
     this.#restEndMs = nowMs + this.#restMs
-    this.#fullDueMs = contest === 'none' ? nowMs : Math.max(this.#fullDueMs, this.#restEndMs)
+    this.#fullDueMs = other === 'none' ? nowMs : Math.max(this.#fullDueMs, this.#restEndMs)
   }
 
   /** The watch began or ended. */
@@ -77,10 +86,20 @@ export class NftLookTimes {
   }
 
   get #restMs(): number {
-    return restsMs[this.#contest]
+    return restsMs[this.#other]
   }
 
   get #suspectDueMs(): number {
     return this.#isSuspect ? this.#restEndMs : Infinity
+  }
+
+  get #flushDueMs(): number {
+    return this.#isNew && this.#other !== 'none' ? this.#flushRestEndMs : Infinity
+  }
+
+  #noteLook(nowMs: number): void {
+    this.#isSuspect = false
+    this.#isNew = false
+    this.#flushRestEndMs = nowMs + restMs
   }
 }

@@ -7,7 +7,14 @@ import { NftModeWatch } from './watch.js'
 /** The options in which the pipelines of different modes differ. */
 type OwnOptions = Pick<
   NftPipelineOptions,
-  'config' | 'settingsOf' | 'syncPeriodMs' | 'metrics' | 'fixedRules' | 'quietGap' | 'also'
+  | 'config'
+  | 'settingsOf'
+  | 'syncPeriodMs'
+  | 'minSyncPeriodMs'
+  | 'metrics'
+  | 'fixedRules'
+  | 'quietGap'
+  | 'also'
 >
 
 /**

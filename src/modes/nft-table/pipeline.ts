@@ -41,11 +41,10 @@ import { differences } from './differences.js'
 import { packetRules } from './packet-rules.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { FixedRules } from './fixed-rules.js'
-import { type Contest, NftLookTimes } from './look-times.js'
+import { NftLookTimes } from './look-times.js'
 import type { NodeState } from './node-state.js'
 import type { QuietGap } from './quiet-gap.js'
-import { OtherAgent } from './other-agent.js'
-import { Rival } from './rival.js'
+import { OtherAgents } from './other-agents.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
 
@@ -57,6 +56,8 @@ export interface NftPipelineOptions extends RulePipelineOptions {
   readonly onApplied: (generation: number) => void
   /** Rules outside of the table that the mode needs as well. Absent: none. */
   readonly fixedRules?: FixedRules
+  /** Shortest time between two syncs. */
+  readonly minSyncPeriodMs: number
   /** Shared by both families. Absent: runs follow each other at any time. */
   readonly quietGap?: QuietGap
   /** Further work after each sync. Absent: none. */
@@ -85,8 +86,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
-  readonly #rival: Rival
-  readonly #otherAgent: OtherAgent
+  readonly #otherAgents: OtherAgents
   readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly #stages: StageTimes
@@ -135,11 +135,10 @@ export class NftPipeline implements Pipeline, WatchedTable {
       },
     })
     this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
-    this.#rival = new Rival({ ...options, mode: 'table' })
-    this.#otherAgent = new OtherAgent(options)
+    this.#otherAgents = new OtherAgents({ ...options, mode: 'table' })
     this.#tables = new NftTables({
       ...options,
-      onRewritten: (chain) => this.#otherAgent.noteRewritten(chain),
+      onForeign: (found) => this.#otherAgents.noteForeign(found),
       stages,
       portNameOf: tracker.portName.bind(tracker),
     })
@@ -170,8 +169,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
-    this.#rival.note(changes)
-    this.#otherAgent.note(changes)
+    this.#otherAgents.note(changes)
     if (concernsTable(changes, this.#options.family)) this.#options.quietGap?.hurry()
     const isFixedConcerned = this.#options.fixedRules?.noteChanges(changes) === true
     const isConcerned = this.#tables.noteChanges(changes) || isFixedConcerned
@@ -310,7 +308,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       this.#lookTimes.nextInMs(),
       tables.nextInMs() ?? Infinity,
       fixedRules?.nextInMs() ?? Infinity,
-      this.#otherAgent.nextInMs() ?? Infinity,
+      this.#otherAgents.nextInMs() ?? Infinity,
     )
   }
 
@@ -413,20 +411,23 @@ export class NftPipeline implements Pipeline, WatchedTable {
     })
   }
 
-  #contest(): Contest {
-    const isOther = this.#otherAgent.isActiveNow()
-    if (this.#rival.isActiveNow()) return 'kube-proxy'
-    return isOther ? 'agent' : 'none'
-  }
-
   async #look(): Promise<Look> {
-    this.#lookTimes.setContest(this.#contest())
-    const look = this.#lookTimes.take()
+    const look = await this.#dueLook()
     if (look === 'none') return look
     const isDifferent = await this.#tables.look(look)
     const { fixedRules } = this.#options
     const isFixedDifferent = await this.#stages.inKernel(async () => (await fixedRules?.look(look)) === true)
     return isDifferent || isFixedDifferent ? 'different' : look
+  }
+
+  async #dueLook(): Promise<'none' | 'suspect' | 'full'> {
+    const times = this.#lookTimes
+    times.setOther(this.#otherAgents.runningNow())
+    const look = times.take()
+    if (look !== 'flush') return look
+    if (!(await this.#tables.isFlushed())) return 'none'
+    times.noteFlush()
+    return 'suspect'
   }
 
   /** The work that follows once everything is in the kernel. */

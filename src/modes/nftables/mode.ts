@@ -41,6 +41,7 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
     config: withoutLocalhost(config),
     settingsOf: (state) => nftSettings(family, config, state),
     syncPeriodMs,
+    minSyncPeriodMs,
     metrics: metrics[family],
     also: localhost[family],
   }))

@@ -46,6 +46,23 @@ export function isSameState(a: FrontendState, b: FrontendState): boolean {
   )
 }
 
+/** Whether the state has an element that neither of the others has. A list of which the end is missing has none. */
+export function isForeign(state: FrontendState, others: readonly FrontendState[], packer: Packer): boolean {
+  const { endpoints, shortCircuit, count, shortCircuitCount, flags, affinitySeconds, sources } = state
+  const isIn = (value: number, of: (other: FrontendState) => number): boolean =>
+    value === 0 || others.some((other) => of(other) === value)
+  const known = others.flatMap((other) => splitSources(other.sources, packer.addressBytes))
+  return !(
+    others.some((other) => other.endpoints.startsWith(endpoints)) &&
+    others.some((other) => other.shortCircuit.startsWith(shortCircuit)) &&
+    isIn(count, (other) => other.count) &&
+    isIn(shortCircuitCount, (other) => other.shortCircuitCount) &&
+    (flags & ~others.reduce((all, other) => all | other.flags, 0)) === 0 &&
+    isIn(affinitySeconds, (other) => other.affinitySeconds) &&
+    splitSources(sources, packer.addressBytes).every((source) => known.includes(source))
+  )
+}
+
 /** Whether packets meet the frontend's endpoints. */
 export function isPublished({ count, shortCircuitCount }: FrontendState): boolean {
   return count + shortCircuitCount > 0

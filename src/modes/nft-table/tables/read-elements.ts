@@ -3,7 +3,14 @@ import { NfElements, type NfSet } from '../../../kernel/index.js'
 import type { NftSchema } from '../compile/schema.js'
 import { FrontendEntry, HeldEntry } from './entries.js'
 import { flagSets, setsOf } from './frontend-elements.js'
-import { absent, type FrontendState, isSameState, joinSources, splitSources } from './frontend-state.js'
+import {
+  absent,
+  type FrontendState,
+  isForeign,
+  isSameState,
+  joinSources,
+  splitSources,
+} from './frontend-state.js'
 import type { HeldSet, NftLedger } from './ledger.js'
 import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
 import { numberedSet } from './occasional-sets.js'
@@ -12,8 +19,21 @@ import { readEndpoints } from './read-endpoints.js'
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */
 export interface ElementDrift {
   readonly changed: number
+  /** Elements that this agent neither wrote nor wants: the same sample for the same ones. undefined: there are none. */
+  readonly foreign: string | undefined
   /** Keys of elements that belong to no state of ours, and are to be deleted. */
   readonly strays: readonly PackedBytes[]
+}
+
+const unchanged: ElementDrift = { changed: 0, foreign: undefined, strays: [] }
+
+/** One of many values: the same one in any order. */
+class Sample {
+  smallest: string | undefined
+
+  note(value: string): void {
+    if (this.smallest === undefined || value < this.smallest) this.smallest = value
+  }
 }
 
 /** How the elements of one set become a part of the states of frontends. */
@@ -63,11 +83,11 @@ export class ElementReader {
     const held = this.#held.get(name)
     if (held !== undefined) return readHeld(held, elements, keepsLeftovers)
     const reader = this.#readerOf(name)
-    if (reader === undefined) return { changed: 0, strays: [] }
+    if (reader === undefined) return unchanged
     const { read, set, isNodePort } = reader
     const isEmpty = elements === undefined || elements.length === 0
     // As at a start on a node without the table.
-    if (isEmpty && this.#ledger.frontends.acknowledgedCount === 0) return { changed: 0, strays: [] }
+    if (isEmpty && this.#ledger.frontends.acknowledgedCount === 0) return unchanged
     return this.#update(read(elements ?? new NfElements(set)), isNodePort, keepsLeftovers)
   }
 
@@ -76,20 +96,23 @@ export class ElementReader {
     isNodePort: boolean,
     keepsLeftovers: boolean,
   ): ElementDrift {
-    const { frontends } = this.#ledger
+    const { frontends, packer } = this.#ledger
     for (const id of ids) if (frontends.get(id) === undefined) frontends.add(new FrontendEntry(id))
     let changed = 0
+    const foreign = new Sample()
     for (const entry of frontends.values()) {
       if (entry.isNodePort !== isNodePort) continue
       const state = update(entry.acknowledged, entry.id)
       if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
       changed++
+      if (isForeign(state, [entry.acknowledged, entry.desired], packer))
+        foreign.note(`${entry.id}${Object.values(state).join()}`)
       entry.acknowledged = isSameState(state, absent) ? absent : state
       if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
       frontends.markDirty(entry)
       frontends.settle(entry)
     }
-    return { changed, strays }
+    return { changed, foreign: foreign.smallest, strays }
   }
 
   #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
@@ -222,16 +245,18 @@ function readHeld(
   const found = elements === undefined ? new Set<PackedBytes>() : keysOf(elements)
   for (const id of found) if (entries.get(id) === undefined) entries.add(new HeldEntry(id))
   let changed = 0
+  const foreign = new Sample()
   for (const entry of entries.values()) {
     const isFound = found.has(entry.id)
     if (entry.acknowledged === isFound) continue
     changed++
+    if (isFound && !entry.desired) foreign.note(entry.id)
     entry.acknowledged = isFound
     if (keepsLeftovers && isFound && entry.holders === 0) entry.keepLeftover()
     entries.markDirty(entry)
     entries.settle(entry)
   }
-  return { changed, strays: [] }
+  return { changed, foreign: foreign.smallest, strays: [] }
 }
 
 function keysOf(elements: NfElements): Set<PackedBytes> {

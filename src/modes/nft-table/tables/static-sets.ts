@@ -26,6 +26,17 @@ export class StaticSet {
     return former === undefined || former === this.#acknowledged
   }
 
+  /** A sample of the elements that are neither acknowledged nor wanted; undefined: there are none. */
+  foreignIn(elements: NfElements | undefined): string | undefined {
+    if (elements === undefined || this.#acknowledged === undefined) return undefined
+    const known = new Set(
+      [this.#acknowledged, this.#wanted?.content ?? ''].flatMap((content) => content.split(',')),
+    )
+    return contentOf(elements)
+      .split(',')
+      .find((element) => !known.has(element))
+  }
+
   /** The operations that bring the elements to the set. `isNew`: the transaction makes the set. */
   plan({ isNew }: { readonly isNew: boolean }): readonly NfOp[] {
     if (this.#wanted === undefined) return []

@@ -221,6 +221,26 @@ export class StructureState {
     return rules !== undefined || known.rules === undefined
   }
 
+  /** Whether a chain has a rule that we neither wrote nor want. What is left of ours in its order has none. */
+  hasForeignRules(name: string, found: readonly NfRuleState[]): boolean {
+    const wanted = this.chains.find(({ chain }) => chain.chain === name)?.rules ?? []
+    const written = this.#chains.get(name)?.rules ?? []
+    return !isPartOf(found, written) && !isPartOf(found, wanted)
+  }
+
+  /** Whether most rules of the chains that the kernel had are gone, and none that we neither wrote nor want is there. */
+  isFlushed(found: readonly NfRuleState[]): boolean {
+    let written = 0
+    let left = 0
+    for (const [name, { rules = [] }] of this.#chains) {
+      const rulesOfChain = found.filter(({ chain }) => chain === name)
+      if (this.hasForeignRules(name, rulesOfChain)) return false
+      written += rules.length
+      left += rulesOfChain.length
+    }
+    return left < written / 2
+  }
+
   /** The chains of the structure that the kernel lacks, or has with other rules than it had after the last write, by what was read. */
   compare(
     chains: readonly NfChainState[],
@@ -281,6 +301,18 @@ function areSameRules(expected: readonly NfRule[], found: readonly NfRuleState[]
       return other !== undefined && isSameRule(other, rule)
     })
   )
+}
+
+/** Whether the rules are some of the others, in their order. */
+function isPartOf(found: readonly NfRuleState[], rules: readonly NfRule[]): boolean {
+  let next = 0
+  return found.every((rule) => {
+    while (next < rules.length) {
+      const other = rules[next++]
+      if (other !== undefined && isSameRule(other, rule)) return true
+    }
+    return false
+  })
 }
 
 function isSameHook(a: NfHook | undefined, b: NfHook | undefined): boolean {

@@ -1,6 +1,7 @@
 // Reads the table of one family from the kernel into the acknowledged state.
 import { KernelError, isNotFound } from '../../../errors.js'
 import { DriftCounter } from '../../../engine/index.js'
+import type { ForeignContent } from '../other-agents.js'
 import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
@@ -16,8 +17,8 @@ export class Reading {
   /** Names of sets and chains. */
   readonly missing: string[] = []
   readonly changed: string[] = []
-  /** A chain whose rules another program replaced by others, if there is one. */
-  rewritten: string | undefined
+  /** Content that this agent did not write, and does not want, by the names of the sets and chains: a sample of each. */
+  readonly foreign = new Map<string, ForeignContent>()
 
   get isDifferent(): boolean {
     return this.drift.counts.size > 0
@@ -128,12 +129,16 @@ export class TableReader {
     const elements = isThere ? await orAbsent(async () => await this.#nftables.elements(set)) : undefined
     if (elements !== undefined) this.#state.noteSet(name)
     if (fixed !== undefined) {
-      if (!fixed.read(elements)) reading.note('elements-changed', name)
+      const foreign = fixed.foreignIn(elements)
+      if (fixed.read(elements)) return
+      reading.note('elements-changed', name)
+      if (foreign !== undefined) reading.foreign.set(name, { kind: 'elements', sample: foreign })
       return
     }
-    const { changed, strays: keys } = this.#elements.read(name, elements, options)
+    const { changed, foreign, strays: keys } = this.#elements.read(name, elements, options)
     reading.note('elements-changed', name, changed)
     reading.note('element-unexpected', name, keys.length)
+    if (foreign !== undefined) reading.foreign.set(name, { kind: 'elements', sample: foreign })
     if (keys.length > 0) strays.set(name, { set, keys })
     else strays.delete(name)
   }
@@ -142,9 +147,10 @@ export class TableReader {
     const { structure, table } = this.#state
     if (!structure.isReadable(name)) return
     const rules = await this.#nftables.rules({ ...table, chain: name })
+    const isForeign = structure.hasForeignRules(name, rules)
     if (structure.readRules(name, rules)) return
     reading.note('chain-changed', name)
-    if (rules.length > 0) reading.rewritten ??= name
+    if (isForeign) reading.foreign.set(name, { kind: 'rules', sample: '' })
   }
 }
 

@@ -38,8 +38,8 @@ export interface NftTablesOptions {
   readonly problems: StateReporter
   /** Gets the generation of each transaction of this table. The watch leaves these out, so the other family needs it. */
   readonly onApplied?: (generation: number) => void
-  /** Gets a chain in which another program's rules stood in place of ours, for each reading that found one. Absent: nothing gets it. */
-  readonly onRewritten?: (chain: string) => void
+  /** Gets the content of other programs that a transaction repaired, by the names of the sets and chains. Absent: nothing gets it. */
+  readonly onForeign?: (found: Reading['foreign']) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
@@ -172,6 +172,19 @@ export class NftTables {
   /** The other family's table was written: the ruleset's generation, and nothing of this table changed. */
   noteOtherFamily(generation: number): void {
     this.#state.suspects.noteGeneration(generation)
+  }
+
+  /**
+   * Whether most rules of the chains that the kernel had are gone, and no others are in their place: what is left serves nothing. False
+   * before the first write, and where the kernel refuses the question.
+   */
+  async isFlushed(): Promise<boolean> {
+    if (!this.#isOurs) return false
+    const { nftables } = this.#options
+    const { table, structure } = this.#state
+    const found = await orRefusal(async () => await nftables.rules(table))
+    if (found instanceof KernelError) return isNotFound(found)
+    return structure.isFlushed(found)
   }
 
   /**
@@ -322,10 +335,10 @@ export class NftTables {
 
   /** `isRepaired`: the differences are no more, or still are, by a transaction of ours. */
   #reportDrift(isRepaired: boolean): void {
-    const { family, log, metrics, onRewritten } = this.#options
+    const { family, log, metrics, onForeign } = this.#options
     for (const reading of this.#unreported.splice(0)) {
       if (!isRepaired) continue
-      if (reading.rewritten !== undefined) onRewritten?.(reading.rewritten)
+      onForeign?.(reading.foreign)
       for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
       log.info('Kernel state differs and is repaired', {
         ipFamily: logFamily(family),

@@ -54,20 +54,36 @@ describe('the times of looks at a table', () => {
   it('while a kube-proxy writes, looks come once a minute, also full ones; its end gets a full comparison at once', async () => {
     const looks = await looksUntil(229_000, (times, nowMs) => {
       if (nowMs < 200_000) times.noteChange()
-      if (nowMs === 10_000) times.setContest('kube-proxy')
-      if (nowMs === 200_000) times.setContest('none')
+      if (nowMs === 10_000) times.setOther('kube-proxy')
+      if (nowMs === 200_000) times.setOther('none')
     })
-    const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000)
+    const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000 && !look.endsWith('flush'))
     assert.deepEqual(later, ['70000 full', '130000 full', '190000 full', '200000 full'])
   })
 
   it('while another agent writes, looks come every 5 s; its end gets a full comparison at once', async () => {
     const looks = await looksUntil(24_000, (times, nowMs) => {
       if (nowMs < 22_000) times.noteChange()
-      if (nowMs === 10_000) times.setContest('agent')
-      if (nowMs === 22_000) times.setContest('none')
+      if (nowMs === 10_000) times.setOther('agent')
+      if (nowMs === 22_000) times.setOther('none')
     })
     const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000)
-    assert.deepEqual(later, ['15000 suspect', '20000 suspect', '22000 full'])
+    assert.deepEqual(
+      later.filter((look) => !look.endsWith('flush')),
+      ['15000 suspect', '20000 suspect', '22000 full'],
+    )
+  })
+
+  // Before, a flush waited 5 s for its repair.
+  it('while another agent writes, a change gets a look for a flush at once, and a flush a look at all changes', async () => {
+    const looks = await looksUntil(14_000, (times, nowMs) => {
+      if (nowMs === 10_000) times.setOther('agent')
+      if (nowMs === 11_000 || nowMs === 11_100 || nowMs === 13_000) times.noteChange()
+      if (nowMs === 13_000) {
+        assert.equal(times.take(), 'flush')
+        times.noteFlush()
+      }
+    })
+    assert.deepEqual(looks, ['11000 flush', '11500 flush', '13000 suspect'])
   })
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NftChange, NftChangedObject } from '../../../../src/kernel/index.js'
-import { Rival } from '../../../../src/modes/nft-table/rival.js'
+import { OtherAgents } from '../../../../src/modes/nft-table/other-agents.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 
@@ -12,7 +12,7 @@ function change(object: Partial<NftChangedObject>, program = 'iptables-restor'):
 
 const ofService = change({ kind: 'chain', name: 'KUBE-SVC-AAAABBBBCCCCDDDD' })
 
-/** The log after these changes, each at its time in seconds. The rival is asked after each, and at the end. */
+/** The log after these changes, each at its time in seconds. The other agents are asked for after each, and at the end. */
 async function after(
   changes: readonly (readonly [seconds: number, change: NftChange])[],
   endSeconds: number,
@@ -20,14 +20,14 @@ async function after(
 ): Promise<{ readonly isActive: boolean; readonly lines: readonly string[]; readonly log: MemoryLog }> {
   const clock = new ManualClock()
   const log = new MemoryLog()
-  const rival = new Rival({ family: 'ipv4', mode, clock, log })
+  const others = new OtherAgents({ family: 'ipv4', mode, minSyncPeriodMs: 0, clock, log })
   for (const [seconds, each] of changes) {
     await clock.advance(seconds * 1000 - clock.now())
-    rival.note([each])
-    assert.equal(typeof rival.isActiveNow(), 'boolean')
+    others.note([each])
+    others.runningNow()
   }
   await clock.advance(endSeconds * 1000 - clock.now())
-  const isActive = rival.isActiveNow()
+  const isActive = others.runningNow() === 'kube-proxy'
   return { isActive, lines: log.lines.map(({ level, message }) => `${level} ${message}`), log }
 }
 
@@ -145,5 +145,76 @@ describe('a kube-proxy that writes beside the agent', () => {
     )
     assert.equal(isActive, false)
     assert.deepEqual(lines.slice(1), ['info No other kube-proxy is running any more'])
+  })
+})
+
+const writes: NftChange = change({ table: 'kube-proxy', name: 'services' }, 'node')
+const ofOtherFamily: NftChange = change({ family: 'ipv6', table: 'kube-proxy', name: 'services' }, 'nft')
+
+interface Beside {
+  readonly minSyncPeriodMs?: number
+  readonly kind?: 'rules' | 'elements'
+  /** The content that the look at this second finds. Default: always the same. */
+  readonly sampleAt?: (second: number) => string
+}
+
+/** The log after looks at these times, in seconds, that each found content of another program. */
+async function afterLooks(
+  seconds: readonly number[],
+  endSeconds: number,
+  { minSyncPeriodMs = 0, kind = 'rules', sampleAt = () => '' }: Beside = {},
+): Promise<{ readonly running: string; readonly lines: readonly string[] }> {
+  const clock = new ManualClock()
+  const log = new MemoryLog()
+  const others = new OtherAgents({ family: 'ipv4', mode: 'table', minSyncPeriodMs, clock, log })
+  for (const each of seconds) {
+    await clock.advance(each * 1000 - clock.now())
+    others.note([writes, ofOtherFamily])
+    others.noteForeign(new Map([['services', { kind, sample: sampleAt(each) }]]))
+    others.runningNow()
+  }
+  await clock.advance(endSeconds * 1000 - clock.now())
+  const running = others.runningNow()
+  return { running, lines: log.lines.map(({ level, message }) => `${level} ${message}`) }
+}
+
+describe('an agent with other rules or elements beside this one', () => {
+  for (const kind of ['rules', 'elements'] as const)
+    it(`is reported once, with the writer of this family, after 5 s of other ${kind}`, async () => {
+      const { running, lines } = await afterLooks([0, 1, 2, 3, 4, 5, 6, 11, 16], 17, { kind })
+      assert.equal(running, 'agent')
+      assert.equal(lines.length, 1, lines.join('\n'))
+      assert.match(
+        lines[0] ?? '',
+        new RegExp(
+          `^warn Another agent is running: node \\(pid 42\\) writes other ${kind} into IPv4 kube-proxy services `,
+          'u',
+        ),
+      )
+    })
+
+  it('is gone after two looks without its content', async () => {
+    const { running, lines } = await afterLooks([0, 1, 2, 3, 4, 5], 15)
+    assert.equal(running, 'none')
+    assert.deepEqual(lines.slice(1), ['info No other agent is running any more'])
+  })
+
+  it('is not a program that rewrites rules now and then, or a few times', async () => {
+    assert.deepEqual((await afterLooks([0, 3, 6, 9, 12, 15], 16)).lines, [])
+    assert.deepEqual((await afterLooks([0, 1, 2, 3, 4], 16)).lines, [])
+  })
+
+  it('is not an agent with the same objects that writes former endpoints, others each time', async () => {
+    const seconds = Array.from({ length: 30 }, (_, second) => second)
+    assert.deepEqual((await afterLooks(seconds, 31, { kind: 'elements', sampleAt: String })).lines, [])
+  })
+
+  // Before, a gap of 2 s ended the series: with repairs every 10 s no agent was reported.
+  it('is reported where repairs are rarer than every 2 s, after three looks, and is gone two looks later', async () => {
+    const rare = { minSyncPeriodMs: 10_000 }
+    assert.deepEqual((await afterLooks([0, 10], 11, rare)).lines, [])
+    const { running, lines } = await afterLooks([0, 10, 20], 39, rare)
+    assert.deepEqual([running, lines.length], ['agent', 1])
+    assert.equal((await afterLooks([0, 10, 20], 40, rare)).running, 'none')
   })
 })
