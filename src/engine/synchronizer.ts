@@ -59,6 +59,7 @@ export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
   readonly #eventCounts: EventCounts
+  readonly #runEnds = new Set<() => void>()
   #isInForce = false
   /** Numbers of events that wait for a run, of either family. */
   #pending = { services: 0, slices: 0 }
@@ -105,6 +106,12 @@ export class Synchronizer {
   get passes(): readonly PassRecord[] {
     const records = this.#families.flatMap(({ pipeline }) => pipeline.passes)
     return records.toSorted((a, b) => a.startSeconds - b.startSeconds)
+  }
+
+  /** Calls `look` at the end of each run of a family, whether it made a pass or not, until the returned function is called. */
+  onRunEnd(look: () => void): () => void {
+    this.#runEnds.add(look)
+    return () => void this.#runEnds.delete(look)
   }
 
   /** Packets of all families together; undefined: the mode has no such rules. */
@@ -176,6 +183,7 @@ export class Synchronizer {
     // Until the objects are known, what another mode left serves Services: it stays whole. Nothing may come between this look and the run.
     if (!this.#isPrepared && pipeline.knowsObjects) await this.#prepareNode()
     const againInMs = await pipeline.runOnce()
+    for (const look of this.#runEnds) look()
     if (!this.#isWatched && pipeline.isWatchable) {
       this.#isWatched = true
       this.#modeWatching = this.#followMode().catch(this.#options.onCrash)

@@ -20,7 +20,7 @@ export interface Inspected {
   /** The flavour of its rules of x_tables; undefined: it has none. */
   readonly flavour: XtFlavour | undefined
   readonly node: { readonly facts: NodeFacts; readonly isEligible: boolean }
-  readonly synchronizer: Pick<Synchronizer, 'views' | 'passes'>
+  readonly synchronizer: Pick<Synchronizer, 'views' | 'passes' | 'onRunEnd'>
   /** The machine's addresses of a family, without the VIPs of ipvs mode. Throws KernelError. */
   readonly machineAddresses: (family: IpFamily) => Promise<readonly IpAddress[]>
   /** The kernel's routing. The functions throw KernelError. */

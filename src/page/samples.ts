@@ -13,9 +13,6 @@ export interface Sample {
 
 export const samplePeriodMs = 30_000
 const keptSamples = 120
-/** A family keeps some 60 passes, and changes that follow each other make up to 20 passes per second. */
-const lookPeriodMs = 1000
-
 type Read = Pick<Inspected, 'synchronizer' | 'metric' | 'clock'>
 
 /** A ring of samples. A sample takes some 50 bytes. */
@@ -42,7 +39,8 @@ export class Samples {
 
   /** Keeps samples until the returned function is called. */
   start(clock: Pick<Clock, 'every'>): () => void {
-    const cancelLooks = clock.every(lookPeriodMs, () => this.#look())
+    // A family keeps some 60 passes, and changes that follow each other make up to 20 passes per second.
+    const cancelLooks = this.#inspected.synchronizer.onRunEnd(() => this.#look())
     const cancelSamples = clock.every(samplePeriodMs, () => void this.#take())
     return () => {
       cancelLooks()

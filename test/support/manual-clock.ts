@@ -11,6 +11,8 @@ export class ManualClock implements Clock {
   #nowMs = 0
   readonly #timers = new Set<Timer>()
   pauses = 0
+  /** Number of times that a timer fired. */
+  wakes = 0
 
   now(): number {
     return this.#nowMs
@@ -57,6 +59,7 @@ export class ManualClock implements Clock {
       if (next === undefined || next.dueMs > end) break
       this.#timers.delete(next)
       this.#nowMs = Math.max(this.#nowMs, next.dueMs)
+      this.wakes++
       next.wake()
     }
     this.#nowMs = end

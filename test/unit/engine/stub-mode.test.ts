@@ -33,6 +33,8 @@ describe('a mode that only records routes', () => {
       onInForce: () => calls.push('in force'),
       onCrash: (error) => assert.fail(String(error)),
     })
+    let runEnds = 0
+    const cancelRunEnds = synchronizer.onRunEnd(() => runEnds++)
     synchronizer.start()
     synchronizer.deliver([set(service('web', '10.96.0.1')), set(slice('web-a', 'web', ['10.244.1.1']))])
     await settle()
@@ -47,11 +49,15 @@ describe('a mode that only records routes', () => {
     assert.equal(records.length, 2)
     assert.match(records[1] ?? '', /^default\/web.* to undefined$/)
     assert.equal(synchronizer.passes.length, 2)
+    assert.ok(runEnds >= 2, 'the end of each run is reported')
+    cancelRunEnds()
+    const reported = runEnds
     assert.ok(synchronizer.health.every(({ isHealthy }) => isHealthy))
     assert.equal(calls.splice(0).at(-1), 'prepare', 'again, as it failed')
     synchronizer.deliver([set(service('web', '10.96.0.1'))])
     await settle()
     assert.deepEqual(calls, [], 'it succeeded')
+    assert.equal(runEnds, reported, 'nothing is reported after the cancellation')
     await synchronizer.stop()
     assert.ok(pipelines.every(({ isClosed }) => isClosed))
   })

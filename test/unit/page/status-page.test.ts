@@ -24,6 +24,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
   const { clock, config } = surroundings
   const pipeline = new RecordingPipeline('ipv4', surroundings, [])
   const problems: PresentProblem[] = []
+  const runEnds = new Set<() => void>()
   const inspected = {
     config,
     mode: 'iptables',
@@ -33,6 +34,10 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
       views: [pipeline],
       get passes() {
         return pipeline.passes.map((pass) => ({ ...pass, failures }))
+      },
+      onRunEnd: (look: () => void) => {
+        runEnds.add(look)
+        return () => void runEnds.delete(look)
       },
     },
     machineAddresses: async () => [],
@@ -53,6 +58,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
     apply: async (...events) => {
       pipeline.apply(events)
       await pipeline.runOnce()
+      for (const look of runEnds) look()
     },
     ask: async (path, request = {}) => {
       const [plain = '', query = ''] = path.split('?')
@@ -182,6 +188,15 @@ describe('the status page', () => {
     }
     await lab.clock.advance(40_000)
     assert.match(await textOf(lab, '/ui'), /Last hour: 101 passes/)
+    await lab.statusPage.stop()
+  })
+
+  // Before, it looked for new passes each second.
+  it('wakes an agent at rest only at the end of a period of the plots', async () => {
+    const lab = await openLab()
+    await lab.statusPage.start()
+    await lab.clock.advance(120_000)
+    assert.equal(lab.clock.wakes, 4)
     await lab.statusPage.stop()
   })
 
