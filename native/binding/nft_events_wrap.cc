@@ -11,8 +11,7 @@ using nftables::NftEvents;
 
 namespace {
 
-// As in route_events_wrap.cc: a terminated worker thread ends only when this wait ends.
-constexpr std::chrono::milliseconds kLongestWait{5000};
+constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<NftEvents> OpenEvents(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, {Parameter::U32("ownPort")});
@@ -30,8 +29,11 @@ Napi::Function NftEventsWrap::Define(Napi::Env env) {
 NftEventsWrap::NftEventsWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenEvents(info)) {}
 
 Napi::Value NftEventsWrap::Next(const Napi::CallbackInfo& info) {
-  return Slot(info).Fly<std::vector<uint8_t>>(
-      info, {[](NftEvents& events) { return events.Next(kLongestWait); }, RecordsToValue<uint8_t>});
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("longestMs", kLongestWaitMs)});
+  const std::chrono::milliseconds longest(arguments.U32(0));
+  return slot.Fly<std::vector<uint8_t>>(
+      info, {[longest](NftEvents& events) { return events.Next(longest); }, RecordsToValue<uint8_t>});
 }
 
 Napi::Value NftEventsWrap::Close(const Napi::CallbackInfo& info) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <vector>
 
+#include "binding/arguments.h"
+
 namespace viaduct::binding {
 
 using route::EventRecord;
@@ -10,10 +12,7 @@ using route::RouteEvents;
 
 namespace {
 
-// Node waits for the pool before it runs cleanup hooks (Environment::CleanupHandles), so no hook can end a
-// wait when a worker is terminated. The wait ends by itself after this time. At the end of a process
-// JavaScript ends it (wake-at-exit.ts).
-constexpr std::chrono::milliseconds kLongestWait{5000};
+constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 }  // namespace
 
@@ -26,8 +25,11 @@ Napi::Function RouteEventsWrap::Define(Napi::Env env) {
 RouteEventsWrap::RouteEventsWrap(const Napi::CallbackInfo& info) : SocketWrap(info, RouteEvents::Open()) {}
 
 Napi::Value RouteEventsWrap::Next(const Napi::CallbackInfo& info) {
-  return Slot(info).Fly<std::vector<EventRecord>>(
-      info, {[](RouteEvents& events) { return events.Next(kLongestWait); }, RecordsToValue<EventRecord>});
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("longestMs", kLongestWaitMs)});
+  const std::chrono::milliseconds longest(arguments.U32(0));
+  return slot.Fly<std::vector<EventRecord>>(
+      info, {[longest](RouteEvents& events) { return events.Next(longest); }, RecordsToValue<EventRecord>});
 }
 
 Napi::Value RouteEventsWrap::Close(const Napi::CallbackInfo& info) {

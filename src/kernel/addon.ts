@@ -82,10 +82,10 @@ export interface RawRouteSocket {
 
 export interface RawRouteEvents {
   /**
-   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts the threads). The wait ends from time to time without
-   * records, so that a terminated worker can end. Call it again.
+   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts the threads), at most `longestMs`, and then resolves
+   * without records. Call it again. A terminated worker thread ends only when the wait ends.
    */
-  next(): Promise<Uint8Array>
+  next(longestMs: number): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>
 }
@@ -145,8 +145,8 @@ export interface RawNftTables {
 }
 
 export interface RawNftEvents {
-  /** A stream (nftables/changes.ts). As with RawRouteEvents.next(), a wait ends from time to time with an empty result. */
-  next(): Promise<Uint8Array>
+  /** A stream (nftables/changes.ts). Waits as RawRouteEvents.next() does. */
+  next(longestMs: number): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>
 }

@@ -1,4 +1,5 @@
 // Sockets of the addon on which a call waits for the kernel.
+import { isMainThread } from 'node:worker_threads'
 import type { KernelErrorFields } from '../errors.js'
 import { type Closable, closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { wakeAtExit } from './wake-at-exit.js'
@@ -71,8 +72,15 @@ export class WaitingSocket<Raw extends Closable> {
 }
 
 interface RawEvents extends Closable {
-  next(): Promise<Uint8Array>
+  next(longestMs: number): Promise<Uint8Array>
 }
+
+/**
+ * Milliseconds of one wait for events. Each end of a wait costs CPU. Node waits for its thread pool before it runs cleanup hooks
+ * (Environment::CleanupHandles), so no hook can end a wait when a worker thread is terminated: there waits are short. At the end of a
+ * process `wakeAtExit` ends them.
+ */
+const longestWaitMs = isMainThread ? 3_600_000 : 5000
 
 /** Waits for the events of a socket, in batches. */
 export class EventWatch<Event> {
@@ -87,9 +95,9 @@ export class EventWatch<Event> {
   /** Resolves with the next events; with undefined after close(). Throws KernelError. */
   async next(): Promise<readonly Event[] | undefined> {
     for (;;) {
-      const bytes = await this.#socket.wait((events) => events.next())
+      const bytes = await this.#socket.wait((events) => events.next(longestWaitMs))
       if (bytes === undefined) return undefined
-      // An empty result only interrupts the wait.
+      // The wait ended without events.
       if (bytes.length > 0) return this.#decode(bytes)
     }
   }

@@ -225,7 +225,7 @@ describe('a socket of the addon', () => {
 
   it('close ends a wait for events with no records', async () => {
     const events = new (load().RouteEvents)()
-    const next = events.next()
+    const next = events.next(3_600_000)
     await events.close()
     assert.equal((await next).length, 0)
   })
@@ -254,6 +254,27 @@ describe('RealLinks', () => {
     links.watch()
     await links.close()
     assert.deepEqual(closed, [1, 1])
+  })
+
+  // Before, each wait ended after 5 s.
+  it('waits for events without waking the process', async () => {
+    const addon = load()
+    const waits: number[] = []
+    let end = (): void => {}
+    const ended = new Promise<void>((resolve) => (end = resolve))
+    class RecordedEvents {
+      next = async (...[longestMs = Number.NaN]: readonly number[]): Promise<Uint8Array> => {
+        waits.push(longestMs)
+        await ended
+        return new Uint8Array(0)
+      }
+      close = async (): Promise<void> => end()
+    }
+    const links = new RealLinks(() => ({ ...addon, RouteEvents: RecordedEvents }), new CallCounts())
+    const next = links.watch().next()
+    await links.close()
+    assert.equal(await next, undefined)
+    assert.deepEqual(waits, [3_600_000])
   })
 })
 

@@ -15,8 +15,8 @@ function report(message: string): void {
 
 /** Starts calls without waiting for them. The environment ends first. */
 function startWork(): void {
-  void new addon.RouteEvents().next()
-  void new addon.NftEvents(0).next()
+  void new addon.RouteEvents().next(5000)
+  void new addon.NftEvents(0).next(5000)
   void new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 5000)
   void new addon.RouteSocket().dumpLinks()
   void new addon.Relay().configure(new Uint8Array(), new Uint8Array(), 250, new Uint8Array())
@@ -81,7 +81,7 @@ switch (process.argv[2]) {
   case 'dump and close': {
     const socket = new addon.RouteSocket()
     const events = new addon.RouteEvents()
-    const next = events.next()
+    const next = events.next(5000)
     await socket.dumpLinks()
     await Promise.all([socket.close(), events.close(), next])
     report('closed')
