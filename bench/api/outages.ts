@@ -7,6 +7,7 @@ import type { Program } from '../../test/support/processes.js'
 import { AgentRun } from '../stage/agent-run.js'
 import { median, millisecondsBetween } from '../stage/figures.js'
 import { Prober, serve, withPlace } from '../stage/place.js'
+import { scrape } from './scrape.js'
 
 const serverProgram = fileURLToPath(new URL('../../test/support/fake-api-program.js', import.meta.url))
 const [address, port] = ['10.96.0.1', 6443]
@@ -34,8 +35,7 @@ function endpointOf(round: number): string {
 
 /** Requests of the agent so far, from its metrics, including unanswered ones. */
 async function requests(place: Namespace): Promise<number> {
-  const ask = "fetch('http://127.0.0.1:10249/metrics').then((answer) => answer.text()).then(console.log)"
-  const text = await place.must(process.execPath, '-e', ask)
+  const text = await scrape(place)
   const counts = [...text.matchAll(/^rest_client_requests_total\{.*\} (?<count>\d+)$/gmu)]
   if (counts.length === 0) throw new Error('the agent has no rest_client_requests_total')
   return counts.reduce((sum, { groups }) => sum + Number(groups?.['count']), 0)

@@ -1,13 +1,12 @@
 // A kube-proxy process with the same API server, for comparison. docs/benchmarks.md describes its build.
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
+import { processAndToolSeconds } from '../stage/process-cpu.js'
 
-/** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
-const ticksPerSecond = 100
 const tools = ['iptables', 'iptables-save', 'iptables-restore']
 const nft = '/usr/sbin/nft'
 /** Settings of the whole machine that kube-proxy must not change. */
@@ -70,10 +69,7 @@ export class KubeProxyRun {
 
   /** CPU seconds of the process and of the ended tools that it ran. */
   cpuSeconds(): number {
-    const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
-    // The name in parentheses may contain any character. utime, stime, cutime and cstime are fields 14 to 17.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond
+    return processAndToolSeconds(this.#program.pid)
   }
 
   async stop(): Promise<void> {

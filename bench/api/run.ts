@@ -9,8 +9,10 @@ import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { median, millisecondsBetween, spread } from '../stage/figures.js'
 import { openPlace, withPlace } from '../stage/place.js'
+import { fleetFigures } from './fleet.js'
 import { outageFigures } from './outages.js'
 import { KubeProxyRun } from './peer.js'
+import { scrape } from './scrape.js'
 import { ApiProcess, Follower } from './setting.js'
 import { changeMs, coldMs, onApiStage, type Run, startAgent, type StartRun } from './stage.js'
 
@@ -194,8 +196,7 @@ async function startFigures(start: StartRun<Run>): Promise<{ readonly ms: number
 async function eventsToKernel(
   place: Namespace,
 ): Promise<{ readonly seconds: number; readonly count: number }> {
-  const ask = "fetch('http://127.0.0.1:10249/metrics').then((answer) => answer.text()).then(console.log)"
-  const text = await place.must(process.execPath, '-e', ask)
+  const text = await scrape(place)
   const [seconds = Number.NaN, count = Number.NaN] = ['sum', 'count'].map((what) => {
     const line = new RegExp(`^viaduct_event_to_kernel_seconds_${what}\\{ip_family="IPv4"\\} (\\S+)$`, 'm')
     const [, value] = line.exec(text) ?? []
@@ -227,6 +228,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
     long: await outageFigures(connect, 20, 4),
   }),
   'kube-proxy': peerFigures,
+  fleet: async () => await fleetFigures(connect),
   guest: guestFigures,
   memory: memoryFigures,
 }

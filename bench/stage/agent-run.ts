@@ -5,10 +5,9 @@ import type { ProxyMode } from '../../src/config/index.js'
 import type { XtFlavour } from '../../src/kernel/index.js'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
+import { firstThreadSeconds, processSeconds } from './process-cpu.js'
 
 const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
-/** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
-const ticksPerSecond = 100
 
 /** A mode of the agent. */
 export interface AgentMode {
@@ -67,10 +66,12 @@ export class AgentRun {
 
   /** CPU seconds of all its threads. */
   cpuSeconds(): number {
-    const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
-    // The name in parentheses may contain any character. utime and stime are fields 14 and 15.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+    return processSeconds(this.#program.pid)
+  }
+
+  /** CPU seconds of the thread of JavaScript. */
+  javaScriptSeconds(): number {
+    return firstThreadSeconds(this.#program.pid)
   }
 
   memory(): Memory {

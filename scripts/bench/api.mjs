@@ -30,6 +30,11 @@ const parts = {
     title: 'starts in turns with a kube-proxy: 10,000 Services, iptables mode, over TLS',
     rows: peerRows,
   },
+  fleet: {
+    title:
+      'one agent of a fleet: 2,000 Services of 5 endpoints, nftables mode, default sync settings, over TLS',
+    rows: fleetRows,
+  },
   guest: { title: 'the agent in the guest: 100 Services, ipvs mode, changes one by one', rows: guestRows },
   memory: { title: 'the API source: 100 changes per second', rows: memoryRows },
 }
@@ -201,6 +206,39 @@ function peerRows({ ours, peer }) {
       note: `medians: ${ms(ours.ms)}, ${ms(peer.ms)}; CPU a second later: ${ms(ours.cpuMs)}, with its tools ${ms(peer.cpuMs)}`,
     },
   ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function fleetRows({ ours, peer }) {
+  return [...fleetRowsOf('the agent', ours), ...(peer === undefined ? [] : fleetRowsOf('kube-proxy', peer))]
+}
+
+/** @returns {readonly import('./rows.mjs').Row[]} */
+function fleetRowsOf(
+  /** @type {string} */ who,
+  /** @type {any} */ { restCpuMsPerMinute, cpuMsPerChange, javaScriptMsPerChange, changes, passes },
+) {
+  const isOurs = javaScriptMsPerChange !== undefined
+  const split = isOurs ? `${twoDigits(javaScriptMsPerChange)} of it on the thread of JavaScript; ` : ''
+  return [
+    {
+      what: `${who}: CPU per minute of rest`,
+      value: restCpuMsPerMinute,
+      format: ms,
+      ...(isOurs ? { target: ['<=', 50] } : {}),
+    },
+    {
+      what: `${who}: CPU per change, 20 changes per second`,
+      value: cpuMsPerChange,
+      format: twoDigits,
+      note: `${split}${changes} changes in ${passes} passes`,
+    },
+  ]
+}
+
+/** @param {number} value */
+function twoDigits(value) {
+  return `${value.toFixed(2)} ms`
 }
 
 /** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */

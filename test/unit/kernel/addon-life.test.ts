@@ -1,7 +1,7 @@
 // The life of the addon and its sockets: loaded twice, in a worker, and in an environment that ends during calls.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
@@ -260,15 +260,14 @@ describe('RealLinks', () => {
   it('waits for events without waking the process', async () => {
     const addon = load()
     const waits: number[] = []
-    let end = (): void => {}
-    const ended = new Promise<void>((resolve) => (end = resolve))
+    const socket = new EventEmitter()
     class RecordedEvents {
       next = async (...[longestMs = Number.NaN]: readonly number[]): Promise<Uint8Array> => {
         waits.push(longestMs)
-        await ended
+        await once(socket, 'close')
         return new Uint8Array(0)
       }
-      close = async (): Promise<void> => end()
+      close = async (): Promise<void> => void socket.emit('close')
     }
     const links = new RealLinks(() => ({ ...addon, RouteEvents: RecordedEvents }), new CallCounts())
     const next = links.watch().next()
