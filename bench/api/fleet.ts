@@ -20,7 +20,7 @@ const lastSyncMs = 3000
 interface FleetFigures {
   readonly restCpuMsPerMinute: number
   readonly cpuMsPerChange: number
-  /** Of it, on the thread of JavaScript; absent: the program has none. */
+  /** The part on the thread of JavaScript; absent: the program has none. */
   readonly javaScriptMsPerChange?: number
   readonly changes: number
   /** Syncs that wrote these changes. */

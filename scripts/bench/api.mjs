@@ -219,7 +219,7 @@ function fleetRowsOf(
   /** @type {any} */ { restCpuMsPerMinute, cpuMsPerChange, javaScriptMsPerChange, changes, passes },
 ) {
   const isOurs = javaScriptMsPerChange !== undefined
-  const split = isOurs ? `${twoDigits(javaScriptMsPerChange)} of it on the thread of JavaScript; ` : ''
+  const split = isOurs ? `${twoDigits(javaScriptMsPerChange)} on the thread of JavaScript; ` : ''
   return [
     {
       what: `${who}: CPU per minute of rest`,
