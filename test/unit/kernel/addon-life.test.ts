@@ -264,13 +264,17 @@ describe('RealLinks', () => {
     class RecordedEvents {
       next = async (...[longestMs = Number.NaN]: readonly number[]): Promise<Uint8Array> => {
         waits.push(longestMs)
-        await once(socket, 'close')
+        const closed = once(socket, 'close')
+        socket.emit('wait')
+        await closed
         return new Uint8Array(0)
       }
       close = async (): Promise<void> => void socket.emit('close')
     }
     const links = new RealLinks(() => ({ ...addon, RouteEvents: RecordedEvents }), new CallCounts())
+    const waiting = once(socket, 'wait')
     const next = links.watch().next()
+    await waiting
     await links.close()
     assert.equal(await next, undefined)
     assert.deepEqual(waits, [3_600_000])
