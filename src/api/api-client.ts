@@ -1,12 +1,13 @@
 import { STATUS_CODES } from 'node:http'
 import type { Clock } from '../clock.js'
-import { AnswerBody } from './answer-body.js'
+import { AnswerBody, type AnswerBodyOptions } from './answer-body.js'
 import { ApiError } from './api-error.js'
 import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
 import { connectionError, explainConnection } from './connection-problem.js'
 import { jsonFormat } from './formats/json-format.js'
 import { protobufFormat } from './formats/protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './formats/wire-format.js'
+import { urlLogin } from './url-login.js'
 import { overdue, type Incoming, type Peer, type Transport } from './transport/exchange.js'
 import { Http1Transport } from './transport/http1-transport.js'
 import { Http2Transport } from './transport/http2-transport.js'
@@ -23,6 +24,8 @@ export interface ApiRequest {
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly isWatch: boolean
+  /** The time after which the query asks the server to end the answer. Absent: none. */
+  readonly endsAfterMs?: number
   /** From 0 to below 1: spreads the times after which silence ends an answer or a connection, so that many nodes do not ask again together. */
   readonly spread: number
 }
@@ -50,7 +53,8 @@ export interface ApiAnswer {
   /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError: after a long silence, one with the code `silence`. */
   readonly chunks: AsyncIterable<Buffer>
   /**
-   * From now on the server sends only what changes. Where PINGs show that the connection lives, silence no longer ends the answer.
+   * From now on the server sends only what changes. Where PINGs show that the connection lives, silence ends the answer only when the
+   * server should have ended it 30 s ago.
    */
   readonly expectSilence: () => void
   /** The error that a Status within this answer stands for. */
@@ -85,12 +89,12 @@ export class ApiClient {
 
   /** Resolves with the headers of an answer with status 200. Rejects with ApiError. */
   async get(request: ApiRequest): Promise<ApiAnswer> {
-    const { path, query, isWatch, spread } = request
+    const { path, query, isWatch, spread, endsAfterMs } = request
     const operation = `GET ${path}`
     const headers = { accept: this.#accept(isWatch) }
     const incoming = await this.#ask({ method: 'GET', path, query, headers, spread }, operation)
     const type = incoming.headers['content-type'] ?? ''
-    const body = this.#bodyOf(incoming, operation, spread)
+    const body = this.#bodyOf(incoming, operation, { spread, endsAfterMs })
     if (incoming.status !== 200) throw await refusal(incoming, body, operation)
     const format = formatOf(type)
     if (format !== undefined) {
@@ -111,7 +115,7 @@ export class ApiClient {
     const operation = `${method} ${path}`
     const headers = { accept: 'application/json', 'content-type': contentType }
     const incoming = await this.#ask({ method, path, headers, body, spread: 0 }, operation)
-    const reply = this.#bodyOf(incoming, operation, 0)
+    const reply = this.#bodyOf(incoming, operation, { spread: 0, endsAfterMs: undefined })
     const { status } = incoming
     if (status < 200 || status > 299) throw await refusal(incoming, reply, operation)
     // The body is not used. Reading it to its end frees the connection for the next request.
@@ -141,7 +145,16 @@ export class ApiClient {
     url.pathname = `${server.pathname.replace(/\/$/u, '')}${path}`
     url.search = new URLSearchParams(query).toString()
     const login = await this.#login(operation)
-    const headers = { ...asked.headers, 'accept-encoding': 'gzip', 'user-agent': 'viaduct', ...login.headers }
+    // As in Go, any other credentials have precedence over those of the URL.
+    const headers = {
+      ...asked.headers,
+      'accept-encoding': 'gzip',
+      'user-agent': 'viaduct',
+      ...urlLogin(server),
+      ...login.headers,
+    }
+    url.username = ''
+    url.password = ''
     const wait = new AbortController()
     const ending = new Error('the agent stops')
     const stop = (): void => wait.abort(ending)
@@ -167,11 +180,15 @@ export class ApiClient {
     return agent === undefined ? (this.#http2 ?? this.#http1) : this.#http1
   }
 
-  #bodyOf(incoming: Incoming, operation: string, spread: number): AnswerBody {
+  #bodyOf(
+    incoming: Incoming,
+    operation: string,
+    times: Pick<AnswerBodyOptions, 'spread' | 'endsAfterMs'>,
+  ): AnswerBody {
     return new AnswerBody(incoming, {
+      ...times,
       operation,
       clock: this.#clock,
-      spread,
       silent: () => this.#http1.closeIdle(),
     })
   }

@@ -5,6 +5,7 @@ import type { ConnectionOptions } from 'node:tls'
 import type { Clock } from '../clock.js'
 import type { ApiEncoding } from '../config/index.js'
 import { codeOf, ConfigError } from '../errors.js'
+import { checkUrlLogin } from './url-login.js'
 
 /** The deadline for the connection, TLS and the headers of the answer together. */
 export const answerDeadlineMs = 10_000
@@ -65,9 +66,11 @@ export function parseServer(field: string, text: string): URL {
   // As in kube-proxy, the default scheme is http.
   const written = text.includes('://') ? text : `http://${text}`
   const server = URL.canParse(written) ? new URL(written) : undefined
-  if (server !== undefined && ['http:', 'https:'].includes(server.protocol)) return server
   // NB: not the text, which may have a login.
-  throw new ConfigError(field, 'must be the URL of an API server, such as https://192.0.2.1:6443')
+  if (server === undefined || !['http:', 'https:'].includes(server.protocol))
+    throw new ConfigError(field, 'must be the URL of an API server, such as https://192.0.2.1:6443')
+  checkUrlLogin(field, server)
+  return server
 }
 
 export interface InClusterDependencies {

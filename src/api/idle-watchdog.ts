@@ -1,6 +1,12 @@
 import type { Clock } from '../clock.js'
 
-/** Calls `bark` once, after `idleMs` without a touch. A touch sets no timer. */
+export interface IdleTimes {
+  readonly idleMs: number
+  /** Default: `idleMs`. */
+  readonly firstMs?: number
+}
+
+/** Calls `bark` once, after `idleMs` without a touch, but not before `firstMs` are over. A touch sets no timer. */
 export class IdleWatchdog {
   readonly #clock: Clock
   readonly #idleMs: number
@@ -8,12 +14,12 @@ export class IdleWatchdog {
   #touchedAt: number
   #cancel: () => void
 
-  constructor(clock: Clock, idleMs: number, bark: () => void) {
+  constructor(clock: Clock, { idleMs, firstMs = idleMs }: IdleTimes, bark: () => void) {
     this.#clock = clock
     this.#idleMs = idleMs
     this.#bark = bark
     this.#touchedAt = clock.now()
-    this.#cancel = this.#arm(idleMs)
+    this.#cancel = this.#arm(firstMs)
   }
 
   touch(): void {

@@ -125,6 +125,11 @@ function isSilence(delayMs: number): boolean {
   return Number.isInteger(delayMs) && delayMs >= delays.silence && delayMs < longestSilence
 }
 
+/** Whether a quiet watch over HTTP/2 waits so long for its end by the server. NB: so does an optional link after a refusal. */
+function isWatchEnd(delayMs: number): boolean {
+  return delayMs >= 250_000
+}
+
 export class KubernetesLab {
   readonly server: FakeApiServer
   readonly clock = new HandClock(() => this.#wake())
@@ -222,7 +227,7 @@ export class KubernetesLab {
     this.clock.fire(delayMs)
   }
 
-  /** Answers that the source is reading. Over HTTP/2 a quiet watch has no timer of its own. */
+  /** Answers that the source is reading. */
   get following(): number {
     const { server, clock } = this
     const isQuiet = server.openSessions > 0 && clock.count(delays.answer) === 0
@@ -239,7 +244,8 @@ export class KubernetesLab {
     await this.until(() => {
       const { clock, server } = this
       const follows = this.following
-      const ownTimers = clock.countOf(isSilence) + clock.count(delays.steady) + server.openSessions
+      const ofAnswers = clock.countOf(isSilence) + clock.countOf(isWatchEnd) + clock.count(delays.steady)
+      const ownTimers = ofAnswers + server.openSessions
       const waits = clock.armed - ownTimers
       const isAnswered = clock.count(delays.answer) + clock.count(delays.pong) === 0
       const hasAnswers = isAnswered && follows === server.openWatches

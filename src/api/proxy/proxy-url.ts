@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { checkUrlLogin } from '../url-login.js'
 
 const schemes = ['http:', 'https:', 'socks5:', 'socks5h:']
 
@@ -9,19 +10,6 @@ export function parseProxy(field: string, text: string): URL {
     const beginnings = schemes.map((scheme) => `${scheme}//`).join(', ')
     throw new ConfigError(field, `must be the URL of a proxy that begins with one of ${beginnings}`)
   }
-  for (const part of ['username', 'password'] as const) {
-    if (!isDecodable(url[part]))
-      throw new ConfigError(field, `its ${part} must be percent-encoded: a % is %25`)
-  }
+  checkUrlLogin(field, url)
   return url
-}
-
-/** Whether the text is percent-encoded UTF-8. */
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
 }

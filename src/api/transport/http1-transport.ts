@@ -3,7 +3,7 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { failureOf, type Incoming, type Outgoing, type Peer, type Transport } from './exchange.js'
-import { keepAliveDelayMs } from './tls-socket.js'
+import { keepAliveDelayMs, keyOf } from './tls-socket.js'
 
 /** HTTP/1.1, with one connection for each request that is under way. Through a proxy if the login has an agent. */
 export class Http1Transport implements Transport {
@@ -29,9 +29,9 @@ export class Http1Transport implements Transport {
     return this.#agent instanceof SecureAgent && this.#agent.hasSpare
   }
 
-  /** Takes over a connection whose other end speaks only HTTP/1.1, for the next request that would open one. */
-  offer(socket: TLSSocket): void {
-    if (this.#agent instanceof SecureAgent) this.#agent.offer(socket)
+  /** Takes over a connection whose other end speaks only HTTP/1.1, for the next request that would open one. `key`: `keyOf` its TLS options. */
+  offer(socket: TLSSocket, key: string): void {
+    if (this.#agent instanceof SecureAgent) this.#agent.offer(socket, key)
   }
 
   /** Closes the connections that no request uses. They may lead to a dead server: the next request opens one. */
@@ -41,6 +41,7 @@ export class Http1Transport implements Transport {
   }
 
   async send({ method, url, headers, body, login }: Outgoing, signal: AbortSignal): Promise<Incoming> {
+    if (signal.aborted) throw failureOf(signal, false)
     // NB: the agent shares a connection only between requests with equal TLS options.
     const options = { method, agent: login.agent ?? this.#agent, ...login.tls, headers, signal: this.#end }
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
@@ -84,14 +85,16 @@ function isOnThisMachine({ localAddress, remoteAddress = '' }: Socket): boolean 
 /** Opens TLS connections, but uses one that is open already first. */
 class SecureAgent extends HttpsAgent {
   #spare: TLSSocket | undefined
+  #spareKey = ''
 
   get hasSpare(): boolean {
     return this.#spare !== undefined
   }
 
-  offer(socket: TLSSocket): void {
+  offer(socket: TLSSocket, key: string): void {
     this.#forget()
     this.#spare = socket
+    this.#spareKey = key
     socket.once('close', () => {
       if (this.#spare === socket) this.#spare = undefined
     })
@@ -100,6 +103,8 @@ class SecureAgent extends HttpsAgent {
   override createConnection(
     ...[options, done]: Parameters<HttpsAgent['createConnection']>
   ): ReturnType<HttpsAgent['createConnection']> {
+    // NB: certificates may have been renewed since.
+    if (this.#spareKey !== keyOf(options, options.host ?? '')) this.#forget()
     const spare = this.#spare
     this.#spare = undefined
     return spare ?? super.createConnection(options, done)

@@ -109,6 +109,7 @@ export class Http2Connection {
       this.#onPingsEnd.clear()
     })
     const stop = (): void => this.#destroyLater(failureOf(end, false))
+    if (end.aborted) stop()
     end.addEventListener('abort', stop)
     this.#session.once('close', () => {
       this.#check.stop()
@@ -134,6 +135,7 @@ export class Http2Connection {
 
   /** Rejects with Unprocessed when the server has refused the stream. */
   async send({ method, url, headers, body: sent }: Outgoing, signal: AbortSignal): Promise<Incoming> {
+    if (signal.aborted) throw failureOf(signal, false)
     for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value)
     const { pathname, search, host } = url
     const stream = this.#session.request(
@@ -202,6 +204,7 @@ export class Http2Connection {
   /** All requests fail with the error. NB: not at once, for the reason of `closeLater`. */
   #destroyLater(error: Error): void {
     this.#isRetired = true
+    this.#check.stop()
     this.#clock.schedule(0, () => this.#session.destroy(error))
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.js'
 import { failureOf, Unprocessed, type Incoming, type Outgoing, type Transport } from './exchange.js'
 import type { Http1Transport } from './http1-transport.js'
 import type { Http2Connection } from './http2-connection.js'
+import { hostOf } from '../url-host.js'
 import { keyOf, openTls } from './tls-socket.js'
 
 export interface Http2TransportOptions {
@@ -38,7 +39,7 @@ export class Http2Transport implements Transport {
   }
 
   async send(outgoing: Outgoing, signal: AbortSignal): Promise<Incoming> {
-    const key = keyOf(outgoing.login)
+    const key = keyOf(outgoing.login.tls, hostOf(outgoing.url))
     for (let isRefused = false; ;) {
       // NB: no other request may come between the choice of a connection and the request on it.
       const free = this.#freeConnection(key)
@@ -58,10 +59,9 @@ export class Http2Transport implements Transport {
   #freeConnection(key: string): Http2Connection | undefined {
     let free: Http2Connection | undefined
     for (const [connection, ownKey] of this.#connections) {
-      // The certificates were renewed.
-      if (ownKey !== key) connection.retire()
       if (connection.isClosed) this.#connections.delete(connection)
-      else if (connection.isFree) free ??= connection
+      // NB: after a renewal of certificates, the earlier connection gets no request any more, and closes when it has none.
+      else if (ownKey === key && connection.isFree) free ??= connection
     }
     return free
   }
@@ -82,6 +82,7 @@ export class Http2Transport implements Transport {
 
   /** NB: the first request whose time is over ends the attempt for all, so that the next one opens another. */
   async #wait({ opened, end }: Attempt, signal: AbortSignal): Promise<Http2Connection | undefined> {
+    if (signal.aborted) throw failureOf(signal, false)
     const left = new AbortController()
     const stopped = new Promise<never>((_, reject) => {
       const stop = (): void => {
@@ -101,7 +102,7 @@ export class Http2Transport implements Transport {
   async #open(key: string, outgoing: Outgoing, signal: AbortSignal): Promise<Http2Connection | undefined> {
     const socket = await openTls(outgoing, signal)
     if (socket.alpnProtocol !== 'h2') {
-      this.#options.http1.offer(socket)
+      this.#options.http1.offer(socket, key)
       return undefined
     }
     // Imported here because a server without HTTP/2 does not need it.

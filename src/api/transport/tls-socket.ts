@@ -14,13 +14,12 @@ export const keepAliveDelayMs = 10_000
  */
 export async function openTls({ url, login }: Outgoing, signal: AbortSignal): Promise<TLSSocket> {
   const host = hostOf(url)
-  const { servername = '' } = login.tls
   return await new Promise((resolve, reject) => {
     const socket = connect({
       ...login.tls,
       host,
       port: url.port === '' ? httpsPort : Number(url.port),
-      servername: servername === '' && isIP(host) === 0 ? host : servername,
+      servername: serverNameOf(login.tls, host),
       ALPNProtocols: ['h2', 'http/1.1'],
     })
     const stop = (): void => void socket.destroy(failureOf(signal, socket.connecting))
@@ -41,7 +40,13 @@ export async function openTls({ url, login }: Outgoing, signal: AbortSignal): Pr
   })
 }
 
-/** Equal for logins that may share a connection. */
-export function keyOf({ tls: { ca, cert, key, servername, rejectUnauthorized } }: Login): string {
-  return JSON.stringify([ca, cert, key, servername, rejectUnauthorized])
+/** The name for which the server's certificate must hold; empty: its address. As in node:https. */
+export function serverNameOf({ servername = '' }: Login['tls'], host: string): string {
+  return servername === '' && isIP(host) === 0 ? host : servername
+}
+
+/** Equal for TLS options that may share a connection to one server. */
+export function keyOf(tls: Login['tls'], host: string): string {
+  const { ca, cert, key, rejectUnauthorized } = tls
+  return JSON.stringify([ca, cert, key, serverNameOf(tls, host), rejectUnauthorized])
 }

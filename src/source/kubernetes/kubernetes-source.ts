@@ -50,10 +50,19 @@ export class KubernetesSource implements Source {
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
     const { client: options, clock, onCrash } = this.#options
     const { signal } = this.#end
-    const alive = (): void => this.#noteContact()
+    let crash = onCrash
+    // NB: a connection calls it, which has no reader for an error of `deliver`.
+    const alive = (): void => {
+      try {
+        this.#noteContact()
+      } catch (error) {
+        crash(error)
+      }
+    }
     const client = await openApiClient({ ...options, alive }, clock, signal)
     if (signal.aborted) return
     await new Promise<void>((listed, fail) => {
+      crash = fail
       signal.addEventListener('abort', () => listed(), { once: true })
       const outage = new Outage(this.#options)
       const open: OpenReflector = (reflector) =>
@@ -61,6 +70,7 @@ export class KubernetesSource implements Source {
       this.#runs = this.#follow(open, () => client.peer, { deliver, listed })
       Promise.all(this.#runs).catch(fail)
     })
+    crash = onCrash
     Promise.all(this.#runs).catch(onCrash)
   }
 

@@ -288,7 +288,11 @@ export class Reflector implements ListedPart {
     const { client, clock, resource, random, progressed } = this.#options
     const isListing = this.#version === undefined
     const { path } = resource
-    const answer = await client.get({ path, query: this.#watchQuery(), isWatch: true, spread: random() })
+    const { least, spread } = watchSeconds
+    const seconds = Math.floor(least + spread * random())
+    const query = this.#watchQuery(seconds)
+    const endsAfterMs = seconds * 1000
+    const answer = await client.get({ path, query, isWatch: true, endsAfterMs, spread: random() })
     this.#noteStatus()
     this.#openedAt = clock.now()
     if (isListing) this.#known.beginListing()
@@ -313,13 +317,12 @@ export class Reflector implements ListedPart {
     }
   }
 
-  #watchQuery(): Readonly<Record<string, string>> {
-    const { least, spread } = watchSeconds
+  #watchQuery(seconds: number): Readonly<Record<string, string>> {
     const query = {
       ...this.#options.resource.selectors,
       watch: 'true',
       allowWatchBookmarks: 'true',
-      timeoutSeconds: String(Math.floor(least + spread * this.#options.random())),
+      timeoutSeconds: String(seconds),
     }
     if (this.#version !== undefined) return { ...query, resourceVersion: this.#version }
     return { ...query, sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }

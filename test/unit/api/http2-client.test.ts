@@ -8,7 +8,7 @@ import type { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { ApiClient } from '../../../src/api/api-client.js'
 import { ApiError } from '../../../src/api/api-error.js'
-import { trustedWithoutAuthority } from '../../../src/api/client-options.js'
+import { trustedWithoutAuthority, type ClientOptions } from '../../../src/api/client-options.js'
 import { makeCertificate } from '../../support/certificates.js'
 import { until } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
@@ -25,7 +25,10 @@ let open: number
 /** The paths of the requests. */
 let asked: string[]
 let serve: (stream: ServerHttp2Stream, headers: Record<string, unknown>) => void
+/** Empty: none. */
 let token: string
+/** Connections differ by them. */
+let authorities: string[]
 let alive: number
 
 beforeEach(async () => {
@@ -36,6 +39,7 @@ beforeEach(async () => {
   open = 0
   alive = 0
   token = 'abc'
+  authorities = [certificate.cert]
   server = createSecureServer({ ...certificate, allowHTTP1: true })
   server.on('session', (session) => {
     sessions.push(session)
@@ -59,17 +63,18 @@ afterEach(async () => {
   await until(() => open === 0)
 })
 
-function client(port = portOf()): ApiClient {
+function client(port = portOf(), options: Partial<ClientOptions> = {}): ApiClient {
   return new ApiClient(
     {
       server: new URL(`https://127.0.0.1:${port}/prefix/`),
       login: async () =>
         await Promise.resolve({
-          headers: { authorization: `Bearer ${token}` },
-          tls: { ca: certificate.cert },
+          headers: token === '' ? {} : { authorization: `Bearer ${token}` },
+          tls: { ca: authorities },
           trusted: trustedWithoutAuthority,
         }),
       alive: () => alive++,
+      ...options,
     },
     clock,
     end.signal,
@@ -98,6 +103,43 @@ describe('a client of a server with HTTP/2', () => {
     assert.match(String(found[':authority']), /^127\.0\.0\.1:\d+$/u)
     assert.equal(found['authorization'], 'Bearer abc')
     assert.equal(found['accept-encoding'], 'gzip')
+  })
+
+  // Before, HTTP/2 sent no user and no password.
+  for (const mayUseHttp2 of [true, false])
+    it(`sends user and password of the URL where there are no other credentials (HTTP/2: ${mayUseHttp2})`, async () => {
+      const found: unknown[] = []
+      serve = (stream, headers) => {
+        found.push(headers['authorization'])
+        stream.respond(json)
+        stream.end('{}')
+      }
+      server.on('request', ({ httpVersion, headers }, response) => {
+        if (httpVersion === '2.0') return
+        found.push(headers.authorization)
+        response.setHeader('content-type', 'application/json')
+        response.end('{}')
+      })
+      const url = new URL(`https://me:50%25%20off@127.0.0.1:${portOf()}`)
+      const api = client(0, { server: url, mayUseHttp2 })
+      for (token of ['abc', '']) await textOf((await api.get(list)).chunks)
+      const basic = Buffer.from('me:50% off').toString('base64')
+      assert.deepEqual(found, ['Bearer abc', `Basic ${basic}`])
+    })
+
+  // Before, a request with the earlier certificates, which came late, closed the newer connection to further requests.
+  it('keeps a connection for each set of certificates while requests with both come', async () => {
+    serve = (stream) => {
+      stream.respond(json)
+      stream.end('{}')
+    }
+    const api = client()
+    for (let i = 0; i < 3; i++)
+      for (authorities of [[certificate.cert], [certificate.cert, certificate.cert]])
+        await textOf((await api.get(list)).chunks)
+    assert.equal(sessions.length, 2)
+    await clock.advance(28_000)
+    await until(() => open === 0)
   })
 
   it('reads gzip', async () => {
@@ -218,6 +260,37 @@ describe('a client of a server with HTTP/2', () => {
     while (sessions.length < 2) await textOf((await api.get(list)).chunks)
     await clock.advance(90_000)
     await read
+  })
+
+  // A load balancer that ends HTTP/2 answers PINGs itself. Before, such a watch stayed open for ever.
+  it('ends an answer that the server should have ended, after 30 s of silence', async () => {
+    let stream: ServerHttp2Stream | undefined
+    serve = (opened) => {
+      opened.respond(json)
+      stream = opened
+    }
+    const watch = await client().get({ ...list, isWatch: true, endsAfterMs: 300_000 })
+    watch.expectSilence()
+    const chunks: string[] = []
+    let problem: unknown
+    const read = (async () => {
+      for await (const chunk of watch.chunks) chunks.push(chunk.toString())
+    })().catch((error: unknown) => (problem = error))
+    for (let pings = 1; pings <= 15; pings++) {
+      await clock.advance(20_000)
+      await until(() => alive === pings)
+    }
+    await clock.advance(10_000)
+    stream?.write('late')
+    await until(() => chunks.length === 1)
+    watch.expectSilence()
+    await clock.advance(10_000)
+    await until(() => alive === 16)
+    await clock.advance(19_999)
+    assert.equal(problem, undefined)
+    await clock.advance(1)
+    await read
+    assert.match(String(problem), /nothing came for 30 s/u)
   })
 
   it('keeps nothing of an answer that is left before its end is read', async () => {

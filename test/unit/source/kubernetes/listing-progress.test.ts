@@ -95,18 +95,23 @@ describe('a first list with an object that cannot be read', () => {
 
   // Failed at first: a quiet watch over HTTP/2 brings no answers, and so no contact, for up to ten minutes.
   it('counts answers to PINGs as contact: watches over HTTP/2 may be quiet', async () => {
-    await lab.close()
-    const certificate = makeCertificate()
-    lab = new KubernetesLab({ certificate })
-    lab.server.store.put('Service', bad)
-    await lab.server.listen()
-    const login = { headers: {}, tls: { ca: certificate.cert }, trusted: trustedWithoutAuthority }
-    await lab.open({ login: async () => await Promise.resolve(login) })
+    await openOverTls()
     await lab.passUntil(lab.clock.now() + tenMinutesMs - 20_000)
     assert.deepEqual(words(), ['listed'])
     await lab.passUntil(lab.clock.now() + 40_000)
     assert.deepEqual(words(), ['listed', 'synced'])
     assert.equal(lab.server.requests.length, 3)
+  })
+
+  // Before, the error was thrown into the callback of the PING, and ended the process without order.
+  it('reports an error of the receiver at the answer to a PING', async () => {
+    await openOverTls()
+    const bug = new Error('a bug')
+    lab.deliver = () => {
+      throw bug
+    }
+    await lab.passUntil(lab.clock.now() + tenMinutesMs + 20_000)
+    assert.deepEqual(lab.crashes[0], bug)
   })
 
   it('has no effect if the object became invalid later, because its last valid state is known', async () => {
@@ -116,6 +121,18 @@ describe('a first list with an object that cannot be read', () => {
     assert.deepEqual(words(), ['synced'])
   })
 })
+
+/** Starts a source over HTTP/2 with a bad object, and with watches that last longer than ten minutes. */
+async function openOverTls(): Promise<void> {
+  await lab.close()
+  const certificate = makeCertificate()
+  lab = new KubernetesLab({ certificate })
+  lab.random = () => 0.99
+  lab.server.store.put('Service', bad)
+  await lab.server.listen()
+  const login = { headers: {}, tls: { ca: certificate.cert }, trusted: trustedWithoutAuthority }
+  await lab.open({ login: async () => await Promise.resolve(login) })
+}
 
 describe('a receiver of events that throws', () => {
   it('ends a start with its error', async () => {
