@@ -17,6 +17,8 @@ export type RetryReason =
 
 export interface LinkRetryOptions {
   readonly outage: Outage
+  /** After an outage this link tries again before those that are not urgent. */
+  readonly isUrgent: boolean
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
@@ -74,7 +76,7 @@ export class LinkRetry {
     if (delayMs === 0) return
     this.#isDown = reason === 'away' || reason === 'busy'
     if (reason === 'relist') this.#isFirstRelist = false
-    const { outage, clock, signal } = this.#options
+    const { outage, clock, signal, isUrgent } = this.#options
     await new Promise<void>((resolve) => {
       const wake = (): void => {
         cancelTimer()
@@ -82,16 +84,18 @@ export class LinkRetry {
         signal.removeEventListener('abort', wake)
         resolve()
       }
+      const dueMs = clock.now() + delayMs
       let cancelTimer = clock.schedule(delayMs, wake)
       const wakeAfter = (afterMs: number): void => {
         this.#busy.reset()
         if (afterMs === 0) return wake()
+        if (clock.now() + afterMs >= dueMs) return
         cancelTimer()
         cancelTimer = clock.schedule(afterMs, wake)
       }
       // NB: only for a link without an answer. Two links whose watches end at once would wake each other for ever.
       const isWakeable = this.#isDown && retryAfterMs === 0
-      const cancelWaiting = isWakeable ? outage.onEnd(wakeAfter) : () => false
+      const cancelWaiting = isWakeable ? outage.onEnd(wakeAfter, isUrgent) : () => false
       signal.addEventListener('abort', wake)
     })
   }
@@ -100,6 +104,7 @@ export class LinkRetry {
     if (reason === 'none') return 0
     if (reason === 'away') return this.#options.outage.takeTurn()
     if (reason === 'busy') return this.#busy.next()
-    return reason === 'relist' ? this.#relists.next() : this.#unusable.next()
+    if (reason === 'relist') return this.#relists.next() + this.#options.outage.relistDelay()
+    return this.#unusable.next()
   }
 }

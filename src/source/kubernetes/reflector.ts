@@ -76,7 +76,9 @@ export class Reflector implements ListedPart {
   constructor(options: ReflectorOptions) {
     this.#options = options
     this.#known = options.known ?? new KnownObjects(options.resource, options.problems)
-    this.#retry = new LinkRetry(options)
+    // Services and their endpoints decide where packets go.
+    const isUrgent = ['Service', 'EndpointSlice'].includes(options.resource.kind)
+    this.#retry = new LinkRetry({ ...options, isUrgent })
   }
 
   get isListed(): boolean {

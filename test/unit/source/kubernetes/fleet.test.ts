@@ -24,7 +24,7 @@ async function attemptsOf(seed: number): Promise<readonly number[]> {
   const attempts: number[] = []
   const isBack = (): boolean => (attempts.at(-1) ?? 0) >= awayMs
   const link = async (): Promise<void> => {
-    const retry = new LinkRetry({ outage, clock, random, signal: end.signal })
+    const retry = new LinkRetry({ outage, isUrgent: true, clock, random, signal: end.signal })
     while (!end.signal.aborted) {
       await retry.wait('away', 0)
       attempts.push(clock.now())
@@ -56,6 +56,66 @@ describe('a fleet whose API server is away for 60 s', () => {
     }
     const most = Math.max(...perSecond.values())
     assert.ok(most <= agents / 4, `${most} of ${agents} agents in one second`)
+  })
+})
+
+/** Lets four links wait in an outage of 60 s, two of them urgent. Returns the time of each after the first one had its answer. */
+function wakeTimes(
+  outage: Outage,
+  clock: HandClock,
+): { readonly urgent: number[]; readonly later: number[] } {
+  const times = { urgent: new Array<number>(), later: new Array<number>() }
+  outage.takeTurn()
+  clock.pass(awayMs)
+  for (const name of ['urgent', 'later'] as const)
+    for (let i = 0; i < 2; i++) outage.onEnd((delayMs) => times[name].push(delayMs), name === 'urgent')
+  outage.end()
+  return times
+}
+
+describe('the end of a long outage', () => {
+  // Before, the second answer woke all links that still waited, at once.
+  it('wakes each link once, first Services and EndpointSlices, each at a time of its own', () => {
+    const clock = new HandClock(() => undefined)
+    const outage = new Outage({ clock, random: seeded(1) })
+    const { urgent, later } = wakeTimes(outage, clock)
+    outage.end()
+    assert.deepEqual([urgent.length, later.length], [2, 2])
+    assert.ok(
+      urgent.every((ms) => ms >= 800 && ms < 1800),
+      String(urgent),
+    )
+    assert.ok(
+      later.every((ms) => ms >= 1800 && ms < 6000),
+      String(later),
+    )
+  })
+
+  it('delays lists after a lost version for ten seconds', () => {
+    const clock = new HandClock(() => undefined)
+    const outage = new Outage({ clock, random: () => 0.5 })
+    assert.equal(outage.relistDelay(), 0)
+    wakeTimes(outage, clock)
+    assert.equal(outage.relistDelay(), 600)
+    clock.pass(10_001)
+    assert.equal(outage.relistDelay(), 0)
+  })
+
+  // Before, the timer of such a link began again.
+  it('does not postpone a link whose turn comes sooner', async () => {
+    const clock = new HandClock(() => undefined)
+    const outage = new Outage({ clock, random: () => 0 })
+    const { signal } = new AbortController()
+    const retry = new LinkRetry({ outage, isUrgent: false, clock, random: () => 0, signal })
+    outage.takeTurn()
+    clock.pass(25_000)
+    const waiting = retry.wait('away', 0)
+    const dueMs = clock.nextMs ?? 0
+    clock.pass(dueMs - clock.now() - 100)
+    outage.end()
+    assert.equal(clock.nextMs, dueMs)
+    clock.fireNext()
+    await waiting
   })
 })
 
