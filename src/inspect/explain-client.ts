@@ -17,7 +17,10 @@ export interface Packet {
 
 /** The knowledge of an agent about packets of one IP family. */
 export interface PacketView {
-  readonly services: Pick<ServiceView, 'servicePorts' | 'endpoints' | 'withNodePort' | 'withHealthCheckPort'>
+  readonly services: Pick<
+    ServiceView,
+    'servicePorts' | 'endpoints' | 'withNodePort' | 'withHealthCheckPort' | 'healthCheckOwner'
+  >
   readonly node: NodeFacts
   readonly rules: PacketRules
   /** The addresses of this machine, loopback addresses included. */

@@ -30,7 +30,7 @@ export function leftOutFor(
   frontend: Frontend,
 ): Rival | undefined {
   const holder = holderOf(frontend, port, { places: node.places, services }, machine)
-  if (holder !== undefined) return { owner: holder.name, reason: holderReasons[holder.kind] }
+  if (holder !== undefined) return { owner: holder.name, reason: holder.reason }
   const address = addressOf(frontend)
   const owner = address === undefined ? undefined : rules?.foreignHolder?.(port, address)
   return owner === undefined ? undefined : { owner, reason: holderReasons.elsewhere }

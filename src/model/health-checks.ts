@@ -1,5 +1,6 @@
 // The Services that have a health check, with the number of local endpoint addresses of each (F-018, F-093).
 import type { Endpoint } from './endpoint.js'
+import { compareSeniority, type Seniority } from './seniority.js'
 import type { ServicePort } from './service-port.js'
 
 /** The health check of one Service, for load balancers. */
@@ -14,10 +15,14 @@ export interface HealthCheck {
   readonly createdSeconds?: number | undefined
 }
 
+const noNumbers: readonly number[] = []
+
 /** Recounts only the Services that changed since the last call of `current`. */
 export class HealthChecks {
   readonly #endpointsOf: (service: string) => Iterable<Endpoint>
   readonly #portOf = new Map<string, Pick<HealthCheck, 'port' | 'createdSeconds'>>()
+  /** The Services with each port; normally one. */
+  readonly #servicesWith = new Map<number, Set<string>>()
   readonly #dirty = new Set<string>()
   #checks: ReadonlyMap<string, HealthCheck> = new Map()
 
@@ -26,15 +31,30 @@ export class HealthChecks {
     this.#endpointsOf = endpointsOf
   }
 
-  /** Sets the Service's ports. An empty list removes the Service. */
-  setService(service: string, ports: readonly ServicePort[]): void {
+  /**
+   * Sets the Service's ports. An empty list removes the Service. Returns the health check ports that may have another owner now; empty: no
+   * health check changed.
+   */
+  setService(service: string, ports: readonly ServicePort[]): readonly number[] {
     const { healthCheckNodePort: port = 0, createdSeconds } = ports[0] ?? {}
-    if (port === 0 && this.#portOf.size === 0) return
+    if (port === 0 && this.#portOf.size === 0) return noNumbers
     const former = this.#portOf.get(service)
-    if (port === (former?.port ?? 0) && createdSeconds === former?.createdSeconds) return
+    if (port === (former?.port ?? 0) && createdSeconds === former?.createdSeconds) return noNumbers
+    if (former !== undefined) this.#release(service, former.port)
     if (port === 0) this.#portOf.delete(service)
-    else this.#portOf.set(service, createdSeconds === undefined ? { port } : { port, createdSeconds })
+    else this.#hold(service, createdSeconds === undefined ? { port } : { port, createdSeconds })
     this.#dirty.add(service)
+    return [former?.port ?? 0, port].filter((number) => number !== 0)
+  }
+
+  /** The Service that owns the health check port: of several with it, the first by `compareSeniority`. undefined: none has it. */
+  ownerOf(port: number): Seniority | undefined {
+    let owner: Seniority | undefined
+    for (const service of this.#servicesWith.get(port) ?? []) {
+      const claimant = { service, createdSeconds: this.#portOf.get(service)?.createdSeconds }
+      if (owner === undefined || compareSeniority(claimant, owner) < 0) owner = claimant
+    }
+    return owner
   }
 
   /** Marks the Service for a recount: its endpoints changed. */
@@ -55,6 +75,19 @@ export class HealthChecks {
     this.#dirty.clear()
     this.#checks = checks
     return checks
+  }
+
+  #hold(service: string, check: Pick<HealthCheck, 'port' | 'createdSeconds'>): void {
+    this.#portOf.set(service, check)
+    const services = this.#servicesWith.get(check.port)
+    if (services === undefined) this.#servicesWith.set(check.port, new Set([service]))
+    else services.add(service)
+  }
+
+  #release(service: string, port: number): void {
+    const services = this.#servicesWith.get(port)
+    services?.delete(service)
+    if (services?.size === 0) this.#servicesWith.delete(port)
   }
 
   #count(service: string, nodeName: string): number {

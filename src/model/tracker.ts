@@ -12,6 +12,7 @@ import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { PortIndex } from './port-index.js'
+import type { Seniority } from './seniority.js'
 import {
   equalServicePorts,
   objectName,
@@ -49,6 +50,8 @@ export interface ServiceView {
   withNodePort(protocol: ServiceProtocol, nodePort: number): readonly ServicePort[]
   /** The ports of the Services with this health check port, in no order; normally those of one Service at most. */
   withHealthCheckPort(port: number): readonly ServicePort[]
+  /** The Service that owns this health check port (docs/adr/0007); undefined: no Service has it. */
+  healthCheckOwner(port: number): Seniority | undefined
   /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
   endpoints(port: ServicePort): readonly Endpoint[]
   readonly servicePortCount: number
@@ -138,6 +141,10 @@ export class Tracker implements ServiceView {
     return this.#portsWith(this.#index.withHealthCheckPort(port))
   }
 
+  healthCheckOwner(port: number): Seniority | undefined {
+    return this.#healthChecks.ownerOf(port)
+  }
+
   /** `namespace/name:port`, as kube-proxy writes it; undefined: the service port does not exist. */
   portName(key: ServicePortKey): string | undefined {
     const port = this.#ports.get(key)
@@ -222,9 +229,10 @@ export class Tracker implements ServiceView {
       this.#noteChange(port, undefined)
       isChanged = true
     }
-    this.#healthChecks.setService(service, ports)
     if (ports.length > 0) this.#portsOf.set(service, ports)
     else if (before !== undefined) this.#portsOf.delete(service)
+    for (const number of this.#healthChecks.setService(service, ports))
+      this.mark(this.#index.withHealthCheckPort(number))
     return isChanged
   }
 

@@ -1,27 +1,29 @@
-// Frontends that a service port does not get, as the node itself needs their addresses and ports, or as they are the node ports of another
-// Service (docs/adr/0007).
+// Frontends that a service port does not get, as the node itself needs their addresses and ports, or as they are node ports or health
+// check ports of another Service (docs/adr/0007).
 import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
 import { hasAddress, type IpAddress } from '../address.js'
-import type { ServicePort, ServiceView } from '../model/index.js'
+import { seniorityReason, type ServicePort, type ServiceView } from '../model/index.js'
 import { compareStandings, type Standing } from './claim-order.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
 import type { Route } from './route.js'
 
 /** The owner of a frontend that a service port does not get. */
 export interface Holder {
-  /** A server (`the API server`, `the agent's healthz server`), or another service port with this node port or health check port. */
-  readonly kind: 'server' | 'node-port' | 'health-check'
-  /** The name of the server, or the key of the service port. */
+  /** A server (`the API server`, `the agent's healthz server`), or a Service. */
+  readonly kind: 'server' | 'service'
+  /** The name of the server; the key of the service port with this node port or health check port; or the Service, for a health check port. */
   readonly name: string
+  /** Why the holder has the frontend: a clause that follows its name and a comma. */
+  readonly reason: string
 }
 
-/** Why the holder of a frontend has it: a clause that follows its name and a comma. `elsewhere`: docs/adr/0028. */
-export const holderReasons: Readonly<Record<Holder['kind'] | 'elsewhere', string>> = {
+/** The reasons of holders, as in `Holder`. `elsewhere`: docs/adr/0028. */
+export const holderReasons = {
   server: 'whose place no Service may take',
-  'node-port': 'whose node port it is',
-  'health-check': 'whose health check port it is',
+  nodePort: 'whose node port it is',
+  healthCheck: 'whose health check port it is',
   elsewhere: 'and this mode makes no such address local',
-}
+} as const
 
 /** A frontend that a service port does not get. */
 export interface LeftOutFrontend {
@@ -33,10 +35,10 @@ export interface LeftOutFrontend {
 export interface Taken {
   readonly places: ProtectedPlaces
   /** All service ports of the family: their node ports and health check ports are taken at every address of the machine. */
-  readonly services: Pick<ServiceView, 'withNodePort' | 'withHealthCheckPort'>
+  readonly services: Pick<ServiceView, 'withNodePort' | 'withHealthCheckPort' | 'healthCheckOwner'>
 }
 
-type Claimer = Pick<ServicePort, 'service' | 'protocol' | 'clusterIP'>
+type Claimer = Pick<ServicePort, 'service' | 'protocol' | 'clusterIP' | 'createdSeconds'>
 type Port = Claimer & Pick<ServicePort, 'healthCheckNodePort'> & Parameters<typeof frontendsOf>[0]
 
 const none: readonly LeftOutFrontend[] = []
@@ -54,7 +56,8 @@ export function holderOf(
   if (port.service === apiServerService) return undefined
   const isLocal = (own: IpAddress): boolean => isLoopback(own) || hasAddress(machine, own)
   const server = frontend.protocol === 'tcp' ? serverAt(frontend, places, isLocal) : undefined
-  if (server !== undefined) return { kind: 'server', name: server }
+  if (server !== undefined) return { kind: 'server', name: server, reason: holderReasons.server }
+  if (frontend.kind === 'health-check') return healthCheckHolder(port, frontend.port, services)
   const address = addressOf(frontend)
   // A cluster IP is allocated too.
   if (address === undefined || address === port.clusterIP) return undefined
@@ -88,10 +91,22 @@ function nodePortHolder(
   services: Taken['services'],
 ): Holder | undefined {
   const nodePort = firstOf(services.withNodePort(protocol, number))
-  if (nodePort !== undefined && nodePort.service !== service) return { kind: 'node-port', name: nodePort.key }
+  if (nodePort !== undefined && nodePort.service !== service)
+    return { kind: 'service', name: nodePort.key, reason: holderReasons.nodePort }
   const healthCheck = protocol === 'TCP' ? firstOf(services.withHealthCheckPort(number)) : undefined
   if (healthCheck === undefined || healthCheck.service === service) return undefined
-  return { kind: 'health-check', name: healthCheck.key }
+  return { kind: 'service', name: healthCheck.key, reason: holderReasons.healthCheck }
+}
+
+/** The other Service that owns the health check port; undefined: the Service itself. A port of one Service has the check for all of them. */
+function healthCheckHolder(
+  { service, createdSeconds }: Pick<Claimer, 'service' | 'createdSeconds'>,
+  number: number,
+  services: Pick<Taken['services'], 'healthCheckOwner'>,
+): Holder | undefined {
+  const owner = services.healthCheckOwner(number)
+  if (owner === undefined || owner.service === service) return undefined
+  return { kind: 'service', name: owner.service, reason: seniorityReason(owner, { service, createdSeconds }) }
 }
 
 /** The service port that owns the node port or health check port that all of these have. */
@@ -169,7 +184,18 @@ function mayBeLeftOut(claimer: Port, { places, services }: Taken): boolean {
   const isMet = (place: { readonly port: number }): boolean =>
     (protocol === 'TCP' && (place.port === port || place.port === nodePort)) ||
     place.port === healthCheckNodePort
-  return places.apiServer.some(isMet) || places.agent.some(isMet) || meetsNodePort(claimer, services)
+  return (
+    places.apiServer.some(isMet) ||
+    places.agent.some(isMet) ||
+    meetsNodePort(claimer, services) ||
+    meetsHealthCheck(claimer, services)
+  )
+}
+
+/** Whether another Service owns the health check port. */
+function meetsHealthCheck(port: Port, services: Taken['services']): boolean {
+  const { healthCheckNodePort } = port
+  return healthCheckNodePort !== 0 && healthCheckHolder(port, healthCheckNodePort, services) !== undefined
 }
 
 /** Whether the service port has external frontends with the number of another Service's node port or health check port. */

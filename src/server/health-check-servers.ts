@@ -4,7 +4,7 @@ import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '.
 import { serviceReference } from '../event.js'
 import type { Clock } from '../clock.js'
 import type { HealthCheckFailure } from '../engine/index.js'
-import { compareSeniority, type HealthCheck, type Seniority, seniorityReason } from '../model/index.js'
+import type { HealthCheck } from '../model/index.js'
 import { connectionLimit, Connections, createHttpServer, listen } from './http-server.js'
 import { Turns } from './turns.js'
 
@@ -46,7 +46,7 @@ export class HealthCheckServers {
   }
 
   /**
-   * Makes the listeners equal to `desired` (by `namespace/name`) on these addresses, and resolves with the failures. Calls run in
+   * Makes the listeners equal to `desired` (by `namespace/name`, each with another port) on these addresses, and resolves with the failures. Calls run in
    * order. Replies use the newest `desired` at once.
    */
   async sync(
@@ -76,12 +76,10 @@ export class HealthCheckServers {
     desired: ReadonlyMap<string, HealthCheck>,
     hosts: readonly string[],
   ): Promise<readonly HealthCheckFailure[]> {
-    const owners = ownersOf(desired)
     // Close first: the port may belong to another Service now.
     for (const [service, listeners] of this.#listeners) {
       const port = desired.get(service)?.port
-      const isOwner = port !== undefined && owners.get(port)?.service === service
-      const places = new Set(isOwner ? hosts.map((host) => placeOf(host, port)) : [])
+      const places = new Set(port === undefined ? [] : hosts.map((host) => placeOf(host, port)))
       for (const place of listeners.keys()) {
         if (!places.has(place)) this.#close(service, place)
       }
@@ -89,12 +87,8 @@ export class HealthCheckServers {
     const failures: HealthCheckFailure[] = []
     for (const [service, check] of desired) {
       if (this.#isStopped) return failures
-      const owner = owners.get(check.port)
-      const problem =
-        owner === undefined || owner.service === service
-          ? (await this.#openAll(service, check.port, hosts))?.message
-          : `the port already belongs to ${owner.service}, ${seniorityReason(owner, { service, ...check })}`
-      if (problem !== undefined) failures.push(this.#failureOf(check, problem))
+      const problem = await this.#openAll(service, check.port, hosts)
+      if (problem !== undefined) failures.push(this.#failureOf(check, problem.message))
     }
     return failures
   }
@@ -172,17 +166,6 @@ export class HealthCheckServers {
     } as const
     return { service, event }
   }
-}
-
-/** The owner of each port: of several Services with it, the one that comes first by `compareSeniority`. */
-function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, Seniority> {
-  const owners = new Map<number, Seniority>()
-  for (const [service, { port, createdSeconds }] of desired) {
-    const claimant = { service, createdSeconds }
-    const owner = owners.get(port)
-    if (owner === undefined || compareSeniority(claimant, owner) < 0) owners.set(port, claimant)
-  }
-  return owners
 }
 
 const anyAddress: Readonly<Record<IpFamily, string>> = { ipv4: '0.0.0.0', ipv6: '::' }

@@ -69,8 +69,8 @@ export class AfterSync {
   readonly #healthChecks: ServiceHealthChecks
   readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
-  /** The routes with a health check port, and their Services. */
-  readonly #checked = new Map<ServicePortKey, string>()
+  /** The routes with a health check port. */
+  readonly #checked = new Map<ServicePortKey, Pick<Route, 'service' | 'healthCheckNodePort'>>()
   /** Changes of UDP since the last run. */
   #changes = new Map<ServicePortKey, Route | undefined>()
   /** Changes that the kernel has taken and the cleaner of flows does not have yet. */
@@ -93,7 +93,7 @@ export class AfterSync {
   /** The service port was compiled again; undefined: it was removed. */
   note(key: ServicePortKey, decided: Route | undefined): void {
     this.#gaps.put(key, decided)
-    if (decided !== undefined && decided.healthCheckNodePort !== 0) this.#checked.set(key, decided.service)
+    if (decided !== undefined && decided.healthCheckNodePort !== 0) this.#checked.set(key, decided)
     else if (this.#checked.size > 0) this.#checked.delete(key)
     this.#ports?.note(key, decided)
     this.#options.also?.note(key, decided)
@@ -134,11 +134,16 @@ export class AfterSync {
     await this.#ports?.run({ isComplete, machine })
   }
 
-  /** The checks without those whose port is left out of the routes. */
+  /** The checks whose port is in the routes. So no two have the same port (docs/adr/0007). */
   #checksOf(all: ReadonlyMap<string, HealthCheck>): ReadonlyMap<string, HealthCheck> {
     if (all.size === 0) return all
-    const checked = new Set(this.#checked.values())
-    return new Map([...all].filter(([service]) => checked.has(service)))
+    const checked = new Map(
+      Array.from(this.#checked.values(), ({ service, healthCheckNodePort }) => [
+        service,
+        healthCheckNodePort,
+      ]),
+    )
+    return new Map([...all].filter(([service, { port }]) => checked.get(service) === port))
   }
 
   async stop(): Promise<void> {

@@ -25,7 +25,7 @@ const places: ProtectedPlaces = {
   ],
 }
 
-/** Knows the victim: node port 30080, health check port 30100. */
+/** Knows the victim: node port 30080, health check port 30100; and two Services with health check port 30200. */
 const services = new Tracker('ipv4', () => {})
 services.apply(
   set(
@@ -37,6 +37,20 @@ services.apply(
     }),
   ),
 )
+for (const [name, createdSeconds] of [
+  ['older', 1],
+  ['younger', 2],
+] as const)
+  services.apply(
+    set(
+      service(name, `10.96.1.${createdSeconds}`, {
+        type: 'LoadBalancer',
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 30_200,
+        createdSeconds,
+      }),
+    ),
+  )
 const taken = { places, services }
 
 const cases: readonly {
@@ -119,6 +133,21 @@ const cases: readonly {
     name: 'the health check port of another Service',
     route: { port: 30_100, externalIPs: [ip('192.0.2.10')] },
     leftOut: ['tcp 192.0.2.10:30100 of default/victim:/TCP'],
+  },
+  {
+    name: 'the health check port of another Service as its own',
+    route: { protocol: 'UDP', nodePort: 30_081, healthCheckNodePort: 30_100 },
+    leftOut: ['health check tcp node port 30100 of default/victim'],
+  },
+  {
+    name: 'nothing at a health check port that another Service had and it gets, as the older one',
+    route: { service: 'default/older', healthCheckNodePort: 30_200 },
+    leftOut: [],
+  },
+  {
+    name: 'nothing at a node port with the number of a health check port',
+    route: { nodePort: 30_100 },
+    leftOut: [],
   },
   {
     name: 'nothing at the number of a node port of another protocol',

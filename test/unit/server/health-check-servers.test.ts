@@ -126,25 +126,6 @@ describe('the listeners of health checks', () => {
     assert.match((await ask(first)).body, /"name": "b"/u)
   })
 
-  it('give a port of two Services to the one that sorts first, in any order of arrival', async () => {
-    const servers = open()
-    const port = await freePort()
-    const name = async (): Promise<string | undefined> => /"name": "(.)"/u.exec((await ask(port)).body)?.[1]
-    assert.deepEqual(await servers.sync(checks(['b', port, 1]), loopback), [])
-    for (const both of [checks(['b', port, 1], ['a', port, 1]), checks(['a', port, 1], ['b', port, 1])]) {
-      const failures = await servers.sync(both, loopback)
-      assert.deepEqual(
-        failures.map(({ event }) => event.note),
-        [
-          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which sorts first`,
-        ],
-      )
-      assert.equal(await name(), 'a')
-    }
-    assert.deepEqual(await servers.sync(checks(['b', port, 1]), loopback), [])
-    assert.equal(await name(), 'b')
-  })
-
   it('follow changes of the addresses', async () => {
     const servers = open()
     const port = await freePort()
