@@ -1,5 +1,5 @@
 // The shipped agent as a process: signals, uncaught errors, and messages to the service manager. It runs in iptables mode in its own
-// namespace, without Services.
+// namespace, with its Node and without Services.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,6 +24,11 @@ describe('the process', { timeout: 60_000 }, () => {
     folder = mkdtempSync(join(tmpdir(), 'viaduct-process-'))
     manifests = join(folder, 'manifests')
     mkdirSync(manifests)
+    // The agent waits 10 s for the files of an empty folder: it may be a mount that is not there yet.
+    writeFileSync(
+      join(manifests, 'node.json'),
+      JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node-a' } }),
+    )
     node = await Namespace.create('node')
   })
 
