@@ -2,6 +2,13 @@
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
 // Owner of: runners, retries, requests for a run, the history of passes. A mode owns its object tables.
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, object-table.ts, object-batch.ts, pass.ts.
+export { claimDirty } from './claim-dirty.js'
+export { ConflictReports } from './frontend-conflict.js'
+export { FullSync } from './full-sync.js'
+export { NodeAddresses } from './node-addresses.js'
+export { readAgainMs, type RulePipelineOptions } from './family-context.js'
+export { RouteDecisions } from './route-decisions.js'
+export type { TrafficConfig } from './traffic-config.js'
 export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
 export {

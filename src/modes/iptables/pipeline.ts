@@ -32,7 +32,6 @@ import {
 } from '../../engine/index.js'
 import { ClusterSize } from './cluster-size.js'
 import {
-  AfterSync,
   claimDirty,
   ConflictReports,
   RouteDecisions,
@@ -40,7 +39,8 @@ import {
   NodeAddresses,
   readAgainMs,
   type RulePipelineOptions,
-} from '../shared/index.js'
+} from '../../engine/index.js'
+import { AfterSync } from '../shared/index.js'
 import { hasFormerOwner } from './former-owner.js'
 import { endPass } from './report.js'
 import { iptablesSettings } from './node-settings.js'

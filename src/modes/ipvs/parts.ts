@@ -1,9 +1,9 @@
 // The parts of one family's pipeline, each with those that it uses.
-import { Intake, StageTimes } from '../../engine/index.js'
+import { ConflictReports, Intake, RouteDecisions, StageTimes } from '../../engine/index.js'
 import { natGuardTables, type RealServerKey } from '../../kernel/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import { OtherAgents } from '../nft-table/index.js'
-import { ConflictReports, RouteDecisions } from '../shared/index.js'
+
 import { ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
 import { IpvsApplier } from './applier.js'
 import { CheapLook } from './cheap-look.js'

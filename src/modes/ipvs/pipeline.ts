@@ -14,7 +14,7 @@ import {
   type PassRecord,
   worldSize,
 } from '../../engine/index.js'
-import type { RouteDecisions } from '../shared/index.js'
+import type { RouteDecisions } from '../../engine/index.js'
 import { mayChangeRules } from './chains.js'
 import type { CheapLook } from './cheap-look.js'
 import { serverOperations } from './operations.js'

@@ -2,7 +2,7 @@
 import type { Intake, Pass } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Route } from '../../routing/index.js'
-import { claimDirty, type RouteDecisions } from '../shared/index.js'
+import { claimDirty, type RouteDecisions } from '../../engine/index.js'
 import type { ForeignAddresses, NatGuard } from '../vips/index.js'
 import type { IpvsPipelineOptions } from './pipeline-options.js'
 import type { IpvsPolicies } from './policies.js'

@@ -23,8 +23,6 @@ import type { NodeChange } from '../../node/index.js'
 import type { Frontend, Route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
-  AfterSync,
-  type AfterSyncPart,
   claimDirty,
   ConflictReports,
   RouteDecisions,
@@ -32,7 +30,8 @@ import {
   NodeAddresses,
   readAgainMs,
   type RulePipelineOptions,
-} from '../shared/index.js'
+} from '../../engine/index.js'
+import { AfterSync, type AfterSyncPart } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { tableName } from './compile/schema.js'

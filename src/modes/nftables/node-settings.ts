@@ -1,7 +1,7 @@
 // The settings on which the table depends, from the configuration and the facts about this node.
 import type { IpFamily } from '../../address.js'
 import { localDetectorOf, nodePortAddressesOf } from '../../node/index.js'
-import type { TrafficConfig } from '../shared/index.js'
+import type { TrafficConfig } from '../../engine/index.js'
 import type { NftModeSettings, NodeState } from '../nft-table/index.js'
 
 /** The part of the configuration that the table depends on. */

@@ -9,7 +9,7 @@ import { type LocalAddresses, type NodeFacts, nodePortAddressesOf } from '../../
 import type { Route } from '../../routing/index.js'
 import { type HeldPlace, HeldPlaces, type HoldAddresses, isSameClaim, type PortClaim } from './held-places.js'
 import { askPorts, type PortReports, releaseStored } from './port-reports.js'
-import type { TrafficConfig } from './traffic-config.js'
+import type { TrafficConfig } from '../../engine/index.js'
 
 export interface HeldPortsOptions {
   readonly family: IpFamily

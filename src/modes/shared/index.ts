@@ -1,22 +1,15 @@
 // In: routes, and the kernel's tables. Out: work that every mode does in the same way.
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners, held ports.
-// Read next: route-decisions.ts, after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, held-ports.ts, watched-ports.ts, claim-dirty.ts, xtables-clean-up.ts.
+// Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, held-ports.ts, watched-ports.ts, xtables-clean-up.ts.
 export { AfterSync, type AfterSyncPart } from './after-sync.js'
-export { claimDirty } from './claim-dirty.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
 export { isFirstService } from './first-services.js'
-export { FullSync } from './full-sync.js'
 export { releaseUnwanted } from './port-reports.js'
-export { ConflictReports } from './frontend-conflict.js'
-export { NodeAddresses } from './node-addresses.js'
 export { cleanUpXtables } from './xtables-clean-up.js'
 export { iptablesPacketRules } from './packet-rules.js'
-export { readAgainMs, type RulePipelineOptions } from './rule-pipeline.js'
-export type { TrafficConfig } from './traffic-config.js'
 export { describeKept } from './kept-chain.js'
 export { restAfterEventsMs, UnlockTimes } from './unlock-times.js'
-export { RouteDecisions } from './route-decisions.js'
 export { openWarnings } from './warnings.js'
 export { reportRepairs } from './report-repairs.js'
 export { shortened } from './shortened.js'

@@ -40,14 +40,8 @@ import {
   RelayTable,
   type SharedRelay,
 } from '../relay/index.js'
-import {
-  AfterSync,
-  claimDirty,
-  ConflictReports,
-  releaseUnwanted,
-  RouteDecisions,
-  type TrafficConfig,
-} from '../shared/index.js'
+import { claimDirty, ConflictReports, RouteDecisions, type TrafficConfig } from '../../engine/index.js'
+import { AfterSync, releaseUnwanted } from '../shared/index.js'
 import { ForeignAddresses, NatGuard, type NatGuardOptions, VipBindings } from '../vips/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'

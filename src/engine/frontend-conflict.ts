@@ -1,15 +1,15 @@
-import type { IpFamily } from '../../address.js'
-import { serviceReference } from '../../event.js'
-import type { Problem, StateReporter } from '../../log.js'
-import { logFamily } from '../../engine/index.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
-import type { ServicePortKey } from '../../model/index.js'
+import type { IpFamily } from '../address.js'
+import { serviceReference } from '../event.js'
+import type { Problem, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics/index.js'
+import type { ServicePortKey } from '../model/index.js'
 import {
   describeFrontend,
   type Frontend,
   type FrontendConflict,
   type LeftOutFrontend,
-} from '../../routing/index.js'
+} from '../routing/index.js'
+import { logFamily } from './sync-report.js'
 
 export interface ConflictReportsOptions {
   readonly family: IpFamily

@@ -1,10 +1,12 @@
-import type { IpFamily } from '../../address.js'
-import type { Clock } from '../../clock.js'
-import { type Intake, type Pass, traceRoute } from '../../engine/index.js'
-import type { Log } from '../../log.js'
-import type { ServicePortKey } from '../../model/index.js'
-import type { Route } from '../../routing/index.js'
+import type { IpFamily } from '../address.js'
+import type { Clock } from '../clock.js'
+import type { Log } from '../log.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { Route } from '../routing/index.js'
+import type { Intake } from './intake.js'
+import type { Pass } from './pass.js'
 import type { RouteDecisions } from './route-decisions.js'
+import { traceRoute } from './trace-route.js'
 
 export interface ClaimDirtyOptions {
   readonly family: IpFamily

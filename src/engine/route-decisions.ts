@@ -1,11 +1,10 @@
 // Every mode gets its routes here, without the frontends whose addresses and ports are taken (docs/adr/0007).
-import type { IpAddress, IpFamily } from '../../address.js'
-import { KernelQuestions, type KernelQuestionsOptions } from '../../engine/index.js'
-import { KernelError } from '../../errors.js'
-import { machineAddresses } from '../../host/index.js'
-import type { LinkEvent, Links, Routes } from '../../kernel/index.js'
-import type { ServicePort, ServicePortKey, Tracker } from '../../model/index.js'
-import type { NodeFacts } from '../../node/index.js'
+import type { IpAddress, IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import { machineAddresses } from '../host/index.js'
+import type { LinkEvent, Links, Routes } from '../kernel/index.js'
+import type { ServicePort, ServicePortKey, Tracker } from '../model/index.js'
+import type { NodeFacts } from '../node/index.js'
 import {
   dependsOnMachine,
   leftOutFrontends,
@@ -13,8 +12,9 @@ import {
   route,
   routeWithout,
   type Taken,
-} from '../../routing/index.js'
+} from '../routing/index.js'
 import type { ConflictReports } from './frontend-conflict.js'
+import { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions.js'
 
 export interface RouteDecisionsOptions extends KernelQuestionsOptions {
   readonly family: IpFamily

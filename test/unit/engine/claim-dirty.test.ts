@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { Registry } from 'prom-client'
-import { InForceTimes, Pass } from '../../../../src/engine/index.js'
-import { openMetrics } from '../../../../src/metrics/index.js'
-import { type ServicePortKey, Tracker } from '../../../../src/model/index.js'
-import { claimDirty } from '../../../../src/modes/shared/index.js'
-import { ManualClock } from '../../../support/manual-clock.js'
-import { service, set } from '../../../support/objects.js'
-import { MemoryLog } from '../../../support/pipeline-lab.js'
-import { plainRoute } from '../../../support/routes.js'
+import { InForceTimes, Pass } from '../../../src/engine/index.js'
+import { openMetrics } from '../../../src/metrics/index.js'
+import { type ServicePortKey, Tracker } from '../../../src/model/index.js'
+import { claimDirty } from '../../../src/engine/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { service, set } from '../../support/objects.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+import { plainRoute } from '../../support/routes.js'
 
 it('a changed service port is in force at no moment between its claim and the end of the pass', async () => {
   const clock = new ManualClock()

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { resolveConfig } from '../../../../src/config/index.js'
-import { NodeAddresses } from '../../../../src/modes/shared/index.js'
-import { NodeTracker } from '../../../../src/node/index.js'
-import { openModelKernel } from '../../../model/index.js'
-import { ip } from '../../../support/routes.js'
+import { resolveConfig } from '../../../src/config/index.js'
+import { NodeAddresses } from '../../../src/engine/index.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { openModelKernel } from '../../model/index.js'
+import { ip } from '../../support/routes.js'
 
 it('keeps the last addresses until they are read again, and reads again after a change during a reading', async () => {
   const kernel = openModelKernel()
