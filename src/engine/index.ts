@@ -1,12 +1,15 @@
-// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics, log lines and records of passes.
+// In: ObjectEvents, link events, time, and a mode. Out: passes over the mode's layer; metrics, log lines and records of passes.
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
-// Owner of: runners, retries, requests for a run, the history of passes. A mode owns its object tables.
-// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, object-table.ts, object-batch.ts, pass.ts.
+// Owner of: runners, retries, requests for a run, the history of passes. A layer owns its object tables.
+// Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, object-table.ts, pass.ts.
+export { Family, type FamilyOptions, type PassGap } from './family.js'
+export type { Admission, FamilyFacts, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
+export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
+export type { Claim, Layer, Look, WriteOptions } from './layer.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConflictReports } from './frontend-conflict.js'
-export { FullSync } from './full-sync.js'
 export { NodeAddresses } from './node-addresses.js'
-export { readAgainMs, type RulePipelineOptions } from './family-context.js'
+export type { FamilyContext } from './family-context.js'
 export { RouteDecisions } from './route-decisions.js'
 export type { TrafficConfig } from './traffic-config.js'
 export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'

@@ -9,6 +9,8 @@ export interface NodeAddressesOptions {
   readonly config: TrafficConfig
   readonly links: Links
   readonly routes: Routes
+  /** The addresses are read even if node ports are served at all of them. */
+  readonly needsMachine?: boolean
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
 }
@@ -65,7 +67,7 @@ export class NodeAddresses {
   }
 
   get #areUsed(): boolean {
-    const { family, config, node } = this.#options
-    return nodePortAddressesOf({ family, config, node: node.facts }, []) !== 'all'
+    const { family, config, needsMachine = false, node } = this.#options
+    return needsMachine || nodePortAddressesOf({ family, config, node: node.facts }, []) !== 'all'
   }
 }

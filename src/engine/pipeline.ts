@@ -64,8 +64,8 @@ export interface Pipeline {
   readonly services: ServiceView
   /** Whether the kernel follows the events. */
   readonly health: FamilyHealth
-  /** Counts packets; absent in a mode whose rules do not count them. */
-  countPackets?(): Promise<PacketTotals>
+  /** Counts packets; absent, or undefined, in a mode whose rules do not count them. */
+  countPackets?(): Promise<PacketTotals | undefined>
   /**
    * The present connections of the family, of Services and possibly of others. Absent: conntrack has them. Throws KernelError, also while they
    * are read.

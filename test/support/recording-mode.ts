@@ -3,22 +3,20 @@ import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
 import {
-  Intake,
-  type FamilyHealth,
+  type Claim,
+  Family,
+  type FamilyMode,
   KernelObject,
+  type Layer,
   ObjectTable,
   openProblems,
   type OperationKind,
-  Pass,
-  PassHistory,
-  type PassRecord,
-  type Pipeline,
+  type Pass,
 } from '../../src/engine/index.js'
-import type { ServiceView } from '../../src/model/index.js'
+import type { ServicePortKey } from '../../src/model/index.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
-import { type Route, route } from '../../src/routing/index.js'
-import type { ObjectEvent } from '../../src/source/index.js'
+import { openModelKernel } from '../model/index.js'
 import { ManualClock } from './manual-clock.js'
 import { MemoryLog } from './pipeline-lab.js'
 
@@ -58,57 +56,23 @@ class RecordedRoute extends KernelObject<string, string | undefined> {
   }
 }
 
-export class RecordingPipeline implements Pipeline {
-  readonly #surroundings: Surroundings
+class RecordingLayer implements Layer<'settings', string> {
   readonly #records: string[]
-  readonly #intake: Intake
   readonly #table = new ObjectTable<string, RecordedRoute>()
-  readonly #history = new PassHistory()
-  isInForce = false
-  hasRefusals = false
-  isClosed = false
+  readonly isBehind = false
+  readonly hasRefusals = false
 
-  constructor(family: IpFamily, surroundings: Surroundings, records: string[]) {
-    const { clock, metrics } = surroundings
-    this.#surroundings = surroundings
+  constructor(records: string[]) {
     this.#records = records
-    this.#intake = new Intake({ ...surroundings, family, clock, syncPeriodMs, metrics: metrics[family] })
   }
 
-  get knowsObjects(): boolean {
-    return this.#intake.known !== 'nothing'
+  claim(key: ServicePortKey, claim: Claim<string> | undefined): void {
+    const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
+    object.desired = claim?.desired
+    this.#table.markDirty(object)
   }
 
-  get isWatchable(): boolean {
-    return this.isInForce
-  }
-
-  apply(events: readonly ObjectEvent[]): boolean {
-    return this.#intake.apply(events, () => true)
-  }
-
-  applyNode(): boolean {
-    return false
-  }
-
-  applyLinks(): boolean {
-    return false
-  }
-
-  stopSoon(): void {}
-
-  async runOnce(): Promise<number | undefined> {
-    if (this.#intake.known === 'nothing') return undefined
-    const { clock, log, metrics, node } = this.#surroundings
-    const events = this.#intake.beginRun()
-    const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, events })
-    for (const key of await pass.takeDirty(this.#intake)) {
-      const port = this.#intake.tracker.servicePort(key)
-      const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
-      const decided = port && route(port, this.#intake.tracker.endpoints(port), node.facts)
-      object.desired = decided?.clusterBackends.map(({ address }) => address).join(' ')
-      this.#table.markDirty(object)
-    }
+  async write(pass: Pass): Promise<boolean> {
     for (const object of this.#table.takeDirty()) {
       const op = { op: 'record', text: `${object.id} to ${object.desired}` }
       this.#records.push(op.text)
@@ -116,37 +80,55 @@ export class RecordingPipeline implements Pipeline {
       object.acknowledged = object.desired
       this.#table.settle(object)
     }
-    this.#history.add(pass.end({ hasRefusals: false, fields: {} }))
-    this.#intake.backlog.settle()
-    this.isInForce = true
-    return undefined
+    return true
   }
 
-  get services(): ServiceView {
-    return this.#intake.tracker
+  get isWriteDue(): boolean {
+    return this.#table.dirty.size > 0
   }
 
-  inForceSince(): undefined {
-    return undefined
+  get sizes(): Readonly<Record<string, number>> {
+    return { route: this.#table.acknowledgedCount }
   }
 
-  get passes(): readonly PassRecord[] {
-    return this.#history.records
+  nextInMs(): undefined {}
+}
+
+function recordingMode(records: string[]): FamilyMode<'settings', string> {
+  return {
+    settings: () => 'settings',
+    routeSettings: (settings) => settings,
+    compile: ({ clusterBackends }) => clusterBackends.map(({ address }) => address).join(' '),
+    layer: new RecordingLayer(records),
+    view: {
+      describe: ({ decided }) => [`route ${decided.service}`],
+      packetRules: () => undefined,
+      differences: async () => [],
+    },
   }
+}
 
-  get health(): FamilyHealth {
-    return this.#intake.backlog.health
-  }
-
-  describe({ service }: Route): readonly string[] {
-    return [`route ${service}`]
-  }
-
-  packetRules(): undefined {}
-
-  async differences(): Promise<undefined> {}
-
-  async close(): Promise<void> {
-    this.isClosed = true
-  }
+/** The mode in one family. `records` gets a line for each route that changed. `onClose`: the family has freed its resources. */
+export function openRecordingFamily(
+  family: IpFamily,
+  surroundings: Surroundings,
+  { records, onClose = () => {} }: { readonly records: string[]; readonly onClose?: () => void },
+): Family<'settings', string> {
+  const { metrics, problems } = surroundings
+  return new Family({
+    ...surroundings,
+    ...openModelKernel(),
+    family,
+    syncPeriodMs,
+    metrics: metrics[family],
+    warnings: problems,
+    openMode: () => recordingMode(records),
+    openFollowUp: () => ({
+      note: () => {},
+      recheckFlows: () => {},
+      isOlderThan: () => false,
+      run: async () => {},
+      stop: async () => onClose(),
+    }),
+  })
 }

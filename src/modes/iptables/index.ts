@@ -1,7 +1,7 @@
 // In: Routes, the configuration, this node. Out: chains and rules in the tables nat and filter.
 // Never: another mode; Kubernetes objects.
 // Owner of: the chains and frontends that each route claims (ledger.ts); the addon holds the rules (docs/adr/0010).
-// Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), compile/dispatch-tree.ts, ledger.ts, docs/adr/0009.
+// Read next: mode.ts, layer.ts, compile/compile.ts (a route), compile/dispatch-tree.ts, ledger.ts, docs/adr/0009.
 export { compileRoute } from './compile/compile.js'
 export type { DesiredRoute, DispatchChain, IptablesTable } from './compile/desired.js'
 export { DispatchTree } from './compile/dispatch-tree.js'

@@ -79,7 +79,7 @@ export class LookTimes {
   }
 
   /** The watch saw a difference. */
-  note(): void {
+  noteLook(): void {
     this.#checkDueMs = this.#clock.now()
   }
 
@@ -91,7 +91,7 @@ export class LookTimes {
   /** The watch has ended. A look is due at once. */
   endWatch(): void {
     this.#isWatched = false
-    this.note()
+    this.noteLook()
   }
 
   get #watchedPeriodMs(): number {

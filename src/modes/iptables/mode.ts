@@ -1,9 +1,24 @@
 import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../../host/index.js'
-import { openWarnings } from '../shared/index.js'
+import { openFamily, openWarnings } from '../shared/index.js'
+import { ClusterSize } from './cluster-size.js'
+import { compileRoute } from './compile/compile.js'
+import type { DesiredRoute } from './compile/desired.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import { IptablesLayer } from './layer.js'
+import type { LookTimes } from './look-times.js'
+import { iptablesSettings } from './node-settings.js'
+import { iptablesView } from './view.js'
 import { nftFlavour, openNftFlavour, type KernelFacts } from './nft-mode.js'
-import { IptablesPipeline } from './pipeline.js'
 import { serveLocalhostAtInit } from './serve-localhost.js'
-import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
+import {
+  type FamilyContext,
+  type FamilyMode,
+  type FamilyParts,
+  type Mode,
+  type ModeOptions,
+  type OpenModeOptions,
+  openKernelWatch,
+} from '../../engine/index.js'
 
 /** At 10,000 Services a write takes some 50 ms of a core. A rest of twice that time leaves two thirds of the core to other work. */
 const restFactor = 2
@@ -30,28 +45,22 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
   const { config, kernel, log, metrics } = options
   const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
-  const pipelines: IptablesPipeline[] = []
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline = new IptablesPipeline({
-      ...options,
-      ...kernel,
-      family,
-      dropsInvalid,
+  const lookTimes: LookTimes[] = []
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) =>
+    openFamily(options, family, isHealthy, {
+      openMode: (context) => {
+        const layer = openLayer(options, context)
+        lookTimes.push(layer.lookTimes)
+        return familyMode(context, layer, dropsInvalid)
+      },
       syncPeriodMs,
       warnings,
-      routeLocalnet: async () => await routeLocalnet(options),
-      tables: {
-        nat: kernel.xtables(family, 'nat', 'legacy'),
-        filter: kernel.xtables(family, 'filter', 'legacy'),
-      },
-      metrics: metrics[family],
-      listeners: options.openHealthChecks(family, isHealthy),
+      translates: true,
+      hasPartialSyncs: true,
+      onPartialFailure: () => metrics[family].iptablesPartialRestoreFailures.inc(),
     })
-    pipelines.push(pipeline)
-    return pipeline
-  }
   const openWatch: NonNullable<Mode['openWatch']> = () =>
-    openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines, log })
+    openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines: lookTimes, log })
   return {
     name: 'iptables',
     flavour: options.flavour,
@@ -61,5 +70,41 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor,
+  }
+}
+
+function openLayer(options: ModeOptions, context: FamilyContext & FamilyParts): IptablesLayer {
+  const { kernel } = options
+  return new IptablesLayer({
+    ...options,
+    ...context,
+    routeLocalnet: async () => await routeLocalnet(options),
+    tables: {
+      nat: kernel.xtables(context.family, 'nat', 'legacy'),
+      filter: kernel.xtables(context.family, 'filter', 'legacy'),
+    },
+  })
+}
+
+function familyMode(
+  { family, config, clock }: FamilyContext,
+  layer: IptablesLayer,
+  dropsInvalid: boolean,
+): FamilyMode<IptablesModeSettings, DesiredRoute> {
+  const size = new ClusterSize()
+  return {
+    settings: ({ node, machine, endpoints }) => {
+      size.update(endpoints)
+      return iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: !size.isLarge })
+    },
+    routeSettings: (settings) => ({
+      ...settings,
+      nodePortAddresses: 'all',
+      dropsInvalid: true,
+      localhostNodePorts: true,
+    }),
+    compile: compileRoute,
+    layer,
+    view: iptablesView({ family, clock }, layer),
   }
 }

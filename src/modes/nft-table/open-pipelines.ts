@@ -1,24 +1,37 @@
 import type { IpFamily } from '../../address.js'
-import type { Mode, ModeOptions } from '../../engine/index.js'
-import { openWarnings } from '../shared/index.js'
-import { NftPipeline, type NftPipelineOptions } from './pipeline.js'
+import type { FamilyContext, FamilyMode, Mode, ModeOptions } from '../../engine/index.js'
+import { type AfterSyncPart, openFamily, openWarnings } from '../shared/index.js'
+import { compileRoute } from './compile/compile.js'
+import type { DesiredRoute } from './compile/desired.js'
+import type { NftModeSettings } from './compile/settings.js'
+import { describeDesired } from './describe.js'
+import { differences } from './differences.js'
+import { forRoutes, type NftFamilySettings } from './family-settings.js'
+import type { FixedRules } from './fixed-rules.js'
+import { NftLayer, type NftLayerOptions } from './layer.js'
+import type { NodeState } from './node-state.js'
+import { packetRules } from './packet-rules.js'
+import type { QuietGap } from './quiet-gap.js'
 import { NftModeWatch } from './watch.js'
 
-/** The options in which the pipelines of different modes differ. */
-type OwnOptions = Pick<
-  NftPipelineOptions,
-  | 'config'
-  | 'settingsOf'
-  | 'syncPeriodMs'
-  | 'minSyncPeriodMs'
-  | 'metrics'
-  | 'fixedRules'
-  | 'quietGap'
-  | 'also'
->
+/** The options in which the families of different modes differ. */
+interface OwnOptions {
+  readonly config: FamilyContext['config']
+  /** The settings of the table. */
+  readonly settingsOf: (facts: NodeState) => NftModeSettings
+  readonly syncPeriodMs: number
+  readonly minSyncPeriodMs: number
+  readonly metrics: FamilyContext['metrics']
+  /** Rules outside of the table that the mode needs as well. Absent: none. */
+  readonly fixedRules?: FixedRules
+  /** Shared by both families. Absent: runs follow each other at any time. */
+  readonly quietGap?: QuietGap
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
+}
 
 /**
- * The part of a mode that opens pipelines, and the watch of their tables. The pipelines tell each other the generations of their
+ * The part of a mode that opens its families, and the watch of their tables. The families tell each other the generations of their
  * transactions, which the watch leaves out.
  */
 export function openNftPipelines(
@@ -27,24 +40,65 @@ export function openNftPipelines(
 ): Required<Pick<Mode, 'openPipeline' | 'openWatch'>> {
   const { kernel, log } = options
   const warnings = openWarnings(options)
-  const pipelines: NftPipeline[] = []
+  const layers: NftLayer[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline: NftPipeline = new NftPipeline({
-      ...options,
-      ...kernel,
-      ...ownOptions(family),
-      family,
-      warnings,
-      listeners: options.openHealthChecks(family, isHealthy),
-      onApplied: (generation) => {
-        for (const other of pipelines) if (other !== pipeline) other.noteOtherFamily(generation)
+    const own = ownOptions(family)
+    const { config, syncPeriodMs, metrics, also, quietGap: gap } = own
+    return openFamily(options, family, isHealthy, {
+      openMode: (context) => {
+        const layer: NftLayer = new NftLayer({
+          ...context,
+          ...own,
+          gap,
+          nftables: kernel.nftables,
+          onApplied: (generation) => {
+            for (const other of layers) if (other !== layer) other.tables.noteOtherFamily(generation)
+          },
+        })
+        layers.push(layer)
+        return familyMode(layer, { ...own, family, nftables: kernel.nftables })
       },
+      config,
+      syncPeriodMs,
+      metrics,
+      warnings,
+      translates: true,
+      also,
+      gap,
+      hasPartialSyncs: true,
     })
-    pipelines.push(pipeline)
-    return pipeline
   }
   return {
     openPipeline,
-    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: pipelines, log }),
+    openWatch: () => new NftModeWatch({ nftables: kernel.nftables, tables: layers, log }),
+  }
+}
+
+function familyMode(
+  layer: NftLayer,
+  {
+    family,
+    nftables,
+    settingsOf,
+    also,
+    fixedRules,
+  }: OwnOptions & Pick<NftLayerOptions, 'family' | 'nftables'>,
+): FamilyMode<NftFamilySettings, DesiredRoute> {
+  return {
+    settings: ({ node, machine, serviceCidrs }) => ({ ...settingsOf({ node, machine }), serviceCidrs }),
+    routeSettings: forRoutes,
+    compile: compileRoute,
+    layer,
+    view: {
+      describe: ({ desired }, _settings, isLost) => describeDesired(desired, family, isLost),
+      packetRules: (settings) =>
+        packetRules(settings, {
+          serviceCidrs: settings.serviceCidrs ?? [],
+          relayedLoopback: also?.listensOn,
+        }),
+      differences: async ({ desired }) => await differences(desired, family, nftables),
+      // Without fixed rules: those of the table count no packets.
+      ...(fixedRules !== undefined && { countPackets: async () => await fixedRules.countPackets() }),
+    },
   }
 }

@@ -16,4 +16,4 @@ export {
 export { type LocalhostNodePorts, openLocalhostNodePorts, withStrainWatch } from './localhost-node-ports.js'
 export { RelayTable, type RelayTableOptions } from './relay-table.js'
 export { StrainWatch } from './strain-watch.js'
-export { nearClients, SharedRelay } from './shared-relay.js'
+export { type NearClients, nearClients, SharedRelay } from './shared-relay.js'

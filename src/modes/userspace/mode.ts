@@ -1,11 +1,13 @@
 import type { IpFamily } from '../../address.js'
-import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import type { FamilyMode, Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findFamilies, firstFreePort } from '../../host/index.js'
-import { SharedRelay, StrainWatch } from '../relay/index.js'
-import { openWarnings } from '../shared/index.js'
-import { openVipHints } from '../vips/index.js'
-import { UserspacePipeline } from './pipeline.js'
+import { compileRoute, type DesiredRoute, SharedRelay, StrainWatch } from '../relay/index.js'
+import { openFamily, openWarnings } from '../shared/index.js'
+import { ForeignAddresses, openVipHints } from '../vips/index.js'
+import { UserspaceLayer, type UserspaceLayerOptions } from './layer.js'
+import { type UserspaceSettings, userspaceSettings } from './node-settings.js'
 import { probeRoutes } from './route-probe.js'
+import { userspaceView } from './view.js'
 
 /** Throws KernelError if the process may not change routes. Settings of connection tracking are not needed: their failure is a warning. */
 export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode> {
@@ -32,7 +34,7 @@ export async function openUserspaceMode(options: OpenModeOptions): Promise<Mode>
  * finds it.
  */
 export function userspaceMode(options: ModeOptions, families: readonly IpFamily[], firstPort?: number): Mode {
-  const { config, kernel, log, metrics } = options
+  const { config, kernel, log } = options
   const warnings = openWarnings(options)
   const hints = openVipHints(log)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
@@ -41,22 +43,30 @@ export function userspaceMode(options: ModeOptions, families: readonly IpFamily[
     name: 'userspace',
     families,
     openPipeline: (family, isHealthy) =>
-      new UserspacePipeline({
-        ...options,
-        ...kernel,
-        relay,
-        family,
-        firstFreePort: firstPort,
+      openFamily(options, family, isHealthy, {
+        openMode: (context) => familyMode({ ...kernel, ...context, relay, hints, firstFreePort: firstPort }),
         syncPeriodMs,
         warnings,
-        hints,
-        metrics: metrics[family],
-        listeners: options.openHealthChecks(family, isHealthy),
+        translates: false,
+        needsMachine: true,
       }),
     openWatch: () => new StrainWatch(kernel.relay, log),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,
+  }
+}
+
+function familyMode(context: UserspaceLayerOptions): FamilyMode<UserspaceSettings, DesiredRoute> {
+  const admission = new ForeignAddresses(context)
+  const layer = new UserspaceLayer(context)
+  return {
+    settings: (facts) => userspaceSettings(context, facts),
+    routeSettings: ({ near: _near, localDetector: _localDetector, ...ofRoutes }) => ofRoutes,
+    compile: compileRoute,
+    layer,
+    view: userspaceView(context, layer, admission),
+    admission,
   }
 }

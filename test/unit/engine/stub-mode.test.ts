@@ -4,24 +4,21 @@ import { type Mode, Synchronizer } from '../../../src/engine/index.js'
 import { openModelKernel } from '../../model/index.js'
 import { settle } from '../../support/manual-clock.js'
 import { remove, service, set, slice } from '../../support/objects.js'
-import { openSurroundings, RecordingPipeline, syncPeriodMs } from '../../support/recording-mode.js'
+import { openRecordingFamily, openSurroundings, syncPeriodMs } from '../../support/recording-mode.js'
 
 describe('a mode that only records routes', () => {
   it('gets events, runs, health and a stop from the engine', async () => {
     const surroundings = openSurroundings()
     const records: string[] = []
-    const pipelines: RecordingPipeline[] = []
+    let closed = 0
     const mode: Mode = {
       name: 'iptables',
       families: ['ipv4'],
       syncPeriodMs,
       minSyncPeriodMs: 0,
       restFactor: 0,
-      openPipeline: (family) => {
-        const pipeline = new RecordingPipeline(family, surroundings, records)
-        pipelines.push(pipeline)
-        return pipeline
-      },
+      openPipeline: (family) =>
+        openRecordingFamily(family, surroundings, { records, onClose: () => closed++ }),
     }
     const calls: string[] = []
     const synchronizer = new Synchronizer({
@@ -59,6 +56,6 @@ describe('a mode that only records routes', () => {
     assert.deepEqual(calls, [], 'it succeeded')
     assert.equal(runEnds, reported, 'nothing is reported after the cancellation')
     await synchronizer.stop()
-    assert.ok(pipelines.every(({ isClosed }) => isClosed))
+    assert.equal(closed, 1)
   })
 })

@@ -5,7 +5,7 @@ import { StatusPage } from '../../../src/page/index.js'
 import type { PageRequest, Reply } from '../../../src/server/index.js'
 import type { ManualClock } from '../../support/manual-clock.js'
 import { endpoint, port, service, set, slice, synced } from '../../support/objects.js'
-import { openSurroundings, RecordingPipeline } from '../../support/recording-mode.js'
+import { openSurroundings, openRecordingFamily } from '../../support/recording-mode.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import type { PresentProblem } from '../../../src/log.js'
 
@@ -22,7 +22,7 @@ interface Lab {
 async function openLab(nodeName = 'node-a', failures: readonly string[] = []): Promise<Lab> {
   const surroundings = openSurroundings()
   const { clock, config } = surroundings
-  const pipeline = new RecordingPipeline('ipv4', surroundings, [])
+  const pipeline = openRecordingFamily('ipv4', surroundings, { records: [] })
   const problems: PresentProblem[] = []
   const runEnds = new Set<() => void>()
   const inspected = {

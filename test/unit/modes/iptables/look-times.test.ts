@@ -117,7 +117,7 @@ describe('LookTimes', () => {
     const times = new LookTimes(clock, syncPeriodMs)
     times.beginWatch()
     looksOf(times, clock, 10)
-    times.note()
+    times.noteLook()
     assert.deepEqual(looksOf(times, clock, 5), ['0 cheap'])
     times.endWatch()
     assert.deepEqual(looksOf(times, clock, 3), ['0 cheap', '1 cheap', '2 cheap'])

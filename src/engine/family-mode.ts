@@ -1,0 +1,83 @@
+import type { Cidr, IpAddress } from '../address.js'
+import type { PacketTotals } from '../metrics/index.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { NodeFacts } from '../node/index.js'
+import type { Frontend, Route } from '../routing/index.js'
+import type { FamilyContext } from './family-context.js'
+import type { Claim, Layer } from './layer.js'
+import type { PacketRules } from './packet-rules.js'
+import type { ExternalAddresses } from './packet-rules.js'
+import type { FlowSource } from './service-flow.js'
+import type { StageTimes } from './stage-times.js'
+import type { CounterReading } from './traffic-counters.js'
+
+/** The settings of a mode depend on these facts, beside the configuration. */
+export interface FamilyFacts {
+  readonly node: NodeFacts
+  /** The machine's own addresses of this family; empty while the mode needs none. */
+  readonly machine: readonly IpAddress[]
+  /** Number of all endpoints. */
+  readonly endpoints: number
+  /** The networks of cluster IPs; undefined: not all are known yet. */
+  readonly serviceCidrs: readonly Cidr[] | undefined
+}
+
+/** The family's parts that the layer of its mode uses. */
+export interface FamilyParts {
+  /** Counts the waits for the kernel as such a stage of the pass. */
+  readonly stages: StageTimes
+  /** `namespace/name:port`; undefined: the service port does not exist (any more). */
+  readonly portNameOf: (key: ServicePortKey) => string | undefined
+}
+
+/** Leaves addresses of Services to other machines (docs/adr/0028). */
+export interface Admission {
+  /** The route as the mode serves it. */
+  admit(decided: Route): Route
+  /** As `admit`, without a note of the service port. */
+  view(decided: Route): Route
+  /** The service port was removed. */
+  forget(key: ServicePortKey): void
+  setMachine(machine: readonly IpAddress[]): void
+  /** Facts about other machines changed. */
+  note(): void
+  readonly isRenewDue: boolean
+  /** Returns the service ports whose answer changed. */
+  renew(): Promise<readonly ServicePortKey[]>
+  holderOf(port: ExternalAddresses, address: IpAddress): string | undefined
+}
+
+/** Tells which readings of the kernel are those of a service port as it is now. */
+export type IsOfReading = (route: Pick<Route, 'key'>) => boolean
+
+/** Answers people about the kernel objects of a mode. It changes nothing. */
+export interface ModeView<S, D> {
+  /** As `Pipeline.describe`. */
+  describe(claim: Claim<D>, settings: S, isLost?: (frontend: Frontend) => boolean): readonly string[]
+  /** As `Pipeline.packetRules`. */
+  packetRules(settings: S): PacketRules | undefined
+  /** The objects of a route that the kernel lacks or has otherwise, a sentence each. Throws KernelError. */
+  differences(claim: Claim<D>): Promise<readonly string[]>
+  /** As `Pipeline.readCounters`. `isInForce`: the mode's objects are in the kernel. */
+  readCounters?(settings: S, isOfReading: IsOfReading): Promise<CounterReading | undefined>
+  readFlows?(): Promise<FlowSource>
+  /** undefined: the mode does not have its rules in the kernel now. */
+  countPackets?(settings: S | undefined): Promise<PacketTotals>
+}
+
+/** A proxy mode, for one family. The engine reads it. */
+export interface FamilyMode<S, D> {
+  /** The settings on which its rules depend. The engine compares them: a difference is brought to the layer. */
+  settings(facts: FamilyFacts): S
+  /** The part of the settings on which compiled routes depend: a difference compiles all routes again. */
+  routeSettings(settings: S): unknown
+  /** Pure: no clock, no kernel. */
+  compile(route: Route, settings: S): D
+  readonly layer: Layer<S, D>
+  readonly view: ModeView<S, D>
+  /** Absent: the mode makes no address local, and serves all. */
+  readonly admission?: Admission
+}
+
+/** Opens the mode of one family. */
+export type OpenFamilyMode<S, D> = (context: FamilyContext & FamilyParts) => FamilyMode<S, D>

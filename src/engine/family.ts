@@ -1,0 +1,372 @@
+import { KernelError } from '../errors.js'
+import type { LinkEvent } from '../kernel/index.js'
+import type { PacketTotals } from '../metrics/index.js'
+import type { ServicePortKey, ServiceView, Tracker } from '../model/index.js'
+import type { NodeChange } from '../node/index.js'
+import type { Frontend, Route } from '../routing/index.js'
+import type { ObjectEvent } from '../source/index.js'
+import type { FamilyHealth } from './backlog.js'
+import { claimDirty } from './claim-dirty.js'
+import { type FamilyContext, readAgainMs } from './family-context.js'
+import type { FamilyMode, OpenFamilyMode } from './family-mode.js'
+import { FamilySettings } from './family-settings.js'
+import type { FollowUp, OpenFollowUp } from './follow-up.js'
+import { ConflictReports } from './frontend-conflict.js'
+import { FullSync } from './full-sync.js'
+import { InForceTimes } from './in-force-times.js'
+import { Intake } from './intake.js'
+import { KernelQuestions } from './kernel-questions.js'
+import type { Claim, Layer, Look } from './layer.js'
+import { Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
+import type { Pipeline } from './pipeline.js'
+import { RouteDecisions } from './route-decisions.js'
+import type { PacketRules } from './packet-rules.js'
+import { StageTimes } from './stage-times.js'
+import { reportSizes, worldSize } from './sync-report.js'
+
+export interface FamilyOptions<S, D> extends FamilyContext {
+  readonly openMode: OpenFamilyMode<S, D>
+  readonly openFollowUp: OpenFollowUp
+  /** The settings of the mode depend on the machine's addresses, even if node ports are served at all of them. */
+  readonly needsMachine?: boolean
+  /** Metrics and the log tell syncs that compare or rewrite everything from those that write changes. */
+  readonly hasPartialSyncs?: boolean
+  /** A sync that wrote only changes has failed. Absent: nothing counts them. */
+  readonly onPartialFailure?: () => void
+  /** Keeps times without transactions, for other programs. Absent: passes follow each other at any time. */
+  readonly gap?: PassGap | undefined
+}
+
+/** Keeps a time without transactions between passes. */
+export interface PassGap {
+  /** Resolves when a pass may begin; `end` must follow. */
+  begin(): Promise<void>
+  end(pass: { readonly hasWritten: boolean }): void
+  /** No pass waits. */
+  hurry(): void
+}
+
+/** A look that did not fail. */
+type Looked = Exclude<Look, 'failed'>
+
+/** Facts about a pass that decide on what it writes, and on its metrics. */
+interface Work {
+  readonly look: Looked
+  readonly routes: number
+  readonly isRenewed: boolean
+  /** All objects are known for the first time: what a former owner left goes. */
+  readonly isTakeover: boolean
+}
+
+/** The loop of one family: from events to the layer of a mode, and back. */
+export class Family<S, D> implements Pipeline {
+  readonly #options: FamilyOptions<S, D>
+  readonly #mode: FamilyMode<S, D>
+  readonly #layer: Layer<S, D>
+  readonly #questions: KernelQuestions
+  readonly #intake: Intake
+  readonly #settings: FamilySettings<S, D>
+  readonly #decisions: RouteDecisions
+  readonly #followUp: FollowUp
+  readonly #stages: StageTimes
+  readonly #history = new PassHistory()
+  readonly #fullSync = new FullSync()
+  readonly #inForce = new InForceTimes({
+    isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
+    hasFailures: () => this.hasRefusals,
+  })
+  #hasTakenOver = false
+  /** Everything was in the kernel once, after all objects were known. */
+  #isComplete = false
+  #isInForce = false
+  #isWatchable = false
+  #isStopping = false
+  /** The pass in progress has called the layer's write. */
+  #hasWritten = false
+  /** The pass in progress. It never rejects. */
+  #run: Promise<unknown> | undefined
+  readonly readFlows?: NonNullable<Pipeline['readFlows']>
+  readonly readCounters?: NonNullable<Pipeline['readCounters']>
+
+  constructor(options: FamilyOptions<S, D>) {
+    this.#options = options
+    const stages = new StageTimes(options.clock)
+    this.#stages = stages
+    this.#questions = new KernelQuestions({ ...options, stages })
+    this.#intake = new Intake(options)
+    const reports = new ConflictReports(options)
+    const tracker = this.#tracker
+    this.#decisions = new RouteDecisions({ ...options, tracker, reports, stages })
+    this.#settings = new FamilySettings({ ...options, tracker, mode: () => this.#mode })
+    const { nodePortAddresses } = this.#settings
+    this.#followUp = options.openFollowUp({ ...options, tracker, reports, nodePortAddresses })
+    this.#mode = options.openMode({ ...options, stages, portNameOf: tracker.portName.bind(tracker) })
+    this.#layer = this.#mode.layer
+    const { view } = this.#mode
+    if (view.readFlows !== undefined) this.readFlows = view.readFlows.bind(view)
+    if (view.readCounters !== undefined) this.readCounters = async () => await this.#readCounters()
+  }
+
+  get #tracker(): Tracker {
+    return this.#intake.tracker
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    this.#settings.apply(events)
+    return this.#intake.apply(
+      events,
+      (known) => this.#settings.areDue || (known === 'synced' && !this.#hasTakenOver),
+    )
+  }
+
+  applyNode(change: NodeChange): boolean {
+    const { routing, places } = change
+    const { admission } = this.#mode
+    if (routing) this.#tracker.markAll()
+    if (places) admission?.note()
+    const isDecisionConcerned = places && this.#decisions.applyPlaces()
+    const isLayerConcerned = this.#layer.noteNode?.(change) === true
+    const isAdmissionConcerned = places && admission?.isRenewDue === true
+    const isRenewDue = this.#settings.applyNode(change)
+    return isRenewDue || isDecisionConcerned || isLayerConcerned || isAdmissionConcerned
+  }
+
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    const isDecisionConcerned = this.#decisions.applyLinks(events)
+    const isLayerConcerned = this.#layer.noteLinks?.(events) === true
+    return this.#settings.applyLinks(events) || isDecisionConcerned || isLayerConcerned
+  }
+
+  stopSoon(): void {
+    this.#isStopping = true
+    this.#layer.stopSoon?.()
+    this.#options.gap?.hurry()
+  }
+
+  get knowsObjects(): boolean {
+    return this.#intake.known !== 'nothing'
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce && this.#layer.isDenied !== true
+  }
+
+  get hasRefusals(): boolean {
+    return this.#layer.hasRefusals
+  }
+
+  get isWatchable(): boolean {
+    return this.#isWatchable
+  }
+
+  get services(): ServiceView {
+    return this.#intake.currentTracker
+  }
+
+  inForceSince(key: ServicePortKey): number | undefined {
+    return this.#inForce.since(key)
+  }
+
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
+  get health(): FamilyHealth {
+    const { health } = this.#intake.backlog
+    const { isDenied = false, lacksRight = false } = this.#layer
+    return { ...health, isHealthy: health.isHealthy && !isDenied, lacksRight }
+  }
+
+  async countPackets(): Promise<PacketTotals | undefined> {
+    return await this.#mode.view.countPackets?.(this.#settings.current)
+  }
+
+  async #readCounters(): ReturnType<NonNullable<Pipeline['readCounters']>> {
+    // Before the first complete write, the objects in these places may belong to another program.
+    const settings = this.#settings.current
+    if (settings === undefined || !this.#isInForce) return undefined
+    const wasInForce = this.#inForce.asOfNow()
+    const isOfReading = ({ key }: Pick<Route, 'key'>): boolean =>
+      !this.#tracker.isDirty(key) && wasInForce(key)
+    return await this.#mode.view.readCounters?.(settings, isOfReading)
+  }
+
+  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
+    const settings = this.#settings.current
+    if (settings === undefined) return []
+    return this.#mode.view.describe(this.#claimOf(decided, settings), settings, isLost)
+  }
+
+  packetRules(): PacketRules | undefined {
+    const settings = this.#settings.current
+    return settings && this.#mode.view.packetRules(settings)
+  }
+
+  async differences(decided: Route): Promise<readonly string[] | undefined> {
+    // A pass hands its write over in parts: between them an object may name one that does not exist yet.
+    while (this.#run !== undefined) await this.#run
+    const settings = this.#settings.current
+    if (settings === undefined) return undefined
+    const claim = this.#claimOf(decided, settings)
+    return [...(await this.#mode.view.differences(claim)), ...((await this.#layer.differences?.()) ?? [])]
+  }
+
+  async close(): Promise<void> {
+    await this.#followUp.stop()
+  }
+
+  async runOnce(): Promise<number | undefined> {
+    const { gap } = this.#options
+    await gap?.begin()
+    this.#hasWritten = false
+    try {
+      const run = this.#pass()
+      this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
+      return await run
+    } finally {
+      gap?.end({ hasWritten: this.#hasWritten })
+    }
+  }
+
+  async #pass(): Promise<number | undefined> {
+    // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next pass: objects that came before it
+    // may not be claimed in this one.
+    const { known, backlog } = this.#intake
+    if (known === 'nothing') return undefined
+    const { metrics, syncPeriodMs } = this.#options
+    const pass = new Pass({
+      ...this.#options,
+      events: this.#intake.beginRun(),
+      stages: this.#stages,
+      inForce: this.#inForce,
+    })
+    const look = await this.#readKernel(known)
+    this.#mode.admission?.setMachine(this.#settings.machine)
+    const isRenewed = look === 'failed' ? 'failed' : await this.#settings.renew()
+    if (look === 'failed' || isRenewed === 'failed') {
+      backlog.waitOn()
+      return readAgainMs
+    }
+    pass.reason = this.#reasonOf(look, isRenewed)
+    this.#tracker.mark(this.#layer.dueRoutes?.() ?? [])
+    const routes = await this.#claimAll(pass)
+    metrics.dirtyRoutes.inc(routes)
+    if (this.#isStopping) return undefined
+    const isTakeover = known === 'synced' && !this.#hasTakenOver
+    this.#hasTakenOver ||= isTakeover
+    if (routes > 0 || isRenewed || isTakeover || this.#layer.isWriteDue)
+      await this.#write(pass, { look, routes, isRenewed, isTakeover })
+    else if (!this.#layer.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
+    if (this.#layer.isBehind) backlog.waitOn()
+    else backlog.settle()
+    return this.#layer.nextInMs()
+  }
+
+  /** Looks at the kernel, and reads what the settings depend on. */
+  async #readKernel(known: 'listed' | 'synced'): Promise<Looked | 'failed'> {
+    const question = { key: 'read', subject: 'state of the kernel' }
+    const opened = await this.#questions.ask(question, async () => await this.#layer.open?.(known))
+    if (opened instanceof KernelError) return 'failed'
+    const look = (await this.#layer.look?.()) ?? 'none'
+    if (look === 'different') this.#followUp.recheckFlows()
+    // Immediately before the settings: an event during the look makes the last addresses invalid.
+    const read = await this.#questions.ask(question, async () => await this.#settings.read())
+    return read instanceof KernelError ? 'failed' : look
+  }
+
+  /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
+  #reasonOf(look: Looked, isRenewed: boolean): PassReason {
+    if (!this.#isComplete) return 'start'
+    if (this.#tracker.hasDirty || isRenewed) return 'change'
+    return isComparison(look) ? 'reconcile' : 'retry'
+  }
+
+  #claimOf(decided: Route, settings: S): Claim<D> {
+    const served = this.#mode.admission?.view(decided) ?? decided
+    return { decided, served, desired: this.#mode.compile(served, settings) }
+  }
+
+  /** Resolves with the number of service ports that changed. */
+  async #claimAll(pass: Pass): Promise<number> {
+    const { admission } = this.#mode
+    const claimed = await this.#claimDirty(pass)
+    if (admission === undefined) return claimed
+    this.#tracker.mark(await admission.renew())
+    return claimed + (this.#tracker.hasDirty ? await this.#claimDirty(pass) : 0)
+  }
+
+  async #claimDirty(pass: Pass): Promise<number> {
+    const staged: Promise<void>[] = []
+    const routes = await claimDirty({
+      ...this.#options,
+      pass,
+      intake: this.#intake,
+      decisions: this.#decisions,
+      claim: (key, decided) => this.#claim(key, decided),
+      onSlice: () => {
+        // Stages this part while the next one is compiled.
+        const staging = this.#layer.stage?.(pass)
+        // A later await throws its error.
+        staging?.catch(() => {})
+        if (staging !== undefined) staged.push(staging)
+      },
+      isStopping: () => this.#isStopping,
+    })
+    await Promise.all(staged)
+    return routes
+  }
+
+  #claim(key: ServicePortKey, decided: Route | undefined): void {
+    const { admission } = this.#mode
+    if (decided === undefined) admission?.forget(key)
+    const served = decided && (admission?.admit(decided) ?? decided)
+    const settings = this.#settings.current
+    const desired = served && settings && this.#mode.compile(served, settings)
+    this.#layer.claim(key, decided && served && desired && { decided, served, desired })
+    this.#followUp.note(key, decided)
+  }
+
+  async #write(pass: Pass, { look, routes, isRenewed, isTakeover }: Work): Promise<void> {
+    const { metrics, hasPartialSyncs = false } = this.#options
+    this.#hasWritten = true
+    const isFull = this.#fullSync.begin(isTakeover || isRenewed || isComparison(look))
+    const isWritten = await this.#layer.write(pass, { isComplete: this.#hasTakenOver })
+    if (this.#layer.takeFlowDoubt?.() === true) this.#followUp.recheckFlows()
+    if (isWritten) this.#fullSync.noteWritten()
+    else pass.fail()
+    const { sizes, logFields } = this.#layer
+    reportSizes(metrics, sizes)
+    const kind = hasPartialSyncs ? { full: isFull } : {}
+    const fields = { ...kind, routes, ...worldSize(this.#tracker), ...sizes, ...logFields }
+    const record = pass.end({ hasRefusals: this.hasRefusals, fields })
+    this.#history.add(record)
+    if (hasPartialSyncs) this.#count(record, isFull)
+    if (!isWritten) return
+    await this.#settle()
+    this.#isWatchable = true
+    this.#isComplete ||= this.#hasTakenOver
+    // Without a right, what another mode left still serves: it stays as long as this mode is not in force.
+    this.#isInForce ||= this.#isComplete && this.#layer.lacksRight !== true
+  }
+
+  #count({ durationMs, isComplete }: PassRecord, isFull: boolean): void {
+    const { metrics, onPartialFailure } = this.#options
+    const duration = isFull ? metrics.fullSyncDurationSeconds : metrics.partialSyncDurationSeconds
+    duration.observe(durationMs / 1000)
+    if (!isComplete && !isFull) onPartialFailure?.()
+  }
+
+  /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
+  async #settle(): Promise<void> {
+    await this.#followUp.run({
+      conflicts: this.#layer.takeConflicts?.() ?? [],
+      isComplete: this.#hasTakenOver,
+      machine: this.#settings.machine,
+    })
+  }
+}
+
+/** Whether our objects were compared. A partial look compares only what has certainly changed. */
+function isComparison(look: Looked): boolean {
+  return look === 'full' || look === 'different'
+}

@@ -1,0 +1,77 @@
+import type { LinkEvent } from '../kernel/index.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { NodeChange } from '../node/index.js'
+import type { FrontendConflict, Route } from '../routing/index.js'
+import type { FamilyFacts } from './family-mode.js'
+import type { KnownObjects } from './intake.js'
+import type { Pass } from './pass.js'
+
+/** The request of a service port. */
+export interface Claim<D> {
+  /** The route. */
+  readonly decided: Route
+  /** The route without the addresses that the mode leaves to other machines. */
+  readonly served: Route
+  /** The compiled route. */
+  readonly desired: D
+}
+
+/**
+ * The result of a look at the kernel. `none`: no look was due. `partial` and `full`: it found no difference. `different`: another program
+ * changed something. `failed`: the kernel could not be read, and the pass ends.
+ */
+export type Look = 'none' | 'partial' | 'full' | 'different' | 'failed'
+
+export interface WriteOptions {
+  /** All objects are known: what a former owner left goes. */
+  readonly isComplete: boolean
+}
+
+/**
+ * The kernel objects of a mode, of one family: what service ports want, what the kernel acknowledged, and the way from one to the other.
+ * The engine calls it; calls with a promise do not overlap. Unless a method says otherwise, none rejects with a KernelError: a refusal is
+ * reported as a problem, and tried again. An absent method does nothing.
+ */
+export interface Layer<S, D> {
+  /** Replaces what the service port wants; undefined: nothing. */
+  claim(key: ServicePortKey, claim: Claim<D> | undefined): void
+  /** Brings all claims to the kernel. False: something is not there. */
+  write(pass: Pass, options: WriteOptions): Promise<boolean>
+  /** Begins each pass: reads what the first write depends on, and requests what a new state of knowledge needs. Throws KernelError. */
+  open?(known: Exclude<KnownObjects, 'nothing'>): Promise<void>
+  /** Looks at the kernel, if a look is due. Comes before any operation of the pass: a missing object was removed by another program. */
+  look?(): Promise<Look>
+  /** Takes in changed settings, before claims that depend on them. False: the kernel refused them; they come again. */
+  configure?(settings: S, facts: FamilyFacts): Promise<boolean> | void
+  /** Hands the claims so far to the kernel's side, while the next ones are compiled. Rejects only with a defect. */
+  stage?(pass: Pass): Promise<void>
+  /** The service ports that the kernel refused, to be claimed again now. */
+  dueRoutes?(): readonly ServicePortKey[]
+  /** Conflicts of the claims since the last call, and conflicts that ended. */
+  takeConflicts?(): readonly FrontendConflict[]
+  /** Flows may have gone where they should not. True once, after each such time. */
+  takeFlowDoubt?(): boolean
+  /** Takes in changes of the node's facts or of its interfaces. True: a pass is needed. */
+  noteNode?(change: NodeChange): boolean
+  noteLinks?(events: readonly LinkEvent[]): boolean
+  /** The write in progress ends at its next batch. */
+  stopSoon?(): void
+  /** The objects that the kernel lacks or has otherwise, beside those of a route; a sentence each. Throws KernelError. */
+  differences?(): Promise<readonly string[]>
+  /** A write is due although no claim changed. */
+  readonly isWriteDue: boolean
+  /** Something is not in the kernel, except objects that it refuses. */
+  readonly isBehind: boolean
+  /** The kernel refuses objects, which wait for a retry. */
+  readonly hasRefusals: boolean
+  /** Milliseconds until there is work without an event; undefined: there is none. */
+  nextInMs(): number | undefined
+  /** Numbers of objects by kind, for metrics and the log. */
+  readonly sizes: Readonly<Record<string, number>>
+  /** Further fields of the log line of a pass. */
+  readonly logFields?: Readonly<Record<string, unknown>>
+  /** Another program keeps the objects from us. */
+  readonly isDenied?: boolean
+  /** Frontends are not served because the process lacks a right. */
+  readonly lacksRight?: boolean
+}

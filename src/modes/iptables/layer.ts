@@ -1,0 +1,161 @@
+// The tables nat and filter of one family as the Services of iptables mode have them.
+import type {
+  ChainNames,
+  Claim,
+  FamilyContext,
+  FamilyParts,
+  Layer,
+  Look,
+  Pass,
+  WriteOptions,
+} from '../../engine/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { FrontendConflict } from '../../routing/index.js'
+import { BugError } from '../../errors.js'
+import type { DesiredRoute } from './compile/desired.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import { compileSkeleton } from './compile/skeleton.js'
+import { hasFormerOwner } from './former-owner.js'
+import { IptablesLedger } from './ledger.js'
+import { LookTimes } from './look-times.js'
+import { type IptablesXtables, IptablesTables, type WriteReport } from './tables.js'
+
+export interface IptablesLayerOptions extends FamilyContext, FamilyParts {
+  readonly tables: IptablesXtables
+  /**
+   * Makes the kernel route packets from loopback addresses to endpoints. Called after the write of the guard. It reports its own
+   * problems.
+   */
+  readonly routeLocalnet: () => Promise<void>
+  readonly formerChains: ChainNames
+}
+
+interface State {
+  readonly ledger: IptablesLedger
+  readonly tables: IptablesTables
+}
+
+/**
+ * The first sync has no order of importance: a table is replaced as a whole, so the API server's Service and the cluster's DNS are served
+ * at the same moment as all others. Without a difference, full comparisons become less frequent than `syncPeriodMs` (`LookTimes`).
+ */
+export class IptablesLayer implements Layer<IptablesModeSettings, DesiredRoute> {
+  readonly #options: IptablesLayerOptions
+  /** When to look at the tables. The watch of the kernel tells it what it sees. */
+  readonly lookTimes: LookTimes
+  #opened: State | undefined
+  #hasTakenOver = false
+  #isLocalhostDue = false
+  /** The outcome of the last write; undefined: not everything is in force. */
+  #report: WriteReport | undefined
+
+  constructor(options: IptablesLayerOptions) {
+    this.#options = options
+    this.lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
+  }
+
+  async open(known: 'listed' | 'synced'): Promise<void> {
+    if (this.#opened !== undefined) return
+    const isBeside = known === 'listed' && (await hasFormerOwner(this.#options.tables))
+    const ledger = new IptablesLedger({ isBeside })
+    this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, ledger }) }
+  }
+
+  async look(): Promise<Look> {
+    const { tables } = this.#state
+    const look = this.lookTimes.take()
+    if (look === 'none') return look
+    const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
+    if (look === 'full') this.lookTimes.endComparison()
+    if (isDifferent) return 'different'
+    return look === 'full' ? 'full' : 'partial'
+  }
+
+  configure(settings: IptablesModeSettings): void {
+    this.#isLocalhostDue = settings.localhostNodePorts
+    this.#state.ledger.setSkeleton(compileSkeleton(settings))
+  }
+
+  claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
+    const { ledger, tables } = this.#state
+    ledger.claim(key, claim?.decided, claim?.desired)
+    tables.noteClaim(key)
+  }
+
+  async stage(pass: Pass): Promise<void> {
+    await this.#state.tables.stage(pass)
+  }
+
+  async write(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
+    const { ledger, tables } = this.#state
+    if (isComplete && !this.#hasTakenOver) {
+      this.#hasTakenOver = true
+      ledger.standAlone()
+      tables.pruneSoon()
+    }
+    this.#report = await tables.write(pass, { mayPrune: isComplete })
+    this.lookTimes.noteChange()
+    if (this.#report === undefined) return false
+    if (!this.#isLocalhostDue) return true
+    this.#isLocalhostDue = false
+    await this.#options.routeLocalnet()
+    return true
+  }
+
+  dueRoutes(): readonly ServicePortKey[] {
+    return this.#state.tables.dueRoutes()
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#state.ledger.takeConflicts()
+  }
+
+  get isWriteDue(): boolean {
+    return this.#state.tables.isWriteDue
+  }
+
+  /** Also before the tables were opened: nothing is in the kernel. */
+  get isBehind(): boolean {
+    return this.#opened?.tables.isBehind !== false
+  }
+
+  get hasRefusals(): boolean {
+    return this.#opened?.tables.hasRefusals === true
+  }
+
+  nextInMs(): number {
+    return Math.min(this.lookTimes.nextInMs(), this.#state.tables.nextInMs() ?? Infinity)
+  }
+
+  get sizes(): Readonly<Record<string, number>> {
+    return this.#state.ledger.sizes
+  }
+
+  get logFields(): Readonly<Record<string, unknown>> {
+    const { ledger } = this.#state
+    return {
+      numFilterRules: ledger.countRules('filter'),
+      numNATRules: ledger.countRules('nat'),
+      tables: this.#report,
+    }
+  }
+
+  /** The tables are as desired, without chains of a former owner. */
+  get isInOrder(): boolean {
+    return this.#hasTakenOver && !this.isBehind
+  }
+
+  get tables(): IptablesXtables {
+    return this.#options.tables
+  }
+
+  /** undefined: no pass has begun. */
+  get ledger(): IptablesLedger | undefined {
+    return this.#opened?.ledger
+  }
+
+  get #state(): State {
+    if (this.#opened === undefined) throw new BugError('a call before open()')
+    return this.#opened
+  }
+}

@@ -1,0 +1,194 @@
+// The table of one family, and the fixed rules that the mode has beside it, as the loop of the engine calls them.
+import type { IpFamily } from '../../address.js'
+import type {
+  Claim,
+  FamilyContext,
+  FamilyFacts,
+  FamilyParts,
+  Layer,
+  Look,
+  Pass,
+  PassGap,
+  WriteOptions,
+} from '../../engine/index.js'
+import type { NftChange, Nftables } from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { FrontendConflict } from '../../routing/index.js'
+import type { DesiredRoute } from './compile/desired.js'
+import { tableName } from './compile/schema.js'
+import { EndpointLimit } from './endpoint-limit.js'
+import type { NftFamilySettings } from './family-settings.js'
+import type { FixedRules } from './fixed-rules.js'
+import { NftLookTimes } from './look-times.js'
+import { OtherAgents } from './other-agents.js'
+import { NftTables } from './tables/tables.js'
+import type { WatchedTable } from './watch.js'
+
+export interface NftLayerOptions extends FamilyContext, FamilyParts {
+  readonly nftables: Nftables
+  /** Gets the generation of each transaction, for the layer of the other family. */
+  readonly onApplied: (generation: number) => void
+  /** Rules outside of the table that the mode needs as well. Absent: none. */
+  readonly fixedRules?: FixedRules | undefined
+  /** Shortest time between two syncs. */
+  readonly minSyncPeriodMs: number
+  /** Ends when the table was made or removed. Absent: passes follow each other at any time. */
+  readonly gap?: Pick<PassGap, 'hurry'> | undefined
+}
+
+export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, WatchedTable {
+  readonly #options: NftLayerOptions
+  readonly tables: NftTables
+  readonly #lookTimes: NftLookTimes
+  readonly #otherAgents: OtherAgents
+  readonly #endpointLimit: EndpointLimit
+  readonly firstSync: Promise<void>
+  #endFirstSync = (): void => {}
+
+  constructor(options: NftLayerOptions) {
+    this.#options = options
+    this.firstSync = new Promise((resolve) => {
+      this.#endFirstSync = resolve
+    })
+    this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
+    this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#otherAgents = new OtherAgents({ ...options, mode: 'table' })
+    this.tables = new NftTables({
+      ...options,
+      onForeign: (found) => this.#otherAgents.noteForeign(found),
+    })
+  }
+
+  async open(known: 'listed' | 'synced'): Promise<void> {
+    await this.#options.fixedRules?.open(known)
+  }
+
+  async look(): Promise<Look> {
+    const look = await this.#dueLook()
+    if (look === 'none') return look
+    const { fixedRules, stages } = this.#options
+    const isDifferent = await this.tables.look(look)
+    const isFixedDifferent = await stages.inKernel(async () => (await fixedRules?.look(look)) === true)
+    if (isDifferent || isFixedDifferent) return 'different'
+    return look === 'full' ? 'full' : 'partial'
+  }
+
+  async #dueLook(): Promise<'none' | 'suspect' | 'full'> {
+    const times = this.#lookTimes
+    times.setOther(this.#otherAgents.runningNow())
+    const look = times.take()
+    if (look !== 'flush') return look
+    if (!(await this.tables.isFlushed())) return 'none'
+    times.noteFlush()
+    return 'suspect'
+  }
+
+  configure({ serviceCidrs, ...settings }: NftFamilySettings, { node, machine }: FamilyFacts): void {
+    this.tables.setSettings(settings)
+    if (serviceCidrs !== undefined) this.tables.setServiceCidrs(serviceCidrs)
+    this.#options.fixedRules?.setNode({ node, machine })
+  }
+
+  claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
+    const { decided, desired } = claim ?? {}
+    this.tables.claim(key, decided, desired)
+    this.#options.fixedRules?.claim(key, decided)
+    this.#endpointLimit.note(key, decided)
+  }
+
+  async write(pass: Pass, options: WriteOptions): Promise<boolean> {
+    const isWritten = await this.#writeAll(pass, options)
+    if (options.isComplete || isWritten) this.#endFirstSync()
+    return isWritten
+  }
+
+  /**
+   * The fixed rules come first, since the table serves with them only. At a takeover, those that a former owner still serves by go when
+   * the table is in force.
+   */
+  async #writeAll(pass: Pass, options: WriteOptions): Promise<boolean> {
+    const { fixedRules, stages } = this.#options
+    if (fixedRules === undefined) return await this.tables.write(pass, options)
+    const isFixed = await stages.inKernel(async () => await fixedRules.write(pass, options))
+    if (!fixedRules.isInForce || !(await this.tables.write(pass, options))) return false
+    if (!options.isComplete) return isFixed
+    return (await stages.inKernel(async () => await fixedRules.takeOver(pass))) && isFixed
+  }
+
+  dueRoutes(): readonly ServicePortKey[] {
+    return [...this.tables.dueRoutes(), ...(this.#options.fixedRules?.dueRoutes() ?? [])]
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    return [...this.tables.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
+  }
+
+  takeFlowDoubt(): boolean {
+    return this.tables.takeDeletedUdpAffinity()
+  }
+
+  noteChanges(changes: readonly NftChange[]): boolean {
+    const { family, fixedRules, gap } = this.#options
+    this.#otherAgents.note(changes)
+    if (concernsTable(changes, family)) gap?.hurry()
+    const isFixedConcerned = fixedRules?.noteChanges(changes) === true
+    const isConcerned = this.tables.noteChanges(changes) || isFixedConcerned
+    if (isConcerned) this.#lookTimes.noteChange()
+    return isConcerned
+  }
+
+  noteWatch(): void {
+    this.#lookTimes.noteWatch()
+  }
+
+  stopSoon(): void {
+    this.tables.stopSoon()
+  }
+
+  async differences(): Promise<readonly string[]> {
+    return [
+      ...(await this.tables.chainDifferences()),
+      ...((await this.#options.fixedRules?.differences()) ?? []),
+    ]
+  }
+
+  get isWriteDue(): boolean {
+    return this.tables.isWriteDue || this.#options.fixedRules?.isWriteDue === true
+  }
+
+  get isBehind(): boolean {
+    return this.tables.isBehind || this.#options.fixedRules?.isBehind === true
+  }
+
+  get hasRefusals(): boolean {
+    return this.tables.hasRefusals
+  }
+
+  nextInMs(): number {
+    return Math.min(
+      this.#lookTimes.nextInMs(),
+      this.tables.nextInMs() ?? Infinity,
+      this.#options.fixedRules?.nextInMs() ?? Infinity,
+      this.#otherAgents.nextInMs() ?? Infinity,
+    )
+  }
+
+  get sizes(): Readonly<Record<string, number>> {
+    return this.tables.sizes
+  }
+
+  get isDenied(): boolean {
+    return this.tables.isDenied
+  }
+}
+
+/** Whether a change made or removed the whole table of this family: without it, no Service is served. */
+function concernsTable(changes: readonly NftChange[], family: IpFamily): boolean {
+  return changes.some(
+    (change) =>
+      change.kind === 'transaction' &&
+      change.objects.some(
+        (object) => object.kind === 'table' && object.family === family && object.table === tableName,
+      ),
+  )
+}

@@ -1,0 +1,40 @@
+import { Family, type FamilyContext, type FamilyOptions, type ModeOptions } from '../../engine/index.js'
+import type { IpFamily } from '../../address.js'
+import { AfterSync, type AfterSyncPart } from './after-sync.js'
+
+/** The part of the options that a mode chooses. */
+export interface OpenFamilyOptions<S, D> extends Omit<
+  FamilyOptions<S, D>,
+  keyof FamilyContext | 'openFollowUp'
+> {
+  readonly syncPeriodMs: number
+  readonly warnings: FamilyContext['warnings']
+  /** False: the mode is a proxy that listens on frontends itself. */
+  readonly translates: boolean
+  /** Replaces those of the agent. */
+  readonly config?: FamilyContext['config']
+  readonly metrics?: FamilyContext['metrics']
+  /** Further work after each sync. Absent: none. */
+  readonly also?: AfterSyncPart | undefined
+}
+
+/** Opens the loop of one family of a mode, with the work after a sync that all modes have. */
+export function openFamily<S, D>(
+  options: ModeOptions,
+  family: IpFamily,
+  isHealthy: () => boolean,
+  { translates, also, ...own }: OpenFamilyOptions<S, D>,
+): Family<S, D> {
+  return new Family({
+    ...options,
+    ...options.kernel,
+    metrics: options.metrics[family],
+    ...own,
+    family,
+    openFollowUp: (parts) => {
+      const listeners = options.openHealthChecks(family, isHealthy)
+      const translation = { ...options, ...options.kernel, ...parts }
+      return new AfterSync({ ...parts, listeners, also, translation: translates ? translation : undefined })
+    },
+  })
+}
