@@ -338,7 +338,8 @@ export class Family<S, D> implements Pipeline {
     reportSizes(metrics, sizes)
     const kind = hasPartialSyncs ? { full: isFull } : {}
     const fields = { ...kind, routes, ...worldSize(this.#tracker), ...sizes, ...logFields }
-    const record = pass.end({ hasRefusals: this.hasRefusals, fields })
+    // An object that the kernel refuses does not make the sync of the others older.
+    const record = pass.end({ hasRefusals: false, fields })
     this.#history.add(record)
     if (hasPartialSyncs) this.#count(record, isFull)
     if (!isWritten) return
