@@ -25,6 +25,8 @@ export class FamilySettings<S, D> {
   readonly #serviceCidrs: ServiceCidrs
   #current: S | undefined
   #areFactsNew = false
+  /** The layer refused the last settings. What it has now is not known. */
+  #isRefused = false
 
   constructor(options: FamilySettingsOptions<S, D>) {
     this.#options = options
@@ -79,8 +81,9 @@ export class FamilySettings<S, D> {
     const former = this.#current
     this.#areFactsNew = false
     const settings = this.#now()
-    if (isDeepStrictEqual(settings, former)) return false
-    if ((await mode.layer.configure?.(settings, this.#facts)) === false) return 'failed'
+    if (!this.#isRefused && isDeepStrictEqual(settings, former)) return false
+    this.#isRefused = (await mode.layer.configure?.(settings, this.#facts)) === false
+    if (this.#isRefused) return 'failed'
     this.#current = settings
     if (former !== undefined && !isDeepStrictEqual(mode.routeSettings(settings), mode.routeSettings(former)))
       tracker.markAll()

@@ -270,7 +270,8 @@ export class Family<S, D> implements Pipeline {
     const look = (await this.#layer.look?.()) ?? 'none'
     if (look === 'different') this.#followUp.recheckFlows()
     // Immediately before the settings: an event during the look makes the last addresses invalid.
-    const read = await this.#questions.ask(question, async () => await this.#settings.read())
+    const addresses = { key: 'read addresses', subject: 'addresses of this machine' }
+    const read = await this.#questions.ask(addresses, async () => await this.#settings.read())
     return read instanceof KernelError ? 'failed' : look
   }
 
@@ -367,7 +368,7 @@ export class Family<S, D> implements Pipeline {
   }
 }
 
-/** Whether our objects were compared. A partial look compares only what has certainly changed. */
+/** Whether our objects were compared, or differ. A partial look without a difference compared only what has certainly changed. */
 function isComparison(look: Looked): boolean {
   return look === 'full' || look === 'different'
 }

@@ -329,3 +329,62 @@ it('userspace mode: incremental equals full, for any history', async () => {
     { numRuns: 100 },
   )
 })
+
+describe('a relay or a kernel that refuses for a while', () => {
+  const { ENOBUFS, EADDRINUSE, ENOMEM } = constants.errno
+
+  it('is asked once a second, also while a listener waits for its port', async () => {
+    const lab = open()
+    const { batches } = lab.kernel.relay
+    batches.plan = { fault: ({ op }) => (op === 'set-listener' ? EADDRINUSE : undefined) }
+    await lab.deliver(here, ...web, synced)
+    let calls = 0
+    batches.plan = {
+      callFault: (call) => {
+        if (call !== 'apply') return undefined
+        assert.ok(++calls < 100, 'pass follows pass')
+        return ENOMEM
+      },
+    }
+    await lab.clock.advance(6000)
+    assert.ok(calls >= 5 && calls <= 7, `${calls} calls in 6 s`)
+    await lab.stop()
+  })
+
+  it('gets settings again after it refused others', async () => {
+    const lab = await started(here, ...web)
+    const { relay, routes } = lab.kernel
+    const near = relay.settings?.nearNetworks
+    const address = { address: ip('192.0.2.5'), prefixLength: 24, interfaceIndex: 1 }
+    relay.batches.plan = { callFault: (call) => (call === 'configure' ? ENOMEM : undefined) }
+    await routes.apply([{ op: 'add-address', address }])
+    await lab.clock.advance(100)
+    await routes.apply([{ op: 'remove-address', address }])
+    relay.batches.plan = {}
+    await lab.clock.advance(3000)
+    const ofOtherFamily = { address: ip('2001:db8::5'), prefixLength: 64, interfaceIndex: 1 }
+    await routes.apply([{ op: 'add-address', address: ofOtherFamily }])
+    await lab.clock.advance(3000)
+    const now = relay.settings?.nearNetworks ?? []
+    for (const network of near ?? []) assert.ok(now.some((each) => each.address === network.address))
+    await lab.stop()
+  })
+
+  it('is one problem until its addresses can be read again', async () => {
+    const lab = await started(here, ...web)
+    const { length } = lab.log.lines
+    lab.kernel.routes.batches.plan = {
+      callFault: (call) => (/address/i.test(call) ? ENOBUFS : undefined),
+    }
+    const address = { address: ip('192.0.2.5'), prefixLength: 24, interfaceIndex: 1 }
+    await lab.kernel.routes.apply([{ op: 'add-address', address }])
+    await lab.clock.advance(4000)
+    const lines = lab.log.lines.slice(length).filter(({ level }) => level !== 'debug')
+    assert.deepEqual(
+      lines.map(({ level }) => level),
+      ['error'],
+      JSON.stringify(lines),
+    )
+    await lab.stop()
+  })
+})

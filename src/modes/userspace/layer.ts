@@ -49,8 +49,8 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
   readonly #shared: SharedAddresses
   #machine: readonly IpAddress[] = []
   #hasReleasedPorts = false
-  /** All objects were known at a write that succeeded. */
-  #isComplete = false
+  /** All objects are known. */
+  #isSynced = false
   /** The last write failed. */
   #isFailed = false
 
@@ -71,7 +71,8 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
 
   async open(known: 'listed' | 'synced'): Promise<void> {
     // Until now the routes that no service port needs have stayed.
-    if (known === 'synced' && !this.#isComplete) this.#vips.requestRead()
+    if (known === 'synced' && !this.#isSynced) this.#vips.requestRead()
+    this.#isSynced = known === 'synced'
     if (this.#hasReleasedPorts) return
     // Ports that an earlier agent held for another mode: this mode listens on them.
     const question = { key: 'release ports', subject: 'held ports' }
@@ -110,9 +111,7 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     await this.table.write(pass, async () => await this.#vips.bind(pass))
     await this.#vips.unbind(pass, { keepsUnneeded: !isComplete })
     this.#isFailed = pass.isFailed
-    if (pass.isFailed) return false
-    this.#isComplete = isComplete
-    return true
+    return !pass.isFailed
   }
 
   takeConflicts(): readonly FrontendConflict[] {
@@ -156,8 +155,9 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
   }
 
   nextInMs(): number {
-    const failed = this.#isFailed ? retryMs : Infinity
-    return Math.min(failed, this.table.nextInMs() ?? Infinity, this.#vips.nextInMs())
+    // NB: the objects that a refused batch was for stay due: without this time, pass would follow pass.
+    const table = this.#isFailed ? retryMs : this.table.nextInMs()
+    return Math.min(table ?? Infinity, this.#vips.nextInMs())
   }
 
   get sizes(): Readonly<Record<string, number>> {
