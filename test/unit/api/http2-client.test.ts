@@ -103,6 +103,8 @@ describe('a client of a server with HTTP/2', () => {
     assert.match(String(found[':authority']), /^127\.0\.0\.1:\d+$/u)
     assert.equal(found['authorization'], 'Bearer abc')
     assert.equal(found['accept-encoding'], 'gzip')
+    await client().get({ ...list, isWatch: true })
+    assert.equal(found['accept-encoding'], 'identity', 'a watch')
   })
 
   // Before, HTTP/2 sent no user and no password.
