@@ -1,8 +1,8 @@
-// Follows one replaced endpoint through the code, from its event to the kernel's interface, in each mode: npm run walk [-- --pairs]
+// Follows one replaced endpoint through the code, from its event to the kernel's interface, in each mode: npm run walk [-- --pairs | --steps]
 // Prints a row for each mode: rooms, changes of room between functions that are entered one after the other, files, and functions. With
-// --pairs, also the pairs of rooms with most changes. The modes run on the model kernel of the tests, whose own functions do not count.
+// --pairs, also the pairs of rooms with most changes; with --steps, the functions in their order, a line for each visit of a room. The modes run on the model kernel of the tests, whose own functions do not count.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { isMain, must, root, runMain } from './steps.mjs'
 import { replaceEndpoint } from './walk/follow.mjs'
 import { bodyOf, functionsOf } from './walk/functions.mjs'
@@ -12,7 +12,7 @@ const compiled = join(root, 'out/ts')
 const marked = join(root, 'out/walk')
 const shownPairs = 5
 
-/** @typedef {{ readonly path: string, readonly room: string }} Place */
+/** @typedef {{ readonly path: string, readonly room: string, readonly name: string }} Place */
 
 /** @param {string} path below src, such as `modes/ipvs/chains.js` */
 function roomOf(path) {
@@ -36,9 +36,10 @@ async function markFunctions() {
   for (const [file, functions] of all) {
     const path = relative(source, file)
     let text = readFileSync(file, 'utf8')
-    const bodies = new Set(functions.flatMap(({ start }) => bodyOf(text, start) ?? []))
-    for (const body of [...bodies].toSorted((a, b) => b - a)) {
-      const number = places.push({ path, room: roomOf(path) }) - 1
+    const bodies = new Map(functions.map(({ name, start }) => [bodyOf(text, start), name]))
+    for (const [body, name] of [...bodies].toSorted(([a = 0], [b = 0]) => b - a)) {
+      if (body === undefined) continue
+      const number = places.push({ path, room: roomOf(path), name }) - 1
       text = `${text.slice(0, body)} globalThis.viaductEnter?.(${number});${text.slice(body)}`
     }
     writeFileSync(join(marked, 'src', path), text)
@@ -76,9 +77,22 @@ async function walk(way, places) {
   const { changes, pairs } = changesOf(rooms)
   const files = new Set(visited.map(({ path }) => path)).size
   console.log(`| ${way} | ${new Set(rooms).size} | ${changes} | ${files} | ${new Set(entered).size} |`)
+  if (process.argv.includes('--steps')) printSteps(visited)
   if (!process.argv.includes('--pairs')) return
   const most = [...pairs].toSorted(([, a], [, b]) => b - a).slice(0, shownPairs)
   for (const [pair, count] of most) console.log(`  ${count} between ${pair}`)
+}
+
+/** @param {readonly Place[]} visited */
+function printSteps(visited) {
+  let line = ''
+  for (const [index, { room, name, path }] of visited.entries()) {
+    const isNewRoom = room !== visited[index - 1]?.room
+    if (isNewRoom && line !== '') console.log(line)
+    if (isNewRoom) line = `  ${room === '' ? 'src' : room}:`
+    line += ` ${name === '' ? basename(path, '.js') : name}`
+  }
+  console.log(line)
 }
 
 async function main() {
