@@ -21,7 +21,7 @@ function sources() {
 /** @param {string} path */
 function roomOf(path) {
   const parts = path.split('/').slice(0, -1)
-  return parts.slice(0, parts[1] === 'modes' || parts[1] === 'unit' ? 3 : 2).join('/')
+  return parts.slice(0, ['layers', 'modes', 'unit'].includes(parts[1] ?? '') ? 3 : 2).join('/')
 }
 
 /** @param {Source} source */

@@ -24,8 +24,8 @@ import {
   natGuardTables,
   openKernel,
 } from '../kernel/index.js'
-import { handOverTable, setNamed, tableName } from '../modes/nft-table/index.js'
-import { natGuardSet } from '../modes/vips/index.js'
+import { handOverTable, setNamed, tableName } from '../layers/nft-table/index.js'
+import { natGuardSet } from '../layers/vips/index.js'
 import { nodeName } from '../node/index.js'
 import { commit, version } from '../version.js'
 import { adviceOn, lackOf } from './advice.js'

@@ -12,7 +12,7 @@ import {
   handOverTable,
   isWithoutOwnedTables,
   tableName,
-} from '../modes/nft-table/index.js'
+} from '../layers/nft-table/index.js'
 import { adviceOn } from './advice.js'
 
 export interface HandOverIo {

@@ -7,7 +7,7 @@ import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
 import { userspaceKind } from '../modes/userspace/index.js'
-import { cleanUpNatGuard } from '../modes/vips/index.js'
+import { cleanUpNatGuard } from '../layers/vips/index.js'
 
 /** The order of the clean-up: rules before the sets of ipvs mode to which they refer. */
 export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind, userspaceKind]

@@ -7,15 +7,15 @@ import { after, before, describe, it } from 'node:test'
 import type { NfOp } from '../../src/kernel/index.js'
 import { differences } from '../../src/modes/iptables/differences.js'
 import { compileRoute, compileSkeleton, IptablesLedger } from '../../src/modes/iptables/index.js'
-import { describeElement, packedElement } from '../../src/modes/nft-table/describe.js'
-import { differences as tableDifferences } from '../../src/modes/nft-table/differences.js'
+import { describeElement, packedElement } from '../../src/layers/nft-table/describe.js'
+import { differences as tableDifferences } from '../../src/layers/nft-table/differences.js'
 import {
   compileRoute as compileTableRoute,
   elementsOf,
   type NftModeSettings,
   tableName,
-} from '../../src/modes/nft-table/index.js'
-import { missingVips } from '../../src/modes/vips/index.js'
+} from '../../src/layers/nft-table/index.js'
+import { missingVips } from '../../src/layers/vips/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { openRealSubject } from '../contract/xtables-subjects.js'

@@ -3,7 +3,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { isSameRule, isSameSet, type Nftables, printTransaction } from '../../src/kernel/index.js'
-import { compileStructure, type NftModeSettings, type StructureUse } from '../../src/modes/nft-table/index.js'
+import {
+  compileStructure,
+  type NftModeSettings,
+  type StructureUse,
+} from '../../src/layers/nft-table/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { makeNftSettings, structureOps, tableOps } from '../support/nft-table.js'

@@ -1,7 +1,7 @@
 // The rule for imports between rooms, and a reader of imports.
 
 /** The flow: a room may import the rooms before it, never one after it. */
-const flow = ['source', 'model', 'routing', 'engine', 'modes']
+const flow = ['source', 'model', 'routing', 'engine', 'layers', 'modes']
 /** Rooms beside the flow, each with the rooms that it may import. Rooms of the flow may import them. */
 const beside: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
@@ -40,14 +40,9 @@ const rootFiles = [
 ]
 /** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
-const roomsOfManyInterfaces = ['modes']
-/** The folder of code that all modes share, and those of kernel objects that several modes have. They are no modes. */
-const sharedByModes: readonly string[] = [
-  'src/modes/shared',
-  'src/modes/nft-table',
-  'src/modes/relay',
-  'src/modes/vips',
-]
+const roomsOfManyInterfaces = ['layers', 'modes']
+/** The layer that all modes have: it knows none of the others. */
+const commonLayer = 'src/layers/shared'
 
 export interface Import {
   readonly from: string
@@ -112,7 +107,7 @@ function nameOf(room: string): string {
 }
 
 function isPure(path: string): boolean {
-  return /^src\/modes\/[^/]+\/compile\//.test(path)
+  return /^src\/(layers|modes)\/[^/]+\/compile\//.test(path)
 }
 
 function mayCompileFrom(to: string, target: string): boolean {
@@ -123,7 +118,8 @@ function mayImport(from: string, to: string): boolean {
   const [room, target] = [nameOf(from), nameOf(to)]
   if (room === wiring || target === everywhere) return true
   // A mode never imports another one.
-  if (room === 'modes' && target === 'modes') return sharedByModes.includes(to) && from !== sharedByModes[0]
+  if (room === 'modes' && target === 'modes') return false
+  if (room === 'layers' && target === 'layers') return from !== commonLayer
   const own = beside[room]
   if (own !== undefined) return own.includes(target)
   if (target === 'api') return room === 'source'

@@ -15,7 +15,7 @@ import {
   XtState,
   type XtTableName,
 } from '../../src/kernel/index.js'
-import { natGuardSet } from '../../src/modes/vips/index.js'
+import { natGuardSet } from '../../src/layers/vips/index.js'
 import type { ModelKernel } from '../model/index.js'
 
 export interface Packet {

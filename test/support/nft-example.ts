@@ -1,6 +1,6 @@
 // Services of nftables mode in the lab of the traffic table, without an agent.
 import { parseIpAddress, type IpFamily } from '../../src/address.js'
-import type { NftModeSettings } from '../../src/modes/nft-table/index.js'
+import type { NftModeSettings } from '../../src/layers/nft-table/index.js'
 import type { Backend, Route } from '../../src/routing/index.js'
 import { addresses, type Family, nodeName, nodeOf, type Place, podNetwork } from '../traffic/table/world.js'
 import { makeNftSettings } from './nft-table.js'

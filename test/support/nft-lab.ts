@@ -12,7 +12,7 @@ import {
   elementsOf,
   type NftModeSettings,
   NftTables,
-} from '../../src/modes/nft-table/index.js'
+} from '../../src/layers/nft-table/index.js'
 import type { Route } from '../../src/routing/index.js'
 import type { ModelNftNamespace } from '../model/index.js'
 import { ModelNftables } from '../model/nftables.js'

@@ -12,7 +12,7 @@ import {
   schemaOf,
   type Structure,
   type StructureUse,
-} from '../../src/modes/nft-table/index.js'
+} from '../../src/layers/nft-table/index.js'
 import type { Route } from '../../src/routing/index.js'
 
 export function makeNftSettings(

@@ -5,7 +5,7 @@ import type { PacketRules } from '../../src/engine/index.js'
 import { iptablesSettings, tableSettings } from '../../src/modes/iptables/node-settings.js'
 import { packetRules as iptablesRules } from '../../src/modes/iptables/packet-rules.js'
 import { packetRules as ipvsRules } from '../../src/modes/ipvs/packet-rules.js'
-import { packetRules as tableRules } from '../../src/modes/nft-table/packet-rules.js'
+import { packetRules as tableRules } from '../../src/layers/nft-table/packet-rules.js'
 import { nftSettings } from '../../src/modes/nftables/node-settings.js'
 import { packetRules as userspaceRules } from '../../src/modes/userspace/packet-rules.js'
 import {

@@ -1,5 +1,5 @@
 import type { ChainNames, ModeKind } from '../../engine/index.js'
-import { cleanUpXtables } from '../shared/index.js'
+import { cleanUpXtables } from '../../layers/shared/index.js'
 import { ownedChains } from './compile/names.js'
 import { removeFormerGuards } from './former-guard.js'
 import { openIptablesMode } from './mode.js'

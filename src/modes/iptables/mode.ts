@@ -1,5 +1,5 @@
 import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../../host/index.js'
-import { openFamily, openWarnings } from '../shared/index.js'
+import { openFamily, openWarnings } from '../../layers/shared/index.js'
 import { ClusterSize } from './cluster-size.js'
 import { compileRoute } from './compile/compile.js'
 import type { DesiredRoute } from './compile/desired.js'

@@ -2,7 +2,7 @@
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findsInvalid, inOrder, requireNftCompat, routeLocalnet } from '../../host/index.js'
-import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../nft-table/index.js'
+import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../../layers/nft-table/index.js'
 import { IptablesFixedRules } from './fixed-rules.js'
 import { tableSettings } from './node-settings.js'
 import { serveLocalhostAtInit } from './serve-localhost.js'

@@ -7,7 +7,7 @@ import {
   nodePortAddressesOf,
   servesLocalhostNodePorts,
 } from '../../node/index.js'
-import type { NftModeSettings, NodeState } from '../nft-table/index.js'
+import type { NftModeSettings, NodeState } from '../../layers/nft-table/index.js'
 import type { TrafficConfig } from '../../engine/index.js'
 
 /** Facts that are not in the configuration: about the Node, this machine and the size of the cluster. */

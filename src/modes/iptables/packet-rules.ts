@@ -1,6 +1,6 @@
 import type { PacketRules } from '../../engine/index.js'
 import { loopbackNetworks } from '../../node/index.js'
-import { iptablesPacketRules } from '../shared/index.js'
+import { iptablesPacketRules } from '../../layers/shared/index.js'
 import { chainNames } from './compile/names.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 

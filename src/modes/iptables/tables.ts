@@ -17,7 +17,7 @@ import {
   type ChainNames,
   type StageTimes,
 } from '../../engine/index.js'
-import { describeKept, reportRepairs } from '../shared/index.js'
+import { describeKept, reportRepairs } from '../../layers/shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */

@@ -7,7 +7,7 @@ import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
-import { restAfterEventsMs, UnlockTimes } from '../shared/index.js'
+import { restAfterEventsMs, UnlockTimes } from '../../layers/shared/index.js'
 
 export interface CheapLookOptions {
   readonly family: IpFamily

@@ -6,7 +6,7 @@ import { PackedDump } from './tables/packed.js'
 import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
 import type { SetKernel } from './destroy-sets.js'
 import type { IpvsKernel } from './prepare-kernel.js'
-import { findDummyDevice, findLoopback, hostAddresses, PackedRoutes } from '../vips/index.js'
+import { findDummyDevice, findLoopback, hostAddresses, PackedRoutes } from '../../layers/vips/index.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 
 /** The objects that a clean-up of ipvs mode removed, and its failures. */

@@ -12,7 +12,7 @@ import {
 import type { DesiredVirtualServer } from './compile/desired.js'
 import { type DesiredSetEntry, setName, setSpec } from './compile/sets.js'
 import { entryText, serviceText } from './describe.js'
-import { missingVips } from '../vips/index.js'
+import { missingVips } from '../../layers/vips/index.js'
 
 interface ReadKernel {
   readonly ipvs: Pick<Ipvs, 'read'>

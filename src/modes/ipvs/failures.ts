@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import { describeVirtualServer } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Vip } from '../vips/index.js'
+import type { Vip } from '../../layers/vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'

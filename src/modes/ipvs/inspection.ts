@@ -1,7 +1,7 @@
 // The answers of one family's pipeline about Services, for people: `viaduct explain`, counters, flows and differences.
 import type { CounterReading, PacketRules, ServiceFlow } from '../../engine/index.js'
 import type { Frontend, Route } from '../../routing/index.js'
-import type { ForeignAddresses, NatGuard } from '../vips/index.js'
+import type { ForeignAddresses, NatGuard } from '../../layers/vips/index.js'
 import type { IpvsPipelineOptions } from './pipeline-options.js'
 import type { IpvsPolicies } from './policies.js'
 import { readCounters } from './read-counters.js'

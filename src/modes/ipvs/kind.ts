@@ -5,9 +5,9 @@ import { mangleChains } from './compile/chains.js'
 import { openIpvsMode } from './mode.js'
 import { isWithoutSetRules } from './rules-probe.js'
 import { isWithoutIpset } from './set-types.js'
-import { cleanUpXtables } from '../shared/index.js'
+import { cleanUpXtables } from '../../layers/shared/index.js'
 import { type KernelLack, natGuardTables, setModules } from '../../kernel/index.js'
-import { cleanUpNatGuard } from '../vips/index.js'
+import { cleanUpNatGuard } from '../../layers/vips/index.js'
 
 /** ipvs mode. */
 export const ipvsKind: ModeKind = {

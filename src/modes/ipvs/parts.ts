@@ -2,9 +2,9 @@
 import { ConflictReports, Intake, RouteDecisions, StageTimes } from '../../engine/index.js'
 import { natGuardTables, type RealServerKey } from '../../kernel/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
-import { OtherAgents } from '../nft-table/index.js'
+import { OtherAgents } from '../../layers/nft-table/index.js'
 
-import { ForeignAddresses, NatGuard, VipTable } from '../vips/index.js'
+import { ForeignAddresses, NatGuard, VipTable } from '../../layers/vips/index.js'
 import { IpvsApplier } from './applier.js'
 import { CheapLook } from './cheap-look.js'
 import { DirtyWriter } from './dirty-writer.js'

@@ -1,6 +1,6 @@
 import type { LinkEvent, NftChange } from '../../kernel/index.js'
 import type { ServicePortKey, ServiceView } from '../../model/index.js'
-import { bindingOperations } from '../vips/index.js'
+import { bindingOperations } from '../../layers/vips/index.js'
 import type { NodeChange } from '../../node/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {

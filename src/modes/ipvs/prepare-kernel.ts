@@ -7,7 +7,7 @@ import type { IpvsSettings } from './settings.js'
 import { inOrder } from '../../host/index.js'
 import { hasScheduler, schedulersInUse } from './scheduler-probe.js'
 import { checkSetTypes } from './set-types.js'
-import { dummyAdvice, ensureDummyDevice } from '../vips/index.js'
+import { dummyAdvice, ensureDummyDevice } from '../../layers/vips/index.js'
 
 /** Interfaces of the kernel for virtual servers and VIPs. Both families share them; calls queue inside. */
 export interface IpvsKernel {

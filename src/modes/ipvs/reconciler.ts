@@ -17,7 +17,7 @@ import {
   type VipPlace,
   type VipReading,
   type VipTable,
-} from '../vips/index.js'
+} from '../../layers/vips/index.js'
 
 export interface ReconcilerOptions {
   readonly family: IpFamily

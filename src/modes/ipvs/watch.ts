@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.js'
 import { JoinedWatch, type ModeKernel, type ModeWatch, openKernelWatch } from '../../engine/index.js'
 import type { KernelLook, XtFlavour } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
-import { NftModeWatch } from '../nft-table/index.js'
+import { NftModeWatch } from '../../layers/nft-table/index.js'
 import { setPrefix } from './compile/sets.js'
 import type { IpvsPipeline } from './pipeline.js'
 

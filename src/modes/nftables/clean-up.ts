@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
-import { tableName } from '../nft-table/index.js'
+import { tableName } from '../../layers/nft-table/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
 

@@ -1,7 +1,7 @@
-// In: Routes, the configuration, this node. Out: the mode's settings of the table of nf_tables, which ../nft-table programs.
+// In: Routes, the configuration, this node. Out: the mode's settings of the table of nf_tables, which ../../layers/nft-table programs.
 // Never: another mode; Kubernetes objects.
 // Owner of: nothing.
-// Read next: mode.ts, node-settings.ts, clean-up.ts, ../nft-table/index.ts.
+// Read next: mode.ts, node-settings.ts, clean-up.ts, ../../layers/nft-table/index.ts.
 export { nftablesKind } from './kind.js'
 export { nftablesMode } from './mode.js'
 export { type NftConfig, nftSettings } from './node-settings.js'

@@ -1,7 +1,7 @@
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUpNft, describeCleanedNft } from './clean-up.js'
 import { openNftablesMode } from './mode.js'
-import { lackOf } from '../nft-table/index.js'
+import { lackOf } from '../../layers/nft-table/index.js'
 
 /** nftables mode. The clean-up removes the tables of the mode, ours or kube-proxy's. */
 export const nftablesKind: ModeKind = {

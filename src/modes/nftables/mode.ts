@@ -6,8 +6,8 @@ import {
   openLocalhostNodePorts,
   SharedRelay,
   withStrainWatch,
-} from '../relay/index.js'
-import { familiesWithNftables, openNftPipelines } from '../nft-table/index.js'
+} from '../../layers/relay/index.js'
+import { familiesWithNftables, openNftPipelines } from '../../layers/nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
 
 /** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */

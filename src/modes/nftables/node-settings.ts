@@ -2,7 +2,7 @@
 import type { IpFamily } from '../../address.js'
 import { localDetectorOf, nodePortAddressesOf } from '../../node/index.js'
 import type { TrafficConfig } from '../../engine/index.js'
-import type { NftModeSettings, NodeState } from '../nft-table/index.js'
+import type { NftModeSettings, NodeState } from '../../layers/nft-table/index.js'
 
 /** The part of the configuration that the table depends on. */
 export interface NftConfig extends TrafficConfig {

@@ -1,7 +1,7 @@
 // --cleanup: removes the VIP routes.
 import { isNotFound, KernelError, orRefusal } from '../../errors.js'
 import type { Links, RouteOp, Routes } from '../../kernel/index.js'
-import { findLoopback, PackedRoutes, userspaceRouteMetric as metric } from '../vips/index.js'
+import { findLoopback, PackedRoutes, userspaceRouteMetric as metric } from '../../layers/vips/index.js'
 
 export interface RouteCleanUp {
   readonly removed: number

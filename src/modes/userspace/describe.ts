@@ -3,8 +3,8 @@ import { formatCidr, formatEndpoint } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
 import { addressesOf, type Frontend, type Route } from '../../routing/index.js'
 import { describeRelayListener } from '../../kernel/index.js'
-import type { DesiredRoute, RelayRouteSettings } from '../relay/index.js'
-import { describeVipRoute } from '../vips/index.js'
+import type { DesiredRoute, RelayRouteSettings } from '../../layers/relay/index.js'
+import { describeVipRoute } from '../../layers/vips/index.js'
 
 /**
  * `listen tcp 10.96.0.1:80 near cluster far local`, then the endpoints of policy Cluster, of policy Local, and those that only keep UDP flows;

@@ -6,8 +6,8 @@ import {
   type Routes,
   wildcardAddress,
 } from '../../kernel/index.js'
-import { type DesiredRoute, takesNewClients } from '../relay/index.js'
-import { missingVips } from '../vips/index.js'
+import { type DesiredRoute, takesNewClients } from '../../layers/relay/index.js'
+import { missingVips } from '../../layers/vips/index.js'
 
 interface ReadKernel {
   readonly ports: Pick<Ports, 'find'>

@@ -1,7 +1,7 @@
 // In: Routes, the configuration, this node. Out: VIP routes in the kernel; services and listeners of the relay.
 // Never: another mode; netfilter; Kubernetes objects.
-// Owner of: nothing. ../vips and ../relay hold the tables of acknowledged objects.
-// Read next: mode.ts, layer.ts, ../relay/compile/compile.ts (a route), docs/userspace.md.
+// Owner of: nothing. ../../layers/vips and ../../layers/relay hold the tables of acknowledged objects.
+// Read next: mode.ts, layer.ts, ../../layers/relay/compile/compile.ts (a route), docs/userspace.md.
 export { describeDesired } from './describe.js'
 export { userspaceKind } from './kind.js'
 export { userspaceMode } from './mode.js'

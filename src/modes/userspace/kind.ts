@@ -2,7 +2,7 @@ import type { ModeKind } from '../../engine/index.js'
 import { cleanUpRoutes, countRoutes } from './clean-up.js'
 import { openUserspaceMode } from './mode.js'
 import { natGuardTables } from '../../kernel/index.js'
-import { cleanUpNatGuard } from '../vips/index.js'
+import { cleanUpNatGuard } from '../../layers/vips/index.js'
 
 /** userspace mode: it needs routes and sockets alone, so no kernel lacks what it needs. */
 export const userspaceKind: ModeKind = {

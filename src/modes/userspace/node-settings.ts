@@ -1,6 +1,6 @@
 import type { FamilyContext, FamilyFacts } from '../../engine/index.js'
 import { areNodePortsEverywhere, localDetectorOf, nodePortSockets } from '../../node/index.js'
-import { type NearClients, nearClients, type RelayRouteSettings } from '../relay/index.js'
+import { type NearClients, nearClients, type RelayRouteSettings } from '../../layers/relay/index.js'
 import type { LocalDetector } from '../../node/index.js'
 
 /** The settings of userspace mode. */

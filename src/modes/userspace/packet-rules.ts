@@ -1,7 +1,7 @@
 import type { PacketRules } from '../../engine/index.js'
 import type { LocalDetector } from '../../node/index.js'
-import type { RelayRouteSettings } from '../relay/index.js'
-import { iptablesPacketRules } from '../shared/index.js'
+import type { RelayRouteSettings } from '../../layers/relay/index.js'
+import { iptablesPacketRules } from '../../layers/shared/index.js'
 
 /** How the relay treats connections with these settings (docs/userspace.md). */
 export function packetRules(

@@ -1,7 +1,7 @@
 import { type IpFamily, parseIpAddress } from '../../address.js'
 import { BugError, isNotFound } from '../../errors.js'
 import { type Routes, viaductRouteProtocol } from '../../kernel/index.js'
-import { userspaceRouteMetric as metric } from '../vips/index.js'
+import { userspaceRouteMetric as metric } from '../../layers/vips/index.js'
 
 /** Addresses for documentation (RFC 5737, RFC 3849), which no Service has. */
 const probeAddresses = { ipv4: '198.51.100.0', ipv6: '2001:db8::' } as const

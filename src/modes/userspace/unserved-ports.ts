@@ -4,7 +4,7 @@ import { serviceReference } from '../../event.js'
 import type { Problem, StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Route } from '../../routing/index.js'
-import { relayProtocolOf } from '../relay/index.js'
+import { relayProtocolOf } from '../../layers/relay/index.js'
 
 /** Reports the service ports of one family whose protocol the mode does not serve: SCTP. */
 export class UnservedPorts {

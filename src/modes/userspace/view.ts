@@ -1,6 +1,6 @@
 import type { Admission, ModeView } from '../../engine/index.js'
 import { addressesOf } from '../../routing/index.js'
-import type { DesiredRoute } from '../relay/index.js'
+import type { DesiredRoute } from '../../layers/relay/index.js'
 import { describeDesired } from './describe.js'
 import { differences } from './differences.js'
 import type { UserspaceLayer, UserspaceLayerOptions } from './layer.js'

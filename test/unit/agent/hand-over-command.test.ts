@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { adviceOnHandOver } from '../../../src/agent/index.js'
 import { NfElements, type NfOp } from '../../../src/kernel/index.js'
-import { copyTable, schemaOf } from '../../../src/modes/nft-table/index.js'
+import { copyTable, schemaOf } from '../../../src/layers/nft-table/index.js'
 import { openModelKernel, type ModelKernel } from '../../model/index.js'
 
 const { EEXIST, EINVAL, EOPNOTSUPP, EPERM } = constants.errno

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { compileRoute } from '../../../../src/modes/relay/index.js'
+import { compileRoute } from '../../../../src/layers/relay/index.js'
 import { describeDesired } from '../../../../src/modes/userspace/index.js'
 import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Ports } from '../../../../src/kernel/index.js'
-import { compileRoute } from '../../../../src/modes/relay/index.js'
+import { compileRoute } from '../../../../src/layers/relay/index.js'
 import { differences } from '../../../../src/modes/userspace/differences.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 

@@ -6,8 +6,8 @@ import {
   type NftModeSettings,
   type StructureUse,
   schemaOf,
-} from '../../../../src/modes/nft-table/index.js'
-import { StructureState } from '../../../../src/modes/nft-table/tables/structure-state.js'
+} from '../../../../src/layers/nft-table/index.js'
+import { StructureState } from '../../../../src/layers/nft-table/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
 import { cidr, ip } from '../../../support/routes.js'
 

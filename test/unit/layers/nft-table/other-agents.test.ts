@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NftChange, NftChangedObject } from '../../../../src/kernel/index.js'
-import { OtherAgents } from '../../../../src/modes/nft-table/other-agents.js'
+import { OtherAgents } from '../../../../src/layers/nft-table/other-agents.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 

@@ -6,7 +6,7 @@ import {
   type DesiredFrontend,
   maxEndpoints,
   type NftModeSettings,
-} from '../../../../src/modes/nft-table/index.js'
+} from '../../../../src/layers/nft-table/index.js'
 import { type Backend, describeFrontend, type Route } from '../../../../src/routing/index.js'
 import { makeNftSettings } from '../../../support/nft-table.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'

@@ -6,7 +6,7 @@ import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../.
 import { recordBuffer } from '../../../../src/kernel/records.js'
 import { dumpedShapes, writeRoute } from '../../../../src/kernel/route/encode.js'
 import { opNumber, routeLayout } from '../../../../src/kernel/route/layout.js'
-import { type VipReading, VipTable } from '../../../../src/modes/vips/index.js'
+import { type VipReading, VipTable } from '../../../../src/layers/vips/index.js'
 import { ip } from '../../../support/routes.js'
 
 const place = { loopbackIndex: 1, dummyIndex: 2, preferredSource: undefined }

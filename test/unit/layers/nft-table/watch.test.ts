@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../../../src/errors.js'
 import type { NftChange, NftWatch } from '../../../../src/kernel/index.js'
-import { NftModeWatch, type WatchedTable } from '../../../../src/modes/nft-table/watch.js'
+import { NftModeWatch, type WatchedTable } from '../../../../src/layers/nft-table/watch.js'
 import { settle } from '../../../support/manual-clock.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { StrainWatch } from '../../../../src/modes/relay/index.js'
+import { StrainWatch } from '../../../../src/layers/relay/index.js'
 import type { RelayStrain } from '../../../../src/kernel/index.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 

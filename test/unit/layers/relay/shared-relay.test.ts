@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { nearClients, SharedRelay } from '../../../../src/modes/relay/index.js'
+import { nearClients, SharedRelay } from '../../../../src/layers/relay/index.js'
 import { openModelKernel } from '../../../model/index.js'
 import { cidr, ip } from '../../../support/routes.js'
 

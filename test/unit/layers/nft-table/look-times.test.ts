@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { NftLookTimes } from '../../../../src/modes/nft-table/look-times.js'
+import { NftLookTimes } from '../../../../src/layers/nft-table/look-times.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 
 /** The looks of a runner that runs when a look is due, by their times in ms. */

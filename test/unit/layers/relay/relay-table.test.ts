@@ -7,7 +7,7 @@ import { type BatchOutcome, describeRelayOp, type RelayOp } from '../../../../sr
 import { StateReporter } from '../../../../src/log.js'
 import { openMetrics } from '../../../../src/metrics/index.js'
 import { servicePortKey } from '../../../../src/model/index.js'
-import { compileRoute, RelayTable } from '../../../../src/modes/relay/index.js'
+import { compileRoute, RelayTable } from '../../../../src/layers/relay/index.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'

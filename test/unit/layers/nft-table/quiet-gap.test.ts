@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { QuietGap, quietGapMs } from '../../../../src/modes/nft-table/index.js'
+import { QuietGap, quietGapMs } from '../../../../src/layers/nft-table/index.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 
 /** Begins a run. The result tells whether it has begun. */
