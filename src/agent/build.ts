@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import type { Configuration } from '../cli/index.js'
 import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
-import type { Kernel, XtFlavour } from '../kernel/index.js'
+import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import type { AdjustableLog, StateReporter } from '../log.js'
 import {
@@ -16,7 +16,7 @@ import {
 } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch, servedPlaces } from '../node/index.js'
 import { endStartOfV8, releaseMemory } from '../process/index.js'
-import { openControl } from './open-control.js'
+import { openControl, type Shown } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { reportFormerMode } from './default-mode.js'
@@ -124,15 +124,6 @@ async function openConfiguredMode(
   })
   await reportFormerMode(mode, { config, kernel, log })
   return mode
-}
-
-/** The parts of the agent that its pages show. */
-export interface Shown {
-  readonly mode: ProxyMode
-  /** undefined: the mode has no rules of x_tables. */
-  readonly flavour: XtFlavour | undefined
-  readonly node: NodeTracker
-  readonly synchronizer: Synchronizer
 }
 
 function openServers(options: BuildOptions, shown: Shown): AgentServers {

@@ -1,10 +1,9 @@
 import type { ServersConfig } from '../config/index.js'
 import { StatusPage } from '../page/index.js'
-import type { BuildOptions, Shown } from './build.js'
-import { inspected } from './open-control.js'
+import { inspected, type PageOptions, type Shown } from './open-control.js'
 
 /** The status page; undefined: the metrics server has none. */
-export function openStatusPage(options: BuildOptions, shown: Shown): StatusPage | undefined {
+export function openStatusPage(options: PageOptions, shown: Shown): StatusPage | undefined {
   if (!isServed(options.config.servers)) return undefined
   return new StatusPage({ inspected: inspected(options, shown), clock: options.clock })
 }

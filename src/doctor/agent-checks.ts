@@ -1,35 +1,7 @@
 // The agent of this node, by its answer on the control socket.
 import { type Build, buildText } from '../version.js'
 import { agentProcesses } from './agent-process.js'
-import { type Check, ok, problemsOr, type Verdict } from './check.js'
-
-/** The state of a running agent: a part of the answer of /v1/status. */
-export interface AgentStatus {
-  readonly version: string
-  /** Absent: a build before builds named their commit. */
-  readonly commit?: string | undefined
-  readonly isInForce: boolean
-  readonly families: readonly {
-    readonly family: string
-    readonly isHealthy: boolean
-    readonly lastSync?: string | undefined
-  }[]
-  readonly problemCount: number
-  readonly problems: readonly { readonly problem: string }[]
-}
-
-/** The agent of this node, as far as it answers. */
-export interface ExaminedAgent {
-  readonly socket: string
-  /** One sentence: why nothing answered, although there is a socket. undefined: an answer, or no socket. */
-  readonly silence: string | undefined
-  /** undefined: nothing answered. */
-  readonly status: AgentStatus | undefined
-  /** The origin of the examined configuration, as one clause; undefined: flags and defaults. */
-  readonly origin: string | undefined
-  /** The build of this command. */
-  readonly ownBuild: Build
-}
+import { type AgentStatus, type Check, ok, problemsOr, type Verdict } from './check.js'
 
 export const agentChecks: readonly Check[] = [
   {

@@ -1,7 +1,7 @@
 // The API server: name, connection, credentials, this node's object, and the clock.
 import { ApiError, type ApiReply } from '../api/index.js'
-import { anyAnswer, type ApiAnswers, isOfApi, nodeAnswer, noServer } from './ask-api.js'
-import { asRoot, type Check, type Examined, ok, type Verdict } from './check.js'
+import { anyAnswer, isOfApi, nodeAnswer, noServer } from './ask-api.js'
+import { type ApiAnswers, asRoot, type Check, type Examined, ok, type Verdict } from './check.js'
 import { rbacCheck } from './rbac-check.js'
 
 const mostSkewMs = 5000

@@ -2,15 +2,6 @@
 import { ApiError, type ApiReply } from '../api/index.js'
 import type { Examined, Verdict } from './check.js'
 
-/** The doctor's questions to the API server. */
-export interface ApiAnswers {
-  readonly server: URL
-  /** Sends one request. Throws ApiError. */
-  readonly ask: (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<ApiReply>
-  /** The answer about the Node of this node: one request for all checks. Throws ApiError. */
-  readonly node: () => Promise<ApiReply>
-}
-
 type Asked = Pick<Examined, 'api' | 'sourceProblem'>
 
 /** The answer about the Node, or the verdict of a check that needs it. */

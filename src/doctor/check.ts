@@ -1,7 +1,7 @@
+import type { ApiReply } from '../api/index.js'
 import type { Config } from '../config/index.js'
 import type { ForeignRules, Kernel, KernelClock, XtFlavour } from '../kernel/index.js'
-import type { ExaminedAgent } from './agent-checks.js'
-import type { ApiAnswers } from './ask-api.js'
+import type { Build } from '../version.js'
 
 /** The result of a check. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
 export type Verdict =
@@ -53,6 +53,43 @@ export interface ModeProbe {
 
 /** A part of the kernel by its module. */
 export type KernelPart = 'nf_tables' | 'ip_set'
+
+/** The state of a running agent: a part of the answer of /v1/status. */
+export interface AgentStatus {
+  readonly version: string
+  /** Absent: a build before builds named their commit. */
+  readonly commit?: string | undefined
+  readonly isInForce: boolean
+  readonly families: readonly {
+    readonly family: string
+    readonly isHealthy: boolean
+    readonly lastSync?: string | undefined
+  }[]
+  readonly problemCount: number
+  readonly problems: readonly { readonly problem: string }[]
+}
+
+/** The agent of this node, as far as it answers. */
+export interface ExaminedAgent {
+  readonly socket: string
+  /** One sentence: why nothing answered, although there is a socket. undefined: an answer, or no socket. */
+  readonly silence: string | undefined
+  /** undefined: nothing answered. */
+  readonly status: AgentStatus | undefined
+  /** The origin of the examined configuration, as one clause; undefined: flags and defaults. */
+  readonly origin: string | undefined
+  /** The build of this command. */
+  readonly ownBuild: Build
+}
+
+/** The doctor's questions to the API server. */
+export interface ApiAnswers {
+  readonly server: URL
+  /** Sends one request. Throws ApiError. */
+  readonly ask: (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<ApiReply>
+  /** The answer about the Node of this node: one request for all checks. Throws ApiError. */
+  readonly node: () => Promise<ApiReply>
+}
 
 /** The node that is examined. Every member only reads. */
 export interface Examined {

@@ -1,6 +1,6 @@
 // The rights of the agent at the API server.
-import { type ApiAnswers, field, jsonOf, nodeAnswer, orNothing } from './ask-api.js'
-import { type Check, type Examined, problemsOr, type Verdict } from './check.js'
+import { field, jsonOf, nodeAnswer, orNothing } from './ask-api.js'
+import { type ApiAnswers, type Check, type Examined, problemsOr, type Verdict } from './check.js'
 
 interface Right {
   readonly verb: string

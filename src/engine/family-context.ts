@@ -1,4 +1,4 @@
-import type { IpFamily } from '../address.js'
+import type { Cidr, IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Links, Routes } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
@@ -23,6 +23,17 @@ export interface FamilyContext {
   readonly problems: StateReporter
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
+}
+
+/** The settings of a mode depend on these facts, beside the configuration. */
+export interface FamilyFacts {
+  readonly node: NodeFacts
+  /** The machine's own addresses of this family; empty while the mode needs none. */
+  readonly machine: readonly IpAddress[]
+  /** Number of all endpoints. */
+  readonly endpoints: number
+  /** The networks of cluster IPs; undefined: not all are known yet. */
+  readonly serviceCidrs: readonly Cidr[] | undefined
 }
 
 /** Time until a kernel that could not be read is asked again. */

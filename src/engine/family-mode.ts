@@ -1,26 +1,14 @@
-import type { Cidr, IpAddress } from '../address.js'
+import type { IpAddress } from '../address.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import type { NodeFacts } from '../node/index.js'
 import type { Frontend, Route } from '../routing/index.js'
-import type { FamilyContext } from './family-context.js'
+import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { Claim, Layer } from './layer.js'
 import type { PacketRules } from './packet-rules.js'
 import type { ExternalAddresses } from './packet-rules.js'
 import type { FlowSource } from './service-flow.js'
 import type { StageTimes } from './stage-times.js'
 import type { CounterReading } from './traffic-counters.js'
-
-/** The settings of a mode depend on these facts, beside the configuration. */
-export interface FamilyFacts {
-  readonly node: NodeFacts
-  /** The machine's own addresses of this family; empty while the mode needs none. */
-  readonly machine: readonly IpAddress[]
-  /** Number of all endpoints. */
-  readonly endpoints: number
-  /** The networks of cluster IPs; undefined: not all are known yet. */
-  readonly serviceCidrs: readonly Cidr[] | undefined
-}
 
 /** The family's parts that the layer of its mode uses. */
 export interface FamilyParts {

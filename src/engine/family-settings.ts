@@ -5,8 +5,8 @@ import type { LinkEvent } from '../kernel/index.js'
 import { ServiceCidrs, type Tracker } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
-import type { FamilyContext } from './family-context.js'
-import type { FamilyFacts, FamilyMode } from './family-mode.js'
+import type { FamilyContext, FamilyFacts } from './family-context.js'
+import type { FamilyMode } from './family-mode.js'
 import { NodeAddresses } from './node-addresses.js'
 
 export interface FamilySettingsOptions<S, D> extends Pick<

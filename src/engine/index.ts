@@ -3,13 +3,13 @@
 // Owner of: runners, retries, requests for a run, the history of passes. A layer owns its object tables.
 // Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, object-table.ts, pass.ts.
 export { Family, type FamilyOptions, type PassGap } from './family.js'
-export type { Admission, FamilyFacts, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
+export type { Admission, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
 export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
 export type { Claim, Layer, Look, WriteOptions } from './layer.js'
 export { claimDirty } from './claim-dirty.js'
 export { ConflictReports } from './frontend-conflict.js'
 export { NodeAddresses } from './node-addresses.js'
-export type { FamilyContext } from './family-context.js'
+export type { FamilyContext, FamilyFacts } from './family-context.js'
 export { RouteDecisions } from './route-decisions.js'
 export type { TrafficConfig } from './traffic-config.js'
 export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'

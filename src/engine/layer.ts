@@ -2,7 +2,7 @@ import type { LinkEvent } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { FrontendConflict, Route } from '../routing/index.js'
-import type { FamilyFacts } from './family-mode.js'
+import type { FamilyFacts } from './family-context.js'
 import type { KnownObjects } from './intake.js'
 import type { Pass } from './pass.js'
 

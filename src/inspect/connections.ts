@@ -5,7 +5,8 @@ import type { ConntrackFlow } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
 import { ownedFlows, ownerOf, type Owners, ownersOf } from './frontend-owners.js'
 import type { Inspected } from './inspected.js'
-import { checkServiceName, headOf, type PortHead } from './services.js'
+import type { PortHead } from './rows.js'
+import { checkServiceName, headOf } from './services.js'
 
 export interface ConnectionRow extends PortHead {
   /** `10.244.1.10:43210`. */

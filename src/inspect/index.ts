@@ -1,7 +1,7 @@
 // In: the parts of a running agent, read only. Out: snapshots: plain JSON values, made when a reader asks; long lists also as tables.
 // Never: a change of any kind, HTTP (server/, control/).
 // Owner of: nothing; the types of the snapshots.
-// Read next: inspected.ts (what is read), status.ts, services.ts and tables.ts, then control/pages.ts.
+// Read next: inspected.ts (what is read), status.ts, services.ts, rows.ts and tables.ts, then control/pages.ts.
 export type { Inspected, MetricValue } from './inspected.js'
 export {
   ServiceFinder,
@@ -13,17 +13,8 @@ export {
 export type { Snapshots } from './snapshots.js'
 export { configuration, type ConfigurationSnapshot } from './configuration.js'
 export { type Conflicts, readConflicts } from './conflicts.js'
-export {
-  endpoints,
-  routes,
-  services,
-  type EndpointRow,
-  type ReadForRows,
-  type RouteRow,
-  type Rows,
-  type ServiceRow,
-  type TableRows,
-} from './services.js'
+export { endpoints, routes, services, type ReadForRows, type Rows, type TableRows } from './services.js'
+export type { EndpointRow, RouteRow, ServiceRow } from './rows.js'
 export { connections, type ConnectionRow, type Connections } from './connections.js'
 export { readCounters, type Counters } from './counters.js'
 export { history } from './history.js'

@@ -1,7 +1,7 @@
 import type { Connections } from './connections.js'
 import type { ConfigurationSnapshot } from './configuration.js'
 import type { PassSnapshot } from './parts.js'
-import type { EndpointRow, RouteRow, ServiceRow } from './services.js'
+import type { EndpointRow, RouteRow, ServiceRow } from './rows.js'
 import type { Explanation } from './explain.js'
 import type { StatusSnapshot } from './status.js'
 

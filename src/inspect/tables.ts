@@ -3,7 +3,7 @@ import { type Cell, Columns } from '../columns.js'
 import { duration, portText } from '../words.js'
 import type { TrafficCounters } from '../engine/index.js'
 import type { EndpointChoice } from '../routing/index.js'
-import type { EndpointRow, PortHead, RouteRow, ServiceRow } from './services.js'
+import type { EndpointRow, PortHead, RouteRow, ServiceRow } from './rows.js'
 
 /** The form of a row in a table. */
 export interface Table<Row> {

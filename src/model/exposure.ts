@@ -1,13 +1,22 @@
 // The external side of a Service in one IP family: addresses, source ranges, policy (F-009, F-010 to F-012, F-014, F-017, F-018).
 import { type Cidr, type IpAddress, type IpFamily, familyOf, parseCidr, parseIpAddress } from '../address.js'
 import type { Service } from '../source/index.js'
-import type { ServicePort } from './service-port.js'
 
-/** The fields that all ports of a Service share. */
-export interface Exposure extends Pick<
-  ServicePort,
-  'externalIPs' | 'loadBalancerIPs' | 'sourceRanges' | 'isExternalLocal' | 'healthCheckNodePort'
-> {
+/** The external side of a Service port; all ports of a Service share it. */
+export interface PortExposure {
+  /** External IPs of this family, without duplicates and without the cluster IP; empty where they are not allowed (F-010, F-011). */
+  readonly externalIPs: readonly IpAddress[]
+  /** Load-balancer VIPs of this family, without duplicates and without the cluster IP; some may also be external IPs (F-009). */
+  readonly loadBalancerIPs: readonly IpAddress[]
+  /** Sources that may reach the load-balancer VIPs; empty: all (F-017). */
+  readonly sourceRanges: readonly Cidr[]
+  /** externalTrafficPolicy: Local, for a Service that obeys it (F-012). */
+  readonly isExternalLocal: boolean
+  /** The port of the Service's health check; 0: none (F-018). */
+  readonly healthCheckNodePort: number
+}
+
+export interface Exposure extends PortExposure {
   /** The Service has an external IP or a load-balancer VIP of this family, even if it is ignored. */
   readonly hasExternalAddress: boolean
 }

@@ -1,5 +1,5 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
-import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
+import { type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
 import {
   type ObjectKey,
   type SchedulingAnnotations,
@@ -8,13 +8,19 @@ import {
   type ServiceProtocol,
   readLabels,
 } from '../source/index.js'
-import { type Exposure, type ExposureRules, readExposure, type ServiceSide } from './exposure.js'
+import {
+  type Exposure,
+  type ExposureRules,
+  type PortExposure,
+  readExposure,
+  type ServiceSide,
+} from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between ports of one Service. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
 
 /** One Service port, as routing and the modes need it. */
-export interface ServicePort {
+export interface ServicePort extends PortExposure {
   readonly key: ServicePortKey
   /** `namespace/name`, as in messages. */
   readonly service: string
@@ -29,22 +35,12 @@ export interface ServicePort {
   readonly port: number
   /** 0: none. */
   readonly nodePort: number
-  /** External IPs of this family, without duplicates and without the cluster IP; empty where they are not allowed (F-010, F-011). */
-  readonly externalIPs: readonly IpAddress[]
-  /** Load-balancer VIPs of this family, without duplicates and without the cluster IP; some may also be external IPs (F-009). */
-  readonly loadBalancerIPs: readonly IpAddress[]
-  /** Sources that may reach the load-balancer VIPs; empty: all (F-017). */
-  readonly sourceRanges: readonly Cidr[]
   /** 0: no session affinity. */
   readonly affinitySeconds: number
   /** internalTrafficPolicy: Local. False without a cluster IP, which alone obeys it. */
   readonly isInternalLocal: boolean
-  /** externalTrafficPolicy: Local, for a Service that obeys it (F-012). */
-  readonly isExternalLocal: boolean
   /** Reachable from outside by node port, external IP or load balancer (F-014). */
   readonly isExternallyAccessible: boolean
-  /** The port of the Service's health check; 0: none (F-018). */
-  readonly healthCheckNodePort: number
   /** The Service's settings for ipvs mode. */
   readonly scheduling: SchedulingAnnotations
   /** Unix seconds of the Service's creation; absent: unknown. */

@@ -129,26 +129,35 @@ function mayImport(from: string, to: string): boolean {
   return position >= 0 && other >= 0 && other < position
 }
 
-/** A cycle of imports between files, with the first file again at the end; undefined: there is none. */
-export function findCycle(imports: readonly Import[]): readonly string[] | undefined {
-  const targets = new Map<string, string[]>()
-  for (const { from, to, isType } of imports) {
-    if (!isType) targets.set(from, [...(targets.get(from) ?? []), to])
+/**
+ * The circles of a graph: each is a set of nodes from which every other one of the set can be reached, sorted. A type makes a circle as a
+ * value does: none of the files can be read without the others.
+ */
+export function circlesOf(edges: readonly Pick<Import, 'from' | 'to'>[]): readonly (readonly string[])[] {
+  const targets = new Map<string, Set<string>>()
+  for (const { from, to } of edges) {
+    if (from !== to) targets.set(from, (targets.get(from) ?? new Set()).add(to))
   }
-  const done = new Set<string>()
-  const visit = (file: string, path: readonly string[]): readonly string[] | undefined => {
-    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
-    if (done.has(file)) return undefined
-    for (const target of targets.get(file) ?? []) {
-      const cycle = visit(target, [...path, file])
-      if (cycle !== undefined) return cycle
+  // Tarjan's strongly connected components.
+  const [order, lowest] = [new Map<string, number>(), new Map<string, number>()]
+  const [stack, circles]: [string[], string[][]] = [[], []]
+  const visit = (node: string): number => {
+    const place = order.size
+    let low = place
+    order.set(node, place)
+    stack.push(node)
+    for (const target of targets.get(node) ?? []) {
+      const known = order.get(target)
+      if (known === undefined) low = Math.min(low, visit(target))
+      else if (stack.includes(target)) low = Math.min(low, lowest.get(target) ?? known)
     }
-    done.add(file)
-    return undefined
+    lowest.set(node, low)
+    if (low === place) {
+      const circle = stack.splice(stack.indexOf(node))
+      if (circle.length > 1) circles.push(circle.toSorted())
+    }
+    return low
   }
-  for (const file of targets.keys()) {
-    const cycle = visit(file, [])
-    if (cycle !== undefined) return cycle
-  }
-  return undefined
+  for (const node of targets.keys()) if (!order.has(node)) visit(node)
+  return circles
 }

@@ -8,7 +8,7 @@ import type {
   VirtualServer,
   VirtualServerKey,
   VirtualServerSettings,
-} from './ipvs.js'
+} from './servers.js'
 import {
   writeRealServerKey,
   writeRealServerSettings,

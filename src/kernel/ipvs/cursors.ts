@@ -7,7 +7,7 @@ import type {
   RealServerSettings,
   VirtualServerKey,
   VirtualServerSettings,
-} from './ipvs.js'
+} from './servers.js'
 import { countersLayout, realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
 import { familyFromByte, RecordTable } from '../records.js'
 

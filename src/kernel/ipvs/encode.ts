@@ -7,7 +7,7 @@ import type {
   TunnelType,
   VirtualServerKey,
   VirtualServerSettings,
-} from './ipvs.js'
+} from './servers.js'
 import { realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
 import { addressFamily, recordBuffer, type RecordBuffer, writeText } from '../records.js'
 

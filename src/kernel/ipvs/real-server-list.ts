@@ -1,7 +1,7 @@
 import { familyOf, type IpFamily } from '../../address.js'
 import { writeRealServerKey, writeRealServerSettings } from './encode.js'
 import { RealServerCursor } from './cursors.js'
-import type { RealServer, RealServerKey, RealServerSettings } from './ipvs.js'
+import type { RealServer, RealServerKey, RealServerSettings } from './servers.js'
 import { realServerLayout as layout } from './layout.js'
 import { recordBuffer } from '../records.js'
 

@@ -1,7 +1,7 @@
 import { BugError } from '../../errors.js'
 import { data as dataCodec, type NfVerdict } from './expressions.js'
 import { fieldsLength } from './fields.js'
-import type { NfSet } from './nftables.js'
+import type { NfSet } from './objects.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
 /** The layout of a set's elements in bytes (ElementLayout in native/nftables/elements.h). */

@@ -1,4 +1,4 @@
-import type { NfHook } from './nftables.js'
+import type { NfHook } from './objects.js'
 
 /** Whether a base chain translates destinations of new connections. undefined: no base chain. */
 export function translatesDestinations(hook: NfHook | undefined): boolean {

@@ -4,7 +4,7 @@ import type { IpFamily } from '../../address.js'
 import type { NfRegister } from './codec.js'
 import type { NfExpression, NfExpressionOf, NfVerdict } from './expressions.js'
 import type { NfField } from './fields.js'
-import type { NfSet } from './nftables.js'
+import type { NfSet } from './objects.js'
 import { bigEndian, printBytes, printField, printTime, quote } from './print-values.js'
 
 /** The content of a register, from its first word on. */
