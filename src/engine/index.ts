@@ -1,7 +1,7 @@
 // In: ObjectEvents, link events, time, and a mode. Out: passes over the mode's layer; metrics, log lines and records of passes.
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
-// Owner of: runners, retries, requests for a run, the history of passes. A layer owns its object tables.
-// Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, object-table.ts, pass.ts.
+// Owner of: runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
+// Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, pass.ts.
 export { Family, type FamilyOptions, type PassGap } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
 export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
@@ -14,26 +14,10 @@ export { RouteDecisions } from './route-decisions.js'
 export type { TrafficConfig } from './traffic-config.js'
 export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
-export {
-  type Confirmation,
-  type Cut,
-  type Failed,
-  type Meaning,
-  type ObjectBatch,
-  type ObjectKind,
-  type OperationList,
-  confirmBatch,
-  disownBatch,
-  planBatch,
-} from './object-batch.js'
-export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export type { Change } from './changes.js'
-export { type Drift, DriftCounter } from './drift.js'
 export { openKernelWatch } from './kernel-watch.js'
-export { FailedObjects } from './failed-objects.js'
 export type { FirstNames } from './first-names.js'
-export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { InForceTimes, type InForceTimesOptions } from './in-force-times.js'
 export { Inbox } from './inbox.js'
 export { Intake, type KnownObjects } from './intake.js'
@@ -54,7 +38,6 @@ export {
 export type { OpenTrackerOptions } from './open-tracker.js'
 export type { CountedOps, OperationCount } from './operation-counts.js'
 export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
-export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { ExternalAddresses, NatPlace, PacketRules, ServiceMarks } from './packet-rules.js'
 export type { Pipeline, PipelineView } from './pipeline.js'
 export { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions.js'

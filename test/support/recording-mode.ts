@@ -6,13 +6,12 @@ import {
   type Claim,
   Family,
   type FamilyMode,
-  KernelObject,
   type Layer,
-  ObjectTable,
   openProblems,
   type OperationKind,
   type Pass,
 } from '../../src/engine/index.js'
+import { KernelObject, ObjectTable } from '../../src/layers/objects/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'

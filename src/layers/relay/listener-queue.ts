@@ -1,4 +1,4 @@
-import type { Confirmation } from '../../engine/index.js'
+import type { Confirmation } from '../objects/index.js'
 import { isFirstService } from '../shared/index.js'
 import type { ListenerObject } from './relay-objects.js'
 

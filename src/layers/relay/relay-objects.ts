@@ -1,6 +1,6 @@
 // Services and listeners of the relay, as kinds of objects with an outcome per operation.
 import type { IpAddress, IpFamily } from '../../address.js'
-import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
+import { KernelObject, type Meaning, type ObjectKind } from '../objects/index.js'
 import { isNotFound } from '../../errors.js'
 import {
   describeRelayListener,

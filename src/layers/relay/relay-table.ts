@@ -1,17 +1,15 @@
 // The services and listeners of one family: what service ports want, and what the relay has.
+import { KernelQuestions, type Pass, type StageTimes } from '../../engine/index.js'
 import {
   type Confirmation,
   confirmBatch,
   type Failed,
   FailedObjects,
-  KernelQuestions,
   type ObjectKind,
   ObjectTable,
-  type Pass,
   planBatch,
   type TrackedObject,
-  type StageTimes,
-} from '../../engine/index.js'
+} from '../objects/index.js'
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import { isDenied, KernelError } from '../../errors.js'

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../address.js'
-import type { Confirmation, Failed } from '../../engine/index.js'
+import type { Confirmation, Failed } from '../objects/index.js'
 import { wildcardAddress } from '../../kernel/index.js'
 import type { ListenerObject, WantedListener } from './relay-objects.js'
 

@@ -1,14 +1,8 @@
 import { familyOf, hasAddress, type IpAddress, type IpFamily } from '../../address.js'
 import { Backoff } from '../../backoff.js'
 import type { Clock } from '../../clock.js'
-import {
-  disownBatch,
-  FailedObjects,
-  KernelQuestions,
-  logFamily,
-  type Pass,
-  type StageTimes,
-} from '../../engine/index.js'
+import { KernelQuestions, logFamily, type Pass, type StageTimes } from '../../engine/index.js'
+import { disownBatch, FailedObjects } from '../objects/index.js'
 import { KernelError } from '../../errors.js'
 import { type Links, type Routes, viaductRouteProtocol } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'

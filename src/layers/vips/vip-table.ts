@@ -11,7 +11,7 @@ import {
   ObjectTable,
   confirmBatch,
   planBatch,
-} from '../../engine/index.js'
+} from '../objects/index.js'
 import type { PackedAddress } from './packed-address.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
 import {

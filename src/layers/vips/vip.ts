@@ -8,7 +8,7 @@ import {
   type OperationFailure,
   type RouteOp,
 } from '../../kernel/index.js'
-import { KernelObject, type Meaning, type ObjectKind } from '../../engine/index.js'
+import { KernelObject, type Meaning, type ObjectKind } from '../objects/index.js'
 import { type PackedAddress, packedAddressOf } from './packed-address.js'
 import type { RouteState } from './packed-bindings.js'
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
-import { Holdings } from '../../engine/index.js'
+import { Holdings } from '../../layers/objects/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import {
   type Claimant,

@@ -9,14 +9,13 @@ import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
 import {
   KernelQuestions,
-  LeftOutObjects,
   type Pass,
   RetryQueue,
   logFamily,
-  sendTransaction,
   type ChainNames,
   type StageTimes,
 } from '../../engine/index.js'
+import { LeftOutObjects, sendTransaction } from '../../layers/objects/index.js'
 import { describeKept, reportRepairs } from '../../layers/shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 

@@ -2,15 +2,13 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from '../../kernel/index.js'
 import {
-  type Confirmation,
   type CountedOps,
-  disownBatch,
-  inOverlappingCuts,
   KernelQuestions,
   type OperationKind,
   type Pass,
   type StageTimes,
 } from '../../engine/index.js'
+import { type Confirmation, disownBatch, inOverlappingCuts } from '../../layers/objects/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
 import {

@@ -5,7 +5,7 @@ import type { Vip } from '../../layers/vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
-import { FailedObjects } from '../../engine/index.js'
+import { FailedObjects } from '../../layers/objects/index.js'
 
 export interface FailuresOptions {
   readonly family: IpFamily

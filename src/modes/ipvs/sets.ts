@@ -1,14 +1,8 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
-import {
-  type Drift,
-  KernelQuestions,
-  type Pass,
-  RetryQueue,
-  type StageTimes,
-  logFamily,
-} from '../../engine/index.js'
+import { KernelQuestions, type Pass, RetryQueue, type StageTimes, logFamily } from '../../engine/index.js'
+import { type Drift } from '../../layers/objects/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { destroySets, type SetKernel } from './destroy-sets.js'

@@ -1,5 +1,5 @@
 // The objects of the tables: frontends, and elements that several holders share.
-import { KernelObject } from '../../../engine/index.js'
+import { KernelObject } from '../../objects/index.js'
 import { FrontendClaims } from '../../../routing/index.js'
 import { absent, type FrontendState } from './frontend-state.js'
 import { type FrontendId, nodePortIdLength, type PackedBytes } from './packed.js'

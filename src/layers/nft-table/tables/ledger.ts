@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../../address.js'
-import { Holdings, ObjectTable } from '../../../engine/index.js'
+import { Holdings, ObjectTable } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { type Claimant, describeFrontend, type FrontendConflict, standingOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'

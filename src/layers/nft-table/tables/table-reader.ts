@@ -1,6 +1,6 @@
 // Reads the table of one family from the kernel into the acknowledged state.
 import { KernelError, isNotFound } from '../../../errors.js'
-import { DriftCounter } from '../../../engine/index.js'
+import { DriftCounter } from '../../objects/index.js'
 import type { ForeignContent } from '../other-agents.js'
 import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'

@@ -1,15 +1,8 @@
 // The table of one family: its desired state, the state that the kernel acknowledged, and the way from one to the other.
 import type { Cidr, IpFamily } from '../../../address.js'
 import type { Clock } from '../../../clock.js'
-import {
-  KernelQuestions,
-  LeftOutObjects,
-  logFamily,
-  type Pass,
-  RetryQueue,
-  sendTransaction,
-  type StageTimes,
-} from '../../../engine/index.js'
+import { KernelQuestions, logFamily, type Pass, RetryQueue, type StageTimes } from '../../../engine/index.js'
+import { LeftOutObjects, sendTransaction } from '../../objects/index.js'
 import { BugError, isNotFound, KernelError, orRefusal } from '../../../errors.js'
 import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'

@@ -1,5 +1,5 @@
 // One entry of a set, and the operations that change it.
-import type { Meaning, ObjectKind, TrackedObject } from '../../../engine/index.js'
+import type { Meaning, ObjectKind, TrackedObject } from '../../../layers/objects/index.js'
 import type { IpsetEntry, IpsetOp, OperationFailure } from '../../../kernel/index.js'
 import type { CarriedMark, EntryId } from './ipset-id.js'
 import type { SetState } from './ipset-set.js'

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../../address.js'
-import { ObjectTable } from '../../../engine/index.js'
+import { ObjectTable } from '../../../layers/objects/index.js'
 import type { KernelError } from '../../../errors.js'
 import type {
   IpsetEntry,

@@ -10,7 +10,13 @@ import {
 } from '../../../kernel/index.js'
 import { type DesiredSetEntry, forbiddingSets, type SetKey } from '../compile/sets.js'
 import type { UnfitSets } from '../compile/chains.js'
-import { confirmBatch, type Drift, Holdings, type ObjectBatch, planBatch } from '../../../engine/index.js'
+import {
+  confirmBatch,
+  type Drift,
+  Holdings,
+  type ObjectBatch,
+  planBatch,
+} from '../../../layers/objects/index.js'
 import { IpvsDriftCounter } from './drift.js'
 import { AcknowledgedSets } from './ipset-answers.js'
 import { type SetBatch, SetChanges } from './ipset-changes.js'

@@ -19,7 +19,7 @@ import {
   ObjectTable,
   confirmBatch,
   planBatch,
-} from '../../../engine/index.js'
+} from '../../../layers/objects/index.js'
 import { IpvsDriftCounter } from './drift.js'
 import { type ServerState, diff } from './diff.js'
 import { type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'

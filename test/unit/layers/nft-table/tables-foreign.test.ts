@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { ObjectTable } from '../../../../src/engine/index.js'
+import { ObjectTable } from '../../../../src/layers/objects/index.js'
 import { NfElements, type NfOp, type NfSet } from '../../../../src/kernel/index.js'
 import { schemaOf } from '../../../../src/layers/nft-table/index.js'
 import { ModelNftables } from '../../../model/nftables.js'

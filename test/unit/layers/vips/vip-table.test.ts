@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
-import { disownBatch } from '../../../../src/engine/index.js'
+import { disownBatch } from '../../../../src/layers/objects/index.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
 import { recordBuffer } from '../../../../src/kernel/records.js'
 import { dumpedShapes, writeRoute } from '../../../../src/kernel/route/encode.js'

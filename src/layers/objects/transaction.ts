@@ -1,5 +1,5 @@
 // Kernel objects that are written as one transaction: the kernel takes the whole transaction, or nothing.
-import { KernelError, orRefusal } from '../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import { FailedObjects, type FailedObjectsOptions } from './failed-objects.js'
 
 export interface TransactionOptions<Outcome> {

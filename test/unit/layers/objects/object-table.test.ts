@@ -10,8 +10,8 @@ import {
   ObjectTable,
   planBatch,
   type TrackedObject,
-} from '../../../src/engine/index.js'
-import { KernelError } from '../../../src/errors.js'
+} from '../../../../src/layers/objects/index.js'
+import { KernelError } from '../../../../src/errors.js'
 
 /** A lamp: the kernel has it with a brightness, or does not have it (0). */
 class Lamp implements TrackedObject<string, number> {

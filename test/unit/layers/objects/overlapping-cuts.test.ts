@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { inOverlappingCuts } from '../../../src/engine/index.js'
+import { inOverlappingCuts } from '../../../../src/layers/objects/index.js'
 
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve))
 

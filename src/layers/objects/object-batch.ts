@@ -1,6 +1,6 @@
 // Batches of operations on tracked objects: planned in bounded parts, and confirmed by the kernel's answers.
-import type { KernelError } from '../errors.js'
-import type { BatchOutcome, OperationFailure } from '../kernel/index.js'
+import type { KernelError } from '../../errors.js'
+import type { BatchOutcome, OperationFailure } from '../../kernel/index.js'
 import type { TrackedObject } from './object-table.js'
 
 /** Operations in the order in which the kernel gets them. An array, or packed records. */

@@ -1,11 +1,10 @@
-import type { IpFamily } from '../address.js'
-import type { KernelError } from '../errors.js'
+import type { IpFamily } from '../../address.js'
+import type { KernelError } from '../../errors.js'
 import type { Confirmation } from './object-batch.js'
-import type { StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics/index.js'
-import type { Clock } from '../clock.js'
-import { RetryQueue } from './retry-queue.js'
-import { logFamily } from './sync-report.js'
+import type { StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import type { Clock } from '../../clock.js'
+import { logFamily, RetryQueue } from '../../engine/index.js'
 
 export interface FailedObjectsOptions<T, K> {
   readonly family: IpFamily

@@ -1,0 +1,21 @@
+// In: the objects that a layer desires, and the kernel's answers. Out: the operations from one to the other; refused objects, to retry.
+// Never: a kind of kernel object: the layer supplies its key, its equality and its operations.
+// Owner of: nothing. A layer owns its tables.
+// Read next: object-table.ts, object-batch.ts (an answer for each operation), transaction.ts (one answer for all), failed-objects.ts.
+export { type Drift, DriftCounter } from './drift.js'
+export { FailedObjects } from './failed-objects.js'
+export {
+  type Confirmation,
+  type Cut,
+  type Failed,
+  type Meaning,
+  type ObjectBatch,
+  type ObjectKind,
+  type OperationList,
+  confirmBatch,
+  disownBatch,
+  planBatch,
+} from './object-batch.js'
+export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
+export { inOverlappingCuts } from './overlapping-cuts.js'
+export { LeftOutObjects, sendTransaction } from './transaction.js'
