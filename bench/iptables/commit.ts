@@ -3,7 +3,7 @@
 //   node commit.js N M     first commit, one endpoint changed, the cheap look, the full comparison
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openKernel, type Kernel, type XtOutcome } from '../../src/kernel/index.js'
-import { IptablesLedger } from '../../src/modes/iptables/index.js'
+import { IptablesLedger } from '../../src/layers/xtables/index.js'
 import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
 import type { Route } from '../../src/routing/index.js'
 import { ClusterRoutes } from '../stage/cluster-routes.js'

@@ -1,5 +1,5 @@
 // Input of iptables-restore with the rules of kube-proxy 1.36 for the Services of bench/state.ts.
-import { endpointChain, ServiceChains } from '../../src/modes/iptables/compile/names.js'
+import { endpointChain, ServiceChains } from '../../src/layers/xtables/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'
 import { isLargeCluster, type Size } from '../stage/manifests.js'

@@ -3,12 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { resolveConfig } from '../../src/config/index.js'
 import type { IpsetOp, IpsetSettings } from '../../src/kernel/index.js'
-import {
-  compileRoute,
-  compileSkeleton,
-  describeDesired,
-  IptablesLedger,
-} from '../../src/modes/iptables/index.js'
+import { compileRoute, compileSkeleton, describeDesired } from '../../src/modes/iptables/index.js'
+import { IptablesLedger } from '../../src/layers/xtables/index.js'
 import {
   compileRoute as compileIpvsRoute,
   describeServers,

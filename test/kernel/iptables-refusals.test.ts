@@ -3,17 +3,12 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
-import {
-  IptablesLedger,
-  compileRoute,
-  compileSkeleton,
-  type DesiredRoute,
-  type IptablesModeSettings,
-} from '../../src/modes/iptables/index.js'
+import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
+import { IptablesLedger, type DesiredRoute } from '../../src/layers/xtables/index.js'
 import { openProblems, Pass } from '../../src/engine/index.js'
 import { type FamilyMetrics, openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
-import { IptablesTables } from '../../src/modes/iptables/tables.js'
+import { IptablesTables } from '../../src/layers/xtables/tables.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import {
   iptables,

@@ -111,7 +111,10 @@ function isPure(path: string): boolean {
 }
 
 function mayCompileFrom(to: string, target: string): boolean {
-  return isPure(to) || ['routing', 'model', 'kernel', 'config', 'node', everywhere].includes(nameOf(target))
+  return (
+    isPure(to) ||
+    ['routing', 'model', 'kernel', 'config', 'node', 'layers', everywhere].includes(nameOf(target))
+  )
 }
 
 function mayImport(from: string, to: string): boolean {

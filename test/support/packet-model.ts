@@ -10,7 +10,7 @@ import {
   type XtRule,
   XtState,
 } from '../../src/kernel/index.js'
-import type { IptablesTable } from '../../src/modes/iptables/index.js'
+import type { IptablesTable } from '../../src/layers/xtables/index.js'
 
 export interface ModelTable {
   readonly chains: ReadonlyMap<string, readonly XtRule[]>

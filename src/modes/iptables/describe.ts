@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
 import { describeXtRule } from '../../kernel/index.js'
 import type { Frontend } from '../../routing/index.js'
-import type { DesiredRoute, IptablesTable } from './compile/desired.js'
+import type { DesiredRoute, IptablesTable } from '../../layers/xtables/index.js'
 
 const tables: readonly IptablesTable[] = ['nat', 'filter']
 

@@ -4,7 +4,7 @@ import { KernelError, orRefusal } from '../../errors.js'
 import type { CleanUpOutcome, ModeKernel } from '../../engine/index.js'
 import { kubeletSigns, otherFlavour, placeName } from '../../host/index.js'
 import { describeXtRule, type XtFlavour, type XtListing } from '../../kernel/index.js'
-import { chainNames } from './compile/names.js'
+import { chainNames } from '../../layers/xtables/index.js'
 import { localhostGuard } from './compile/skeleton.js'
 
 const place = { family: 'ipv4', table: 'filter' } as const

@@ -1,6 +1,6 @@
 import type { ChainNames, ModeKind } from '../../engine/index.js'
 import { cleanUpXtables } from '../../layers/shared/index.js'
-import { ownedChains } from './compile/names.js'
+import { ownedChains } from '../../layers/xtables/index.js'
 import { removeFormerGuards } from './former-guard.js'
 import { openIptablesMode } from './mode.js'
 

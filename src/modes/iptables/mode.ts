@@ -2,10 +2,9 @@ import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../..
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
 import { ClusterSize } from './cluster-size.js'
 import { compileRoute } from './compile/compile.js'
-import type { DesiredRoute } from './compile/desired.js'
+import { type DesiredRoute, type LookTimes, XtablesLayer } from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
-import { IptablesLayer } from './layer.js'
-import type { LookTimes } from './look-times.js'
+import { compileSkeleton } from './compile/skeleton.js'
 import { iptablesSettings } from './node-settings.js'
 import { iptablesView } from './view.js'
 import { nftFlavour, openNftFlavour, type KernelFacts } from './nft-mode.js'
@@ -73,11 +72,15 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
   }
 }
 
-function openLayer(options: ModeOptions, context: FamilyContext & FamilyParts): IptablesLayer {
+function openLayer(
+  options: ModeOptions,
+  context: FamilyContext & FamilyParts,
+): XtablesLayer<IptablesModeSettings> {
   const { kernel } = options
-  return new IptablesLayer({
+  return new XtablesLayer({
     ...options,
     ...context,
+    skeletonOf: compileSkeleton,
     routeLocalnet: async () => await routeLocalnet(options),
     tables: {
       nat: kernel.xtables(context.family, 'nat', 'legacy'),
@@ -88,7 +91,7 @@ function openLayer(options: ModeOptions, context: FamilyContext & FamilyParts): 
 
 function familyMode(
   { family, config, clock }: FamilyContext,
-  layer: IptablesLayer,
+  layer: XtablesLayer<IptablesModeSettings>,
   dropsInvalid: boolean,
 ): FamilyMode<IptablesModeSettings, DesiredRoute> {
   const size = new ClusterSize()

@@ -1,10 +1,18 @@
 // iptables mode where x_tables live in nf_tables: the Services in a table of their own, the fixed chains in the shared tables.
 import type { IpFamily } from '../../address.js'
-import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import type { Mode, ModeOptions, OpenModeOptions, TrafficConfig } from '../../engine/index.js'
 import { findsInvalid, inOrder, requireNftCompat, routeLocalnet } from '../../host/index.js'
 import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../../layers/nft-table/index.js'
-import { IptablesFixedRules } from './fixed-rules.js'
-import { tableSettings } from './node-settings.js'
+import {
+  dispatchChains,
+  type FixedRuleSource,
+  type Skeleton,
+  XtablesFixedRules,
+} from '../../layers/xtables/index.js'
+import { compileHealthCheck } from './compile/compile.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import { iptablesSettings, tableSettings } from './node-settings.js'
 import { serveLocalhostAtInit } from './serve-localhost.js'
 
 /** A run after a burst of changes takes milliseconds. A rest of the same time leaves half of a core to other work. */
@@ -38,10 +46,10 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
     const bound = options.metrics[family]
     // The table is written in place of rules: a failure counts as one of kube-proxy's iptables-restore.
     const metrics = { ...bound, nftablesSyncFailures: bound.iptablesRestoreFailures }
-    const fixedRules = new IptablesFixedRules({
+    const fixedRules = new XtablesFixedRules({
       ...options,
       family,
-      dropsInvalid,
+      source: fixedRuleSource(family, config, dropsInvalid),
       metrics,
       tables: { nat: kernel.xtables(family, 'nat', 'nft'), filter: kernel.xtables(family, 'filter', 'nft') },
       routeLocalnet: async () => await routeLocalnet(options),
@@ -65,4 +73,24 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
     minSyncPeriodMs,
     restFactor,
   }
+}
+
+function fixedRuleSource(
+  family: IpFamily,
+  config: TrafficConfig,
+  dropsInvalid: boolean,
+): FixedRuleSource<IptablesModeSettings> {
+  return {
+    settings: ({ node, machine }) =>
+      iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: true }),
+    skeleton: fixedPart,
+    healthCheck: compileHealthCheck,
+    countedRules,
+  }
+}
+
+/** Without the jump from KUBE-SERVICES to KUBE-NODEPORTS in nat: node ports are in the table of the Services. */
+function fixedPart(settings: IptablesModeSettings): Skeleton {
+  const { tails, ...rest } = compileSkeleton(settings)
+  return { ...rest, tails: tails.filter(({ dispatch }) => dispatch !== dispatchChains.services) }
 }

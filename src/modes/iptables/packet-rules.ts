@@ -1,7 +1,7 @@
 import type { PacketRules } from '../../engine/index.js'
 import { loopbackNetworks } from '../../node/index.js'
 import { iptablesPacketRules } from '../../layers/shared/index.js'
-import { chainNames } from './compile/names.js'
+import { chainNames } from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 
 /** How iptables mode treats packets with these settings. */

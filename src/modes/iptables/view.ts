@@ -1,19 +1,21 @@
 import type { FamilyContext, ModeView } from '../../engine/index.js'
 import { endpointRules } from './compile/compile.js'
-import type { DesiredRoute } from './compile/desired.js'
+import {
+  type DesiredRoute,
+  differences,
+  PacketCounts,
+  readCounters,
+  type XtablesLayer,
+} from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { countedRules } from './compile/skeleton.js'
 import { describeDesired } from './describe.js'
-import { differences } from './differences.js'
-import type { IptablesLayer } from './layer.js'
-import { PacketCounts } from './packet-counts.js'
 import { packetRules } from './packet-rules.js'
-import { readCounters } from './read-counters.js'
 
 /** Answers people about the tables of one family. */
 export function iptablesView(
   { family, clock }: Pick<FamilyContext, 'family' | 'clock'>,
-  layer: IptablesLayer,
+  layer: XtablesLayer<IptablesModeSettings>,
 ): ModeView<IptablesModeSettings, DesiredRoute> {
   const { tables } = layer
   const packets = new PacketCounts(tables.filter)

@@ -15,8 +15,17 @@ import {
   type Route,
   verdictOf,
 } from '../../../routing/index.js'
-import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
-import { chainNames, dispatchChains, endpointChain, ServiceChains } from './names.js'
+import {
+  chainNames,
+  type DesiredChain,
+  type DesiredFrontend,
+  type DesiredRoute,
+  type DispatchChain,
+  dispatchChains,
+  endpointChain,
+  type EndpointRules,
+  ServiceChains,
+} from '../../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './settings.js'
 
 /** The input for the chains and frontends of a route. */
@@ -54,16 +63,6 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
   if (route.nodePort !== 0) addNodePort(plan, frontends)
   if (route.healthCheckNodePort !== 0) frontends.push(healthCheckFrontend(plan))
   return { chains, frontends }
-}
-
-/** Rules of one chain that lead to endpoints, each to the next of `backends`. */
-export interface EndpointRules {
-  readonly chain: string
-  /** The number of rules of the chain. */
-  readonly size: number
-  /** The rule of the first endpoint. */
-  readonly first: number
-  readonly backends: readonly Backend[]
 }
 
 /** The rules of `compileRoute` that lead to endpoints. Makes no rules: counters ask for those of every route. */

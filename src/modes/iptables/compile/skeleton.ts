@@ -9,8 +9,15 @@ import {
   type XtRule,
   XtState,
 } from '../../../kernel/index.js'
-import type { DesiredChain, DispatchChain, IptablesTable, Skeleton } from './desired.js'
-import { chainNames, dispatchChains } from './names.js'
+import {
+  chainNames,
+  type CountedRules,
+  type DesiredChain,
+  type DispatchChain,
+  dispatchChains,
+  type IptablesTable,
+  type Skeleton,
+} from '../../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './settings.js'
 
 const loopback: Readonly<Record<IpFamily, Cidr>> = {
@@ -146,20 +153,6 @@ const hookOrder: readonly XtHook[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT'
 
 function to(chain: string, comment?: string, match: Partial<XtRule> = {}): XtRule {
   return { ...match, ...(comment === undefined ? {} : { comment }), target: { kind: 'jump', chain } }
-}
-
-/** A rule of table filter, by its chain and its place; a negative place counts from the end. */
-export interface CountedRule {
-  readonly chain: string
-  readonly place: number
-}
-
-/** Rules whose packets a metric counts; absent: the rule does not exist. */
-export interface CountedRules {
-  /** Drops packets that conntrack finds invalid. */
-  readonly invalidDropped?: CountedRule
-  /** Matches new connections from a loopback address to a node port. */
-  readonly localhostAccepted?: CountedRule
 }
 
 export function countedRules(

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
   compileSkeleton,
-  type CountedRule,
   countedRules,
   type IptablesModeSettings,
 } from '../../../../src/modes/iptables/index.js'
+import { type CountedRule } from '../../../../src/layers/xtables/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { formatRule, listing, tablesOf } from '../../../support/packet-model-tables.js'
 import { ip } from '../../../support/routes.js'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.js'
-import { UnlockTimes } from '../../layers/shared/index.js'
+import { UnlockTimes } from '../shared/index.js'
 
 /** Time between two cheap looks while the tables are not watched. */
 const checkPeriodMs = 1000

@@ -1,4 +1,4 @@
-import { dispatchChains } from './compile/names.js'
+import { dispatchChains } from './names.js'
 import type { IptablesXtables } from './tables.js'
 
 /** Whether base chains of kube-proxy or of a former run exist. Throws KernelError. */

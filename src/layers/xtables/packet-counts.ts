@@ -3,7 +3,20 @@
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Xtables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
-import type { CountedRule, CountedRules } from './compile/skeleton.js'
+
+/** A rule of table filter, by its chain and its place; a negative place counts from the end. */
+export interface CountedRule {
+  readonly chain: string
+  readonly place: number
+}
+
+/** Rules whose packets a metric counts; absent: the rule does not exist. */
+export interface CountedRules {
+  /** Drops packets that conntrack finds invalid. */
+  readonly invalidDropped?: CountedRule
+  /** Matches new connections from a loopback address to a node port. */
+  readonly localhostAccepted?: CountedRule
+}
 
 /** Packet counts of one family. A rule that is made again counts from 0 in the kernel, but not here. */
 export class PacketCounts {

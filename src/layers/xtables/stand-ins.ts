@@ -1,6 +1,6 @@
 import { BugError } from '../../errors.js'
-import type { DispatchChain } from './compile/desired.js'
-import { dispatchChains } from './compile/names.js'
+import type { DispatchChain } from './desired.js'
+import { dispatchChains } from './names.js'
 
 // The names are short, as names of bucket chains begin with them. They match a pattern of `ownedChains`, so a later start removes
 // the chains if this run ends early.

@@ -1,7 +1,7 @@
 // Finds the rules of a frontend in a few steps: a base chain, and a tree of bucket chains behind it.
 import { isDeepStrictEqual } from 'node:util'
-import type { XtRule } from '../../../kernel/index.js'
-import type { Frontend } from '../../../routing/index.js'
+import type { XtRule } from '../../kernel/index.js'
+import type { Frontend } from '../../routing/index.js'
 import type { DesiredChain, DispatchChain } from './desired.js'
 import {
   digitAt,

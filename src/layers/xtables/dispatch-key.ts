@@ -1,7 +1,7 @@
 // A frontend as a string of bits. A prefix of the string means a network, then a protocol, then a range of ports.
-import { familyOf, readAddress, writeAddress, type IpAddress } from '../../../address.js'
-import type { Protocol, XtRule } from '../../../kernel/index.js'
-import { addressOf, type Frontend } from '../../../routing/index.js'
+import { familyOf, readAddress, writeAddress, type IpAddress } from '../../address.js'
+import type { Protocol, XtRule } from '../../kernel/index.js'
+import { addressOf, type Frontend } from '../../routing/index.js'
 
 /**
  * +-----------------------+-------------------+------------------+

@@ -5,7 +5,7 @@ import type { IptablesLedger } from './ledger.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { IptablesTable } from './compile/desired.js'
+import type { IptablesTable } from './desired.js'
 import type { Clock } from '../../clock.js'
 import {
   KernelQuestions,
@@ -15,8 +15,8 @@ import {
   type ChainNames,
   type StageTimes,
 } from '../../engine/index.js'
-import { LeftOutObjects, sendTransaction } from '../../layers/objects/index.js'
-import { describeKept, reportRepairs } from '../../layers/shared/index.js'
+import { LeftOutObjects, sendTransaction } from '../objects/index.js'
+import { describeKept, reportRepairs } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */

@@ -3,8 +3,17 @@ import type { Clock } from '../../clock.js'
 import type { CounterReading, PortCounters, TrafficCounters } from '../../engine/index.js'
 import type { RulePackets, Xtables } from '../../kernel/index.js'
 import type { Backend, Frontend, Route } from '../../routing/index.js'
-import type { EndpointRules } from './compile/compile.js'
 import type { IptablesLedger } from './ledger.js'
+
+/** Rules of one chain that lead to endpoints, each to the next of `backends`. */
+export interface EndpointRules {
+  readonly chain: string
+  /** The number of rules of the chain. */
+  readonly size: number
+  /** The rule of the first endpoint. */
+  readonly first: number
+  readonly backends: readonly Backend[]
+}
 
 interface Read {
   readonly ledger: Pick<IptablesLedger, 'natChains' | 'natPlaceOf'>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { LookTimes } from '../../../../src/modes/iptables/look-times.js'
+import { LookTimes } from '../../../../src/layers/xtables/look-times.js'
 
 const syncPeriodMs = 30_000
 

@@ -1,6 +1,6 @@
 import type { OperationKind } from '../../engine/index.js'
 import type { XtOp } from '../../kernel/index.js'
-import type { IptablesTable } from './compile/desired.js'
+import type { IptablesTable } from './desired.js'
 
 /** Operations of iptables mode, as a pass counts and prints them. */
 export const chainOperations: Readonly<Record<IptablesTable, OperationKind<XtOp>>> = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileRoute, compileSkeleton, ownedChains } from '../../../../src/modes/iptables/index.js'
+import { compileRoute, compileSkeleton } from '../../../../src/modes/iptables/index.js'
+import { ownedChains } from '../../../../src/layers/xtables/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf } from '../../../support/packet-model-tables.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { KernelObject, ObjectTable } from '../../layers/objects/index.js'
+import { KernelObject, ObjectTable } from '../objects/index.js'
 import type { XtHook, XtOp, XtRule } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 

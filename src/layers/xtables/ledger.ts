@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
-import { Holdings } from '../../layers/objects/index.js'
+import { Holdings } from '../objects/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import {
   type Claimant,
@@ -18,9 +18,9 @@ import type {
   DispatchChain,
   IptablesTable,
   Skeleton,
-} from './compile/desired.js'
-import { DispatchTree, type RulePlace } from './compile/dispatch-tree.js'
-import { dispatchChains } from './compile/names.js'
+} from './desired.js'
+import { DispatchTree, type RulePlace } from './dispatch-tree.js'
+import { dispatchChains } from './names.js'
 import { ChainTable, type OwnChain } from './chain-table.js'
 import { standInFor } from './stand-ins.js'
 

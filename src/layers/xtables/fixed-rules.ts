@@ -10,25 +10,28 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { type ServicePortKey, servicePortName } from '../../model/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
-import type { FixedRules, NodeState } from '../../layers/nft-table/index.js'
-import type { TrafficConfig } from '../../engine/index.js'
-import { compileHealthCheck } from './compile/compile.js'
-import type { Skeleton } from './compile/desired.js'
-import { chainNames, dispatchChains } from './compile/names.js'
-import type { IptablesModeSettings } from './compile/settings.js'
-import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import type { FixedRules, NodeState } from '../nft-table/index.js'
+import type { DesiredRoute, Skeleton } from './desired.js'
+import { chainNames } from './names.js'
 import { differences } from './differences.js'
 import { hasFormerOwner } from './former-owner.js'
+import type { XtablesSettings } from './layer.js'
 import { IptablesLedger } from './ledger.js'
-import { iptablesSettings } from './node-settings.js'
-import { PacketCounts } from './packet-counts.js'
+import { type CountedRules, PacketCounts } from './packet-counts.js'
 import { type IptablesXtables, IptablesTables } from './tables.js'
 
-export interface IptablesFixedRulesOptions {
+/** Supplies the rules of a mode in the shared tables. All methods are pure. */
+export interface FixedRuleSource<S> {
+  settings(state: NodeState): S
+  skeleton(settings: S): Skeleton
+  /** The rules of the route that let its health check in. */
+  healthCheck(route: Route, settings: S): DesiredRoute
+  countedRules(settings: S): CountedRules
+}
+
+export interface XtablesFixedRulesOptions<S> {
   readonly family: IpFamily
-  readonly config: TrafficConfig
-  /** Packets that conntrack finds invalid are dropped: nf_conntrack_tcp_be_liberal was 0 or absent at the start. */
-  readonly dropsInvalid: boolean
+  readonly source: FixedRuleSource<S>
   /** In flavour nft. */
   readonly tables: IptablesXtables
   readonly clock: Clock
@@ -51,11 +54,11 @@ interface State {
 }
 
 /** The fixed rules of one family, and the rules that let health checks in. */
-export class IptablesFixedRules implements FixedRules {
-  readonly #options: IptablesFixedRulesOptions
+export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules {
+  readonly #options: XtablesFixedRulesOptions<S>
   readonly #packets: PacketCounts
   #opened: State | undefined
-  #settings: IptablesModeSettings | undefined
+  #settings: S | undefined
   /** Names of the service ports with a health check. */
   readonly #names = new Map<ServicePortKey, string>()
   #isInForce = false
@@ -64,7 +67,7 @@ export class IptablesFixedRules implements FixedRules {
   #isSuspect = false
   #isLocalhostDue = false
 
-  constructor(options: IptablesFixedRulesOptions) {
+  constructor(options: XtablesFixedRulesOptions<S>) {
     this.#options = options
     this.#packets = new PacketCounts(options.tables.filter)
   }
@@ -79,20 +82,21 @@ export class IptablesFixedRules implements FixedRules {
     this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
   }
 
-  setNode({ node, machine }: NodeState): void {
-    const { family, config, dropsInvalid } = this.#options
-    const settings = iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: true })
+  setNode(state: NodeState): void {
+    const { source } = this.#options
+    const settings = source.settings(state)
     if (isDeepStrictEqual(settings, this.#settings)) return
     this.#settings = settings
     this.#isLocalhostDue = settings.localhostNodePorts
-    this.#state.ledger.setSkeleton(fixedPart(settings))
+    this.#state.ledger.setSkeleton(source.skeleton(settings))
   }
 
   claim(key: ServicePortKey, decided: Route | undefined): void {
     const { ledger, tables } = this.#state
+    const { source } = this.#options
     const hasCheck = decided !== undefined && decided.healthCheckNodePort !== 0
     if (!hasCheck && !this.#names.has(key)) return
-    const desired = hasCheck && this.#settings ? compileHealthCheck(decided, this.#settings) : undefined
+    const desired = hasCheck && this.#settings ? source.healthCheck(decided, this.#settings) : undefined
     ledger.claim(key, decided, desired)
     tables.noteClaim(key)
     if (hasCheck) this.#names.set(key, servicePortName(decided))
@@ -161,9 +165,10 @@ export class IptablesFixedRules implements FixedRules {
   }
 
   async countPackets(): Promise<PacketTotals> {
+    const { source } = this.#options
     // Otherwise the rules in these places may belong to another program.
     const isOurs = this.#hasTakenOver && this.#opened?.tables.isBehind === false
-    return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
+    return await this.#packets.read(isOurs && this.#settings ? source.countedRules(this.#settings) : {})
   }
 
   get #state(): State {
@@ -181,12 +186,6 @@ export class IptablesFixedRules implements FixedRules {
       return name.startsWith('KUBE-') || xtHooks[table].some((hook) => hook === name)
     })
   }
-}
-
-/** Without the jump from KUBE-SERVICES to KUBE-NODEPORTS in nat: node ports are in the table of the Services. */
-function fixedPart(settings: IptablesModeSettings): Skeleton {
-  const { tails, ...rest } = compileSkeleton(settings)
-  return { ...rest, tails: tails.filter(({ dispatch }) => dispatch !== dispatchChains.services) }
 }
 
 /** Whether the chains of another program serve in nat: ours have no rules there. Throws KernelError. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { openModelKernel } from '../../../model/index.js'
-import { PacketCounts } from '../../../../src/modes/iptables/packet-counts.js'
+import { PacketCounts } from '../../../../src/layers/xtables/packet-counts.js'
 
 const rules = {
   invalidDropped: { chain: 'KUBE-FORWARD', place: 0 },

@@ -1,8 +1,8 @@
 // Names of chains. They are kube-proxy's, hashes included, so that people and scripts find the names that they know.
 import { hash } from 'node:crypto'
-import { formatEndpoint } from '../../../address.js'
-import type { Protocol } from '../../../kernel/index.js'
-import type { Backend } from '../../../routing/index.js'
+import { formatEndpoint } from '../../address.js'
+import type { Protocol } from '../../kernel/index.js'
+import type { Backend } from '../../routing/index.js'
 import type { DispatchChain, IptablesTable } from './desired.js'
 
 /** Chains of the mode itself. */

@@ -1,4 +1,4 @@
-// The tables nat and filter of one family as the Services of iptables mode have them.
+// The tables nat and filter of one family, with a chain for each Service and each endpoint.
 import type {
   ChainNames,
   Claim,
@@ -12,15 +12,21 @@ import type {
 import type { ServicePortKey } from '../../model/index.js'
 import type { FrontendConflict } from '../../routing/index.js'
 import { BugError } from '../../errors.js'
-import type { DesiredRoute } from './compile/desired.js'
-import type { IptablesModeSettings } from './compile/settings.js'
-import { compileSkeleton } from './compile/skeleton.js'
+import type { DesiredRoute, Skeleton } from './desired.js'
 import { hasFormerOwner } from './former-owner.js'
 import { IptablesLedger } from './ledger.js'
 import { LookTimes } from './look-times.js'
 import { type IptablesXtables, IptablesTables, type WriteReport } from './tables.js'
 
-export interface IptablesLayerOptions extends FamilyContext, FamilyParts {
+/** The settings of a mode on which the layer itself depends. */
+export interface XtablesSettings {
+  /** Node ports are served on loopback addresses. */
+  readonly localhostNodePorts: boolean
+}
+
+export interface XtablesLayerOptions<S> extends FamilyContext, FamilyParts {
+  /** The rules of the mode itself. Pure. */
+  readonly skeletonOf: (settings: S) => Skeleton
   readonly tables: IptablesXtables
   /**
    * Makes the kernel route packets from loopback addresses to endpoints. Called after the write of the guard. It reports its own
@@ -39,8 +45,8 @@ interface State {
  * The first sync has no order of importance: a table is replaced as a whole, so the API server's Service and the cluster's DNS are served
  * at the same moment as all others. Without a difference, full comparisons become less frequent than `syncPeriodMs` (`LookTimes`).
  */
-export class IptablesLayer implements Layer<IptablesModeSettings, DesiredRoute> {
-  readonly #options: IptablesLayerOptions
+export class XtablesLayer<S extends XtablesSettings> implements Layer<S, DesiredRoute> {
+  readonly #options: XtablesLayerOptions<S>
   /** When to look at the tables. The watch of the kernel tells it what it sees. */
   readonly lookTimes: LookTimes
   #opened: State | undefined
@@ -49,7 +55,7 @@ export class IptablesLayer implements Layer<IptablesModeSettings, DesiredRoute> 
   /** The outcome of the last write; undefined: not everything is in force. */
   #report: WriteReport | undefined
 
-  constructor(options: IptablesLayerOptions) {
+  constructor(options: XtablesLayerOptions<S>) {
     this.#options = options
     this.lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
   }
@@ -71,9 +77,9 @@ export class IptablesLayer implements Layer<IptablesModeSettings, DesiredRoute> 
     return look === 'full' ? 'full' : 'partial'
   }
 
-  configure(settings: IptablesModeSettings): void {
+  configure(settings: S): void {
     this.#isLocalhostDue = settings.localhostNodePorts
-    this.#state.ledger.setSkeleton(compileSkeleton(settings))
+    this.#state.ledger.setSkeleton(this.#options.skeletonOf(settings))
   }
 
   claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { BugError } from '../../../../src/errors.js'
 import type { XtOp } from '../../../../src/kernel/index.js'
-import { IptablesLedger } from '../../../../src/modes/iptables/index.js'
+import { type DesiredRoute, IptablesLedger } from '../../../../src/layers/xtables/index.js'
 import type { ServicePortKey } from '../../../../src/model/index.js'
 import {
   compileRoute,
   compileSkeleton,
-  type DesiredRoute,
   type IptablesModeSettings,
 } from '../../../../src/modes/iptables/index.js'
 import { backends, plainRoute } from '../../../support/routes.js'

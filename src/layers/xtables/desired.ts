@@ -1,6 +1,6 @@
 // The desired objects of one route, and of the mode as a whole, in the tables.
-import type { XtHook, XtRule } from '../../../kernel/index.js'
-import type { Frontend } from '../../../routing/index.js'
+import type { XtHook, XtRule } from '../../kernel/index.js'
+import type { Frontend } from '../../routing/index.js'
 
 /** Tables that iptables mode uses. */
 export type IptablesTable = 'nat' | 'filter'

@@ -1,5 +1,5 @@
 import type { Xtables } from '../../kernel/index.js'
-import type { DesiredRoute, IptablesTable } from './compile/desired.js'
+import type { DesiredRoute, IptablesTable } from './desired.js'
 
 const tables: readonly IptablesTable[] = ['nat', 'filter']
 
