@@ -86,7 +86,7 @@ export class FakeApiServer {
   readonly events = new FakeEvents()
   /** The answer to the next writes of Events; undefined: they succeed. */
   eventFault: Fault | undefined
-  /** `Service list`, `Service list from 500`, `Service list since 7`,
+  /** `Service list`, `Service list from 500`, `Service list since 7`, `EndpointSlice first since 7`,
    * `Service check from 7`, `Service watch from 7`, `Service stream`, in order of arrival. */
   readonly requests: string[] = []
   /** The query of each request. */
@@ -155,9 +155,9 @@ export class FakeApiServer {
    * Sets the fault for later requests; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). Without it,
    * checks fail as well, unless the fault is for watches only.
    */
-  setFault(kind: Kind, fault: Fault | undefined, only: 'list' | 'watch' | 'all' = 'all'): void {
+  setFault(kind: Kind, fault: Fault | undefined, only: 'list' | 'first' | 'watch' | 'all' = 'all'): void {
     const isOfWatches = fault?.type === 'stream' || fault?.type === 'error-event'
-    const all = isOfWatches ? ['list', 'watch'] : ['list', 'watch', 'check']
+    const all = isOfWatches ? ['list', 'watch'] : ['list', 'first', 'watch', 'check']
     for (const verb of only === 'all' ? all : [only]) {
       if (fault === undefined) this.#faults.delete(`${kind} ${verb}`)
       else this.#faults.set(`${kind} ${verb}`, fault)
@@ -297,7 +297,7 @@ export class FakeApiServer {
     const isForbidden = kind === 'Node' && query.get('fieldSelector')?.startsWith('metadata.name=') !== true
     if (this.options.isOwnNodeOnly === true && isForbidden) return this.#refuse(response, forbiddenNodes)
     const version = query.get('resourceVersion')
-    const verb = isWatch ? 'watch' : isCheck(query) ? 'check' : 'list'
+    const verb = isWatch ? 'watch' : isCheck(query) ? 'check' : isFirst(query) ? 'first' : 'list'
     const fault = this.#faults.get(`${kind} ${verb}`)
     if (fault !== undefined) return this.#fail(fault, response)
     if (!isWatch && Number(version) > this.store.version) return this.#refuseLarge(response)
@@ -435,11 +435,17 @@ function isCheck(query: URLSearchParams): boolean {
   return query.get('limit') === '1'
 }
 
+/** The short list of some backends before a list of all. */
+function isFirst(query: URLSearchParams): boolean {
+  return query.get('labelSelector')?.includes(' in (') === true
+}
+
 function describe(query: URLSearchParams): string {
   const token = query.get('continue')
   const version = query.get('resourceVersion')
   if (query.get('watch') !== 'true') {
     if (isCheck(query)) return `check from ${version}`
+    if (isFirst(query)) return `first since ${version}`
     if (version !== null && version !== '0') return `list since ${version}`
     return token === null ? 'list' : `list from ${token.split('@')[0]}`
   }

@@ -101,13 +101,15 @@ function keyOf(object: Document): string {
   return `${typeof namespace === 'string' ? namespace : ''}/${String(name)}`
 }
 
-/** The selectors of a query. Supported: `!label`, `field=value` and `field!=value`. */
+/** The selectors of a query. Supported: `!label`, `!label,other in (value,…)`, `field=value` and `field!=value`. */
 export function selectorOf(query: URLSearchParams): Selector {
-  const label = query.get('labelSelector')
+  const [, absent = '', label = '', values = ''] =
+    /^!([^,]+)(?:,(\S+) in \((.*)\))?$/u.exec(query.get('labelSelector') ?? '') ?? []
   const field = /^([^!=]+)(!?=)(.*)$/u.exec(query.get('fieldSelector') ?? '')
   return (object) => {
     const labels = documentOf(documentOf(object['metadata'])['labels'])
-    if (label !== null && label.slice(1) in labels) return false
+    if (absent in labels) return false
+    if (label !== '' && !values.split(',').includes(String(labels[label]))) return false
     if (field === null) return true
     const [, path = '', operator, wanted = ''] = field
     const value = path.split('.').reduce<unknown>((inner, step) => documentOf(inner)[step], object)

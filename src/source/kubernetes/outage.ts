@@ -11,7 +11,7 @@ const shortestTurnMs = { first: 1000, most: 4000, spread: 2000 }
 /** From this time of an outage on, delays grow by 1 ms in `perMs`, up to `mostMs`: many nodes do not find the server in the same moment. */
 const growth = { afterMs: 10_000, perMs: 3, mostMs: 3000 }
 /** When links that waited try again after the end of a long outage. A server that starts answers many nodes in one moment. */
-const wakeMs = { urgent: { from: 800, to: 1800 }, later: { from: 1800, to: 6000 } }
+const wakeMs = { urgent: { from: 500, to: 1500 }, later: { from: 1800, to: 6000 } }
 /** The longest additional delay of a list after a lost version, soon after the end of a long outage. */
 const relistMs = 1200
 /** So long after its end an outage still delays lists. */

@@ -101,7 +101,10 @@ export class Reflector implements ListedPart {
       if (this.#isStopped) break
       if (failure?.status !== undefined && this.#options.finalStatuses?.includes(failure.status) === true)
         return failure
-      await this.#retry.wait(this.#settle(failure), failure?.retryAfterMs ?? 0)
+      const reason = this.#settle(failure)
+      const refusal = reason === 'relist' ? await this.#askFirst() : undefined
+      if (this.#isStopped) break
+      await this.#retry.wait(reason, Math.max(failure?.retryAfterMs ?? 0, refusal?.retryAfterMs ?? 0))
     }
     return undefined
   }
@@ -116,10 +119,17 @@ export class Reflector implements ListedPart {
 
   /** Makes one list, or proves that the watch may continue; then one watch. undefined: the watch ended in good order. */
   async #attempt(): Promise<ApiError | undefined> {
-    try {
+    return await this.#caught(async () => {
       if (this.#version !== undefined) await this.#prove(this.#version)
       else if (!this.#streamsLists) await this.#list()
       if (!this.#isStopped) await this.#watch()
+    })
+  }
+
+  /** The failure of requests, if any. Rejects with other errors. */
+  async #caught(requests: () => Promise<void>): Promise<ApiError | undefined> {
+    try {
+      await requests()
       return undefined
     } catch (error) {
       if (error instanceof ApiError) return error
@@ -222,6 +232,21 @@ export class Reflector implements ListedPart {
     throw new ApiError({ code: 'history', operation: `GET ${path}`, problem })
   }
 
+  /**
+   * Takes the first objects of a relist, once until a watch was steady. Returns the failure, if any. NB: the next attempt shows whether the
+   * server is there.
+   */
+  async #askFirst(): Promise<ApiError | undefined> {
+    const { resource, client, random, clock } = this.#options
+    const { first, path } = resource
+    if (first === undefined || !this.#retry.isFirstRelist) return undefined
+    return await this.#caught(async () => {
+      const query = { ...first, ...this.#notOlder() }
+      const answer = await client.get({ path, query, isWatch: false, spread: random() })
+      await readList(answer, resource, { clock, take: (items) => this.#takeItems(items) })
+    })
+  }
+
   async #list(): Promise<void> {
     const { resource, client, random, clock } = this.#options
     const take = (items: readonly WireObject[]): void => this.#takeItems(items)
@@ -252,7 +277,12 @@ export class Reflector implements ListedPart {
     const { limit, resourceVersion } = { limit: pageSize, resourceVersion: this.#listFrom }
     if (resourceVersion === latest) return { limit }
     if (resourceVersion === anyVersion) return { limit, resourceVersion }
-    return { resourceVersion, resourceVersionMatch: 'NotOlderThan' }
+    return this.#notOlder()
+  }
+
+  #notOlder(): Readonly<Record<string, string>> {
+    if (this.#listFrom === latest) return {}
+    return { resourceVersion: this.#listFrom, resourceVersionMatch: 'NotOlderThan' }
   }
 
   #takeItems(items: readonly WireObject[]): void {

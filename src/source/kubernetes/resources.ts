@@ -1,7 +1,7 @@
 // The kinds that are listed and watched, with kube-proxy's selectors (kubernetes, cmd/kube-proxy/app/server.go).
 import type { ExpectedType } from '../../api/index.js'
 import type { KubernetesObject } from '../objects.js'
-import { readEndpointSlice } from '../readers/endpoint-slice.js'
+import { readEndpointSlice, serviceNameLabel } from '../readers/endpoint-slice.js'
 import { readNode } from '../readers/node.js'
 import type { ObjectReader } from '../readers/read-object.js'
 import { readService } from '../readers/service.js'
@@ -15,8 +15,17 @@ export interface Resource extends ExpectedType {
   readonly path: string
   /** Parameters of the query. NB: an object that no longer matches comes as DELETED. */
   readonly selectors: Readonly<Record<string, string>>
+  /** Selects the objects that are listed first after the place in a watch is lost, before the delay of the whole list. Absent: none. */
+  readonly first?: Resource['selectors']
   readonly read: ObjectReader
 }
+
+/**
+ * The Services without whose backends other programs stop: the API server's own, and those of DNS in kubeadm and most distributions, RKE2
+ * and OpenShift. One name may select Services of several namespaces, which is no harm.
+ */
+const firstServices = ['kubernetes', 'kube-dns', 'rke2-coredns-rke2-coredns', 'dns-default', 'coredns']
+const slicesSelector = '!service.kubernetes.io/headless'
 
 const nodeResource = {
   kind: 'Node',
@@ -44,7 +53,8 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
       kind: 'EndpointSlice',
       apiVersion: 'discovery.k8s.io/v1',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
-      selectors: { labelSelector: '!service.kubernetes.io/headless' },
+      selectors: { labelSelector: slicesSelector },
+      first: { labelSelector: `${slicesSelector},${serviceNameLabel} in (${firstServices.join(',')})` },
       message: endpointSliceMessage,
       read: readEndpointSlice,
     },

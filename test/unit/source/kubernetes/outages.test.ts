@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
-import { apiService } from '../../../support/api-documents.js'
+import { apiService, apiSlice } from '../../../support/api-documents.js'
 import type { Fault } from '../../../support/fake-api-server.js'
 import { until } from '../../../support/http.js'
 import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
@@ -43,9 +43,13 @@ async function follow(seed: number): Promise<void> {
 /** Lets time pass until the event. Returns the time in milliseconds. */
 async function timeOf(event: string): Promise<number> {
   const beganMs = lab.clock.now()
+  let cameMs: number | undefined
+  lab.deliver = () => {
+    if (lab.events.includes(event)) cameMs ??= lab.clock.now()
+  }
   await lab.passUntilFollowing()
   await lab.untilEvent(event)
-  return lab.clock.now() - beganMs
+  return (cameMs ?? lab.clock.now()) - beganMs
 }
 
 describe('a server after an outage', () => {
@@ -71,6 +75,49 @@ describe('a server after an outage', () => {
           assert.deepEqual(levels, isCompacted ? ['info', 'info', 'info'] : [])
         })
       }
+
+  it('names the backends of the API server and of DNS before it lists all', async () => {
+    const { store } = lab.server
+    store.put('EndpointSlice', apiSlice('kube-system/kube-dns-1', 'kube-dns', ['10.0.0.2']))
+    await follow(1)
+    const { port } = lab.server
+    await lab.breakLinks(() => lab.server.close())
+    store.put('EndpointSlice', apiSlice('web-2', 'web', ['10.0.0.3']))
+    store.put('EndpointSlice', apiSlice('kube-system/kube-dns-2', 'kube-dns', ['10.0.0.4']))
+    store.remove('EndpointSlice', 'kube-system/kube-dns-1')
+    store.compact()
+    await lab.server.listen(port)
+    await lab.passUntilFollowing()
+    assert.deepEqual(lab.events, [
+      '+EndpointSlice kube-system/kube-dns-2',
+      '+EndpointSlice default/web-2',
+      '-EndpointSlice kube-system/kube-dns-1',
+    ])
+    const ofSlices = lab.server.requests.filter((request) => request.startsWith('EndpointSlice '))
+    const lost = ofSlices.findIndex((request) => request.includes(' first since'))
+    assert.deepEqual(ofSlices.slice(lost - 1), [
+      'EndpointSlice watch from 7',
+      'EndpointSlice first since 7',
+      'EndpointSlice stream',
+    ])
+  })
+
+  it('may demand a pause instead of the first backends', async () => {
+    await follow(1)
+    lab.random = () => 0
+    const { port, store } = lab.server
+    await lab.breakLinks(() => lab.server.close())
+    store.compact()
+    const status = { code: 429, reason: 'TooManyRequests', details: { retryAfterSeconds: 7 } }
+    lab.server.setFault('EndpointSlice', { type: 'status', status }, 'first')
+    await lab.server.listen(port)
+    await lab.untilResting()
+    while (lab.following < 3 && lab.clock.count(7000) === 0) {
+      lab.clock.fireNext()
+      await lab.untilResting()
+    }
+    assert.equal(lab.clock.count(7000), 1)
+  })
 
   it('is found by the next attempt of a link, which wakes the other links', async () => {
     await follow(1)
