@@ -7,7 +7,6 @@ import { BoundServer, openListenProblems } from './bound-server.js'
 import { debugPages } from './debug-pages.js'
 import { healthPages, type HealthCounts, type HealthFacts } from './health-pages.js'
 import { operatorPages, type OperatorFacts } from './operator-pages.js'
-import { Profiler } from './profiler.js'
 import { answering, type Pages } from './reply.js'
 
 export interface AgentServersOptions {
@@ -72,8 +71,7 @@ export class AgentServers {
         note,
       })
     const { healthzBindAddress, metricsBindAddress, bindAddressHardFail: isHardFail } = config
-    const profiler = new Profiler(clock)
-    const debug: Pages = config.enableProfiling ? debugPages({ profiler, log }) : new Map()
+    const debug: Pages = config.enableProfiling ? debugPages(log, clock) : new Map()
     const metricsPages = new Map([
       ...operatorPages(facts, clock),
       ...debug,

@@ -1,15 +1,12 @@
 // The debug pages of the metrics server, with enableProfiling (F-095, F-123): profiles, and the log verbosity.
+import type { Session } from 'node:inspector/promises'
 import type { AdjustableLog } from '../log.js'
-import type { Profiler } from './profiler.js'
 import { text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
-
-export interface DebugPagesOptions {
-  readonly profiler: Profiler
-  readonly log: AdjustableLog
-}
+import type { Clock } from '../clock.js'
 
 /** The debug pages. /statusz does not list them, as in kube-proxy. */
-export function debugPages({ profiler, log }: DebugPagesOptions): Pages {
+export function debugPages(log: AdjustableLog, clock: Pick<Clock, 'schedule'>): Pages {
+  const profiler = new Profiler(clock)
   return new Map<string, Page>([
     ['/debug/pprof', () => ({ ...text('', 301), location: '/debug/pprof/' })],
     ['/debug/pprof/', () => text(contents)],
@@ -66,4 +63,73 @@ async function verbosityReply({ method, body }: PageRequest, log: AdjustableLog)
 
 function line(sentence: string, status: number): Reply {
   return { ...text(`${sentence}\n`, status), contentType: 'text/plain' }
+}
+
+/**
+ * Profiles of this process, by V8's inspector. Makes one recording at a time, since two would distort each other. The inspector opens no
+ * port, and is loaded with the first recording.
+ */
+class Profiler {
+  readonly #clock: Pick<Clock, 'schedule'>
+  #isBusy = false
+
+  constructor(clock: Pick<Clock, 'schedule'>) {
+    this.#clock = clock
+  }
+
+  /**
+   * Records until `durationMs` has passed or `signal` aborts, and resolves with the text of a file for V8's tools. Resolves with undefined
+   * while another recording is in progress. Throws if Node was built without the inspector.
+   */
+  async record(
+    kind: 'cpuprofile' | 'heapprofile',
+    durationMs: number,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    if (this.#isBusy) return undefined
+    this.#isBusy = true
+    try {
+      const inspector = await import('node:inspector/promises')
+      const session = new inspector.Session()
+      session.connect()
+      try {
+        return await recorders[kind](session, async () => await this.#wait(durationMs, signal))
+      } finally {
+        session.disconnect()
+      }
+    } finally {
+      this.#isBusy = false
+    }
+  }
+
+  async #wait(durationMs: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    await new Promise<void>((resolve) => {
+      const cancel = this.#clock.schedule(durationMs, resolve)
+      const end = (): void => {
+        cancel()
+        resolve()
+      }
+      signal.addEventListener('abort', end, { once: true })
+    })
+  }
+}
+
+type Recorder = (session: Session, wait: () => Promise<void>) => Promise<string>
+
+const recorders: Readonly<Record<'cpuprofile' | 'heapprofile', Recorder>> = {
+  cpuprofile: async (session, wait) => {
+    await session.post('Profiler.enable')
+    await session.post('Profiler.start')
+    await wait()
+    const { profile } = await session.post('Profiler.stop')
+    return JSON.stringify(profile)
+  },
+  heapprofile: async (session, wait) => {
+    await session.post('HeapProfiler.enable')
+    await session.post('HeapProfiler.startSampling')
+    await wait()
+    const { profile } = await session.post('HeapProfiler.stopSampling')
+    return JSON.stringify(profile)
+  },
 }
