@@ -12,19 +12,11 @@
         }
       ],
       "include_dirs": ["native", "<(INTERMEDIATE_DIR)", "<!(node -p \"require('node-addon-api').include_dir\")"],
-      "defines": [
-        "NAPI_VERSION=9",
-        "NODE_ADDON_API_DISABLE_DEPRECATED",
-        "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
-        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
-      ],
+      "defines": ["<!@(cat native/addon_definitions.txt)"],
       "cflags!": ["-fno-exceptions"],
       "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++1y"],
-      "cflags_cc": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-fstack-protector-strong"],
-      "ldflags": ["-Wl,-z,relro,-z,now,-z,noexecstack"],
-      "configurations": {
-        "Release": { "cflags_cc": ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"] }
-      }
+      "cflags_cc": ["<!@(cat native/addon_compile_options.txt)"],
+      "ldflags": ["<!@(cat native/addon_link_options.txt)"]
     }
   ]
 }

@@ -49,6 +49,19 @@ describe('the documents', () => {
     assert.deepEqual(broken, [])
   })
 
+  it('number the decisions without a gap, except the numbers that CONTRIBUTING.md names as unused', () => {
+    const [, first, second] =
+      /ever had the numbers (\d+) and (\d+)\./u.exec(treeText('CONTRIBUTING.md')) ?? []
+    const used = treeFiles(/^docs\/adr\/.*\.md$/).map((path) =>
+      Number(path.slice('docs/adr/'.length).slice(0, 4)),
+    )
+    const all = [...used, Number(first), Number(second)].toSorted((a, b) => a - b)
+    assert.deepEqual(
+      all,
+      Array.from(all, (_, index) => index + 1),
+    )
+  })
+
   it('link to headings that exist', () => {
     const broken = documents.flatMap((path) =>
       [...treeText(path).matchAll(/\]\(([\w./-]*)#([^)]+)\)/g)]
