@@ -61,7 +61,7 @@ const options: ModeOptions = {
 const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode,
-  tendNode: async () => {},
+  housekeeping: async () => {},
   prepareNode: async () => true,
   onInForce: () => {},
   links: real.links,

@@ -25,7 +25,7 @@ import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { countCpus, isSysfsReadOnly, outgoingAddresses, realFiles, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
-import { tendingNode } from './tend-node.js'
+import { openHousekeeping } from './housekeeping.js'
 
 /** The parts that program the kernel. */
 export interface Agent {
@@ -66,7 +66,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
-    tendNode: tendingNode(mode, { kernel, log, config, node, savedFiles: realFiles }),
+    housekeeping: openHousekeeping(mode, { kernel, log, config, node, savedFiles: realFiles }),
     prepareNode: leavingGuards(mode, { kernel, log }),
     onInForce: () => {
       milestones.emit('inForce')

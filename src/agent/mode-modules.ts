@@ -25,25 +25,25 @@ export interface ModeModules {
 }
 
 interface Needs {
-  readonly needed: readonly string[]
+  readonly required: readonly string[]
   /** Needed for one family or by some kernels only: newer kernels have some of them in nf_tables itself. */
-  readonly also: readonly string[]
+  readonly optional: readonly string[]
 }
 
-const legacyNeeds: Needs = { needed: legacyModules.ipv4, also: legacyModules.ipv6 }
+const legacyNeeds: Needs = { required: legacyModules.ipv4, optional: legacyModules.ipv6 }
 /** ipvs mode has rules in mangle too. */
-const mangleNeeds: Needs = { needed: [mangleModules.ipv4], also: [mangleModules.ipv6] }
+const mangleNeeds: Needs = { required: [mangleModules.ipv4], optional: [mangleModules.ipv6] }
 /** Modules that a search for legacy tables which are absent asks for. */
 const searchNeeds: readonly string[] = ['nf_tables', 'nft_compat']
-const compatNeeds: Needs = { needed: compatModules, also: [] }
+const compatNeeds: Needs = { required: compatModules, optional: [] }
 const tableNeeds: Needs = {
-  needed: ['nf_tables', 'nf_nat', 'nft_chain_nat', 'nft_nat', 'nft_masq', 'nft_ct', 'nft_numgen'].concat([
+  required: ['nf_tables', 'nf_nat', 'nft_chain_nat', 'nft_nat', 'nft_masq', 'nft_ct', 'nft_numgen'].concat([
     'nft_fib',
     'nft_fib_ipv4',
     'nft_reject',
     'nft_reject_ipv4',
   ]),
-  also: ['nft_fib_ipv6', 'nft_reject_ipv6', 'nft_counter', 'nft_objref', 'nf_tables_set'],
+  optional: ['nft_fib_ipv6', 'nft_reject_ipv6', 'nft_counter', 'nft_objref', 'nf_tables_set'],
 }
 
 /** The modules that must be loaded before the mode can be opened in the flavour without loading one. */
@@ -55,18 +55,18 @@ export function modulesOf(
     flavour,
   }: { readonly config: Config; readonly name: ProxyMode; readonly flavour: XtFlavour },
 ): ModeModules {
-  const { needed, also } = needsOf(name, flavour, config)
-  const isLacking = [...needed, ...also].some((module) => modules.state(module) === 'absent')
+  const { required, optional } = needsOf(name, flavour, config)
+  const isLacking = [...required, ...optional].some((module) => modules.state(module) === 'absent')
   const asked = [
-    ...needed,
-    ...also,
+    ...required,
+    ...optional,
     ...(isLacking && flavour === 'legacy' && name !== 'nftables' ? searchNeeds : []),
   ]
   return {
     loadable: asked.filter((module) => modules.state(module) === 'loadable'),
-    unknown: needed.filter((module) => modules.state(module) === 'unknown'),
-    absent: needed.filter((module) => modules.state(module) === 'absent'),
-    locked: [...new Set([...needed, ...also, ...extensionsOf(name)])].filter(
+    unknown: required.filter((module) => modules.state(module) === 'unknown'),
+    absent: required.filter((module) => modules.state(module) === 'absent'),
+    locked: [...new Set([...required, ...optional, ...extensionsOf(name)])].filter(
       (module) => modules.remedy(module) === 'boot',
     ),
     canAsk: asked.every((module) => ['present', 'absent'].includes(modules.state(module))),
@@ -76,13 +76,16 @@ export function modulesOf(
 function needsOf(name: ProxyMode, flavour: XtFlavour, { ipvs }: Config): Needs {
   switch (name) {
     case 'userspace':
-      return { needed: [], also: [] }
+      return { required: [], optional: [] }
     case 'nftables':
       return tableNeeds
     case 'iptables':
       return flavour === 'legacy' ? legacyNeeds : join(compatNeeds, tableNeeds)
     case 'ipvs': {
-      const own = { needed: ['ip_vs', `ip_vs_${ipvs.scheduler || 'rr'}`, ...setModules], also: ['dummy'] }
+      const own = {
+        required: ['ip_vs', `ip_vs_${ipvs.scheduler || 'rr'}`, ...setModules],
+        optional: ['dummy'],
+      }
       return join(own, flavour === 'legacy' ? join(legacyNeeds, mangleNeeds) : compatNeeds)
     }
   }
@@ -94,5 +97,5 @@ function extensionsOf(name: ProxyMode): readonly string[] {
 }
 
 function join(a: Needs, b: Needs): Needs {
-  return { needed: [...new Set([...a.needed, ...b.needed])], also: [...a.also, ...b.also] }
+  return { required: [...new Set([...a.required, ...b.required])], optional: [...a.optional, ...b.optional] }
 }

@@ -16,7 +16,7 @@ import {
   setOomScore,
   stopSignal,
   uncaughtError,
-  watchStrain,
+  watchResourcePressure,
   type ServiceManager,
   FirstEnd,
 } from '../process/index.js'
@@ -138,7 +138,7 @@ function startOf(node: string): EventReport {
 
 function guardProcess({ config, clock, log }: RunOptions): void {
   setOomScore({ score: config.oomScoreAdj, clock, log })
-  watchStrain({
+  watchResourcePressure({
     clock,
     heap: () => {
       const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()

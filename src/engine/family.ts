@@ -34,11 +34,11 @@ export interface FamilyOptions<S, D> extends FamilyContext {
   /** A sync that wrote only changes has failed. Absent: nothing counts them. */
   readonly onPartialFailure?: () => void
   /** Keeps times without transactions, for other programs. Absent: passes follow each other at any time. */
-  readonly gap?: PassGap | undefined
+  readonly pause?: PassPause | undefined
 }
 
 /** Keeps a time without transactions between passes. */
-export interface PassGap {
+export interface PassPause {
   /** Resolves when a pass may begin; `end` must follow. */
   begin(): Promise<void>
   end(pass: { readonly hasWritten: boolean }): void
@@ -140,7 +140,7 @@ export class Family<S, D> implements Pipeline {
   stopSoon(): void {
     this.#isStopping = true
     this.#layer.stopSoon?.()
-    this.#options.gap?.hurry()
+    this.#options.pause?.hurry()
   }
 
   get knowsObjects(): boolean {
@@ -216,15 +216,15 @@ export class Family<S, D> implements Pipeline {
   }
 
   async runOnce(): Promise<number | undefined> {
-    const { gap } = this.#options
-    await gap?.begin()
+    const { pause } = this.#options
+    await pause?.begin()
     this.#hasWritten = false
     try {
       const run = this.#pass()
       this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
       return await run
     } finally {
-      gap?.end({ hasWritten: this.#hasWritten })
+      pause?.end({ hasWritten: this.#hasWritten })
     }
   }
 

@@ -2,7 +2,7 @@
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
 // Owner of: runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
 // Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, pass.ts.
-export { Family, type FamilyOptions, type PassGap } from './family.js'
+export { Family, type FamilyOptions, type PassPause } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
 export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
 export type { Claim, Layer, Look, WriteOptions } from './layer.js'

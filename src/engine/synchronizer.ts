@@ -17,7 +17,7 @@ export interface SynchronizerOptions {
    * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel, and again
    * every sync period. Never throws KernelError.
    */
-  readonly tendNode: () => Promise<void>
+  readonly housekeeping: () => Promise<void>
   /**
    * Removes what would keep packets from the rules of this mode. Called before a run that may write, until it resolves with true. Never throws
    * KernelError.
@@ -63,9 +63,9 @@ export class Synchronizer {
   #isInForce = false
   /** Numbers of events that wait for a run, of either family. */
   #pending = { services: 0, slices: 0 }
-  /** Earliest time of the next `tendNode`; Infinity: one is in progress. */
-  #tendDueMs = -Infinity
-  #tending: Promise<void> = Promise.resolve()
+  /** Earliest time of the next `housekeeping`; Infinity: one is in progress. */
+  #housekeepingDueMs = -Infinity
+  #housekeeping: Promise<void> = Promise.resolve()
   #isPrepared = false
   #preparing: Promise<boolean> | undefined
   #watch: LinkWatch | undefined
@@ -158,7 +158,7 @@ export class Synchronizer {
     for (const { pipeline } of this.#families) pipeline.stopSoon()
     await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
     await this.#modeWatch?.close()
-    await Promise.all([this.#watching, this.#modeWatching, this.#tending])
+    await Promise.all([this.#watching, this.#modeWatching, this.#housekeeping])
     await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
   }
 
@@ -192,10 +192,10 @@ export class Synchronizer {
       this.#isInForce = true
       this.#options.onInForce()
     }
-    if (this.#isInForce && this.#options.clock.now() >= this.#tendDueMs) {
-      this.#tendDueMs = Infinity
+    if (this.#isInForce && this.#options.clock.now() >= this.#housekeepingDueMs) {
+      this.#housekeepingDueMs = Infinity
       // Runs do not wait for this removal, as it may wait for another program's lock, once for each table.
-      this.#tending = this.#tendNode().catch(this.#options.onCrash)
+      this.#housekeeping = this.#runHousekeeping().catch(this.#options.onCrash)
     }
     const isPreparing = pipeline.knowsObjects && !this.#isPrepared && !this.#isInForce
     return isPreparing ? Math.min(againInMs ?? Infinity, prepareAgainMs) : againInMs
@@ -209,10 +209,10 @@ export class Synchronizer {
     this.#isPrepared ||= isPrepared
   }
 
-  async #tendNode(): Promise<void> {
-    const { clock, mode, tendNode } = this.#options
-    await tendNode()
-    this.#tendDueMs = clock.now() + mode.syncPeriodMs
+  async #runHousekeeping(): Promise<void> {
+    const { clock, mode, housekeeping } = this.#options
+    await housekeeping()
+    this.#housekeepingDueMs = clock.now() + mode.syncPeriodMs
   }
 
   async #followMode(): Promise<void> {

@@ -4,13 +4,13 @@ import type { PipelineView } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
-import type { Rival } from './left-out.js'
+import type { FrontendOwner } from './left-out.js'
 import { familyName } from './parts.js'
 
 /** The frontends of a family that service ports do not get. */
 export interface LostFrontends {
   /** By the key of the service port, a blank, and the name of the frontend; by the name of the Service, a blank, and an address. */
-  readonly rivals: ReadonlyMap<string, Rival>
+  readonly owners: ReadonlyMap<string, FrontendOwner>
   /** In ipvs mode a node port is a virtual server of each of these. */
   readonly nodePortAddresses: readonly IpAddress[]
 }
@@ -27,34 +27,34 @@ export function readConflicts({
   const conflicts = new Map<PipelineView, LostFrontends>()
   for (const view of synchronizer.views) {
     const family = familyName(view.health.family)
-    const rivals = new Map<string, Rival>()
+    const owners = new Map<string, FrontendOwner>()
     for (const { service, frontend, address, owner, reason, ipFamily } of present) {
       const place = frontend ?? address
       if (ipFamily !== family || typeof place !== 'string' || typeof owner !== 'string') continue
-      rivals.set(`${service} ${place}`, { owner, reason: String(reason) })
+      owners.set(`${service} ${place}`, { owner, reason: String(reason) })
     }
-    if (rivals.size === 0) continue
+    if (owners.size === 0) continue
     const { nodePortAddresses } = view.packetRules() ?? {}
     const isList = nodePortAddresses !== undefined && nodePortAddresses !== 'all'
-    conflicts.set(view, { rivals, nodePortAddresses: isList ? nodePortAddresses : [] })
+    conflicts.set(view, { owners, nodePortAddresses: isList ? nodePortAddresses : [] })
   }
   return conflicts
 }
 
 /** The owner of the frontend in place of `port`; undefined: `port` has it. */
-export function rivalOf(
+export function otherOwnerOf(
   lost: LostFrontends | undefined,
   port: ServicePort,
   frontend: Frontend,
-): Rival | undefined {
+): FrontendOwner | undefined {
   if (lost === undefined) return undefined
   const address = addressOf(frontend)
-  const rival = lost.rivals.get(nameOf(port, frontend)) ?? lost.rivals.get(`${port.service} ${address}`)
-  if (rival !== undefined || frontend.kind !== 'node-port') return rival
-  const own = new Set(frontendsOf(port).map((other) => nameOf(port, other)))
+  const owner = lost.owners.get(nameOf(port, frontend)) ?? lost.owners.get(`${port.service} ${address}`)
+  if (owner !== undefined || frontend.kind !== 'node-port') return owner
+  const own = new Set(frontendsOf(port).map((each) => nameOf(port, each)))
   for (const served of lost.nodePortAddresses) {
     const name = nameOf(port, { ...frontend, kind: 'address', address: served })
-    const other = own.has(name) ? undefined : lost.rivals.get(name)
+    const other = own.has(name) ? undefined : lost.owners.get(name)
     if (other !== undefined) return other
   }
   return undefined
@@ -69,7 +69,7 @@ const noFrontends: readonly Frontend[] = []
 /** The frontends of the service port that it does not get. */
 export function lostOf(lost: LostFrontends | undefined, port: ServicePort): readonly Frontend[] {
   if (lost === undefined) return noFrontends
-  return frontendsOf(port).filter((frontend) => rivalOf(lost, port, frontend) !== undefined)
+  return frontendsOf(port).filter((frontend) => otherOwnerOf(lost, port, frontend) !== undefined)
 }
 
 /** The route without the external frontends that it does not get. It keeps its cluster IP. */

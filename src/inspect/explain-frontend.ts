@@ -10,7 +10,7 @@ import {
   standingOf,
 } from '../routing/index.js'
 import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
-import { leftOutFor, type Rival } from './left-out.js'
+import { leftOutFor, type FrontendOwner } from './left-out.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
 
@@ -25,7 +25,7 @@ export interface FoundFrontend {
 }
 
 /** A service port that names the frontend of a packet, and does not get it. */
-export interface LeftOut extends Rival {
+export interface LeftOut extends FrontendOwner {
   readonly port: ServicePort
   readonly kind: FrontendKind
 }
@@ -98,9 +98,9 @@ function inOrder(
   const { kind } = frontend
   return ports
     .filter((port) => {
-      const rival = leftOutFor(view, port, frontend)
-      if (rival === undefined) return true
-      leftOut.push({ ...rival, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
+      const other = leftOutFor(view, port, frontend)
+      if (other === undefined) return true
+      leftOut.push({ ...other, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
       return false
     })
     .toSorted((a, b) => compareStandings(standingOf(frontend, a), standingOf(frontend, b)))

@@ -15,8 +15,8 @@ export interface LeftOutFacts {
   readonly rules: Pick<PacketRules, 'foreignHolder'> | undefined
 }
 
-/** The holder of a frontend that a service port does not get. */
-export interface Rival {
+/** The owner of a frontend that another service port names and does not get. */
+export interface FrontendOwner {
   /** A service port, a part of the node or the cluster such as `the API server`, or another machine. */
   readonly owner: string
   /** A clause that follows the owner and a comma. */
@@ -28,7 +28,7 @@ export function leftOutFor(
   { services, node, machine, rules }: LeftOutFacts,
   port: ServicePort,
   frontend: Frontend,
-): Rival | undefined {
+): FrontendOwner | undefined {
   const holder = holderOf(frontend, port, { places: node.places, services }, machine)
   if (holder !== undefined) return { owner: holder.name, reason: holder.reason }
   const address = addressOf(frontend)

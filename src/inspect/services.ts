@@ -15,10 +15,10 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import { type Conflicts, lostOf, owned, rivalOf } from './conflicts.js'
+import { type Conflicts, lostOf, owned, otherOwnerOf } from './conflicts.js'
 import type { Counters } from './counters.js'
 import type { Inspected } from './inspected.js'
-import type { Rival } from './left-out.js'
+import type { FrontendOwner } from './left-out.js'
 import type { EndpointRow, FrontendVerdict, PortHead, RouteRow, ServiceRow } from './rows.js'
 import { familyName, timeText } from './parts.js'
 import {
@@ -293,15 +293,15 @@ function routeRows(
   const countersOf = countersPart(counters, view, decided)
   const owners = conflicts.get(view)
   const lack = lackOf(port, view)
-  const isLost = (frontend: Frontend): boolean => rivalOf(owners, port, frontend) !== undefined
+  const isLost = (frontend: Frontend): boolean => otherOwnerOf(owners, port, frontend) !== undefined
   const hasOwn = isDetailed && !frontendsOf(port).every(isLost)
   return explainFrontends(decided).map((explained) => {
     const { frontend } = explained
-    const rival = rivalOf(owners, port, frontend)
+    const other = otherOwnerOf(owners, port, frontend)
     const { verdict, reasons } =
-      rival === undefined ? unlessLacking(explained, lack) : contested(explained, rival)
+      other === undefined ? unlessLacking(explained, lack) : contested(explained, other)
     const isLocal = isClusterIP(port, frontend) ? port.isInternalLocal : port.isExternalLocal
-    const isServed = rival === undefined && lack === undefined
+    const isServed = other === undefined && lack === undefined
     const backends = isServed ? (isLocal ? decided.localBackends : decided.clusterBackends) : []
     const name = describeFrontend(frontend)
     const isFirst = first !== undefined && name === describeFrontend(first)
@@ -323,7 +323,7 @@ function routeRows(
 type Explained = Pick<RouteRow, 'verdict' | 'reasons'>
 
 /** The first reason names the kind of the frontend. */
-function contested({ reasons }: FrontendReasons, { owner, reason }: Rival): Explained {
+function contested({ reasons }: FrontendReasons, { owner, reason }: FrontendOwner): Explained {
   const conflict: Reason = { rule: 'F-001', text: `belongs to ${owner}, ${reason}` }
   return { verdict: 'conflict', reasons: [...reasons.slice(0, 1), conflict] }
 }

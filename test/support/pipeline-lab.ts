@@ -28,7 +28,7 @@ import {
   Synchronizer,
 } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
-import { formerChains, leavingGuards, tendingNode } from '../../src/agent/index.js'
+import { formerChains, leavingGuards, openHousekeeping } from '../../src/agent/index.js'
 import { noFiles } from './no-files.js'
 
 export { ip } from './routes.js'
@@ -166,7 +166,7 @@ export class PipelineLab {
     }
     this.synchronizer = new Synchronizer({
       mode: { ...mode, openPipeline },
-      tendNode: tendingNode(mode, { ...modeOptions, savedFiles: noFiles }),
+      housekeeping: openHousekeeping(mode, { ...modeOptions, savedFiles: noFiles }),
       prepareNode: leavingGuards(mode, modeOptions),
       onInForce: () => {},
       links: this.kernel.links,

@@ -20,10 +20,10 @@ export interface FixedRules {
   takeConflicts(): readonly FrontendConflict[]
   /** Service ports that the kernel refused, to be claimed again now. */
   dueRoutes(): readonly ServicePortKey[]
-  /** Takes in changes of other programs. True: they may concern the rules, and a look (`suspect`) is due. */
+  /** Takes in changes of other programs. True: they may concern the rules, and a look (`partial`) is due. */
   noteChanges(changes: readonly NftChange[]): boolean
-  /** Compares the kernel with the desired rules: `suspect` only after `noteChanges`. True: it differs, and a write is due. */
-  look(kind: 'suspect' | 'full'): Promise<boolean>
+  /** Compares the kernel with the desired rules: `partial` only after `noteChanges`. True: it differs, and a write is due. */
+  look(kind: 'partial' | 'full'): Promise<boolean>
   /** Writes what the table needs to serve. Rules of a former owner that serve stay. True: everything is in the kernel. */
   write(pass: Pass, options: { readonly isComplete: boolean }): Promise<boolean>
   /** The table serves, and all objects are known: removes the rules of a former owner. True: everything is in the kernel. */

@@ -8,7 +8,7 @@ import type {
   Layer,
   Look,
   Pass,
-  PassGap,
+  PassPause,
   WriteOptions,
 } from '../../engine/index.js'
 import type { NftChange, Nftables } from '../../kernel/index.js'
@@ -19,7 +19,7 @@ import { tableName } from './compile/schema.js'
 import { EndpointLimit } from './endpoint-limit.js'
 import type { NftFamilySettings } from './family-settings.js'
 import type { FixedRules } from './fixed-rules.js'
-import { NftLookTimes } from './look-times.js'
+import { NftLookSchedule } from './look-schedule.js'
 import { OtherAgents } from './other-agents.js'
 import { NftTables } from './tables/tables.js'
 import type { WatchedTable } from './watch.js'
@@ -33,13 +33,13 @@ export interface NftLayerOptions extends FamilyContext, FamilyParts {
   /** Shortest time between two syncs. */
   readonly minSyncPeriodMs: number
   /** Ends when the table was made or removed. Absent: passes follow each other at any time. */
-  readonly gap?: Pick<PassGap, 'hurry'> | undefined
+  readonly pause?: Pick<PassPause, 'hurry'> | undefined
 }
 
 export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, WatchedTable {
   readonly #options: NftLayerOptions
   readonly tables: NftTables
-  readonly #lookTimes: NftLookTimes
+  readonly #lookSchedule: NftLookSchedule
   readonly #otherAgents: OtherAgents
   readonly #endpointLimit: EndpointLimit
   readonly firstSync: Promise<void>
@@ -51,7 +51,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
       this.#endFirstSync = resolve
     })
     this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
-    this.#lookTimes = new NftLookTimes(options.clock, options.syncPeriodMs)
+    this.#lookSchedule = new NftLookSchedule(options.clock, options.syncPeriodMs)
     this.#otherAgents = new OtherAgents({ ...options, mode: 'table' })
     this.tables = new NftTables({
       ...options,
@@ -73,14 +73,14 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     return look === 'full' ? 'full' : 'partial'
   }
 
-  async #dueLook(): Promise<'none' | 'suspect' | 'full'> {
-    const times = this.#lookTimes
-    times.setOther(this.#otherAgents.runningNow())
-    const look = times.take()
+  async #dueLook(): Promise<'none' | 'partial' | 'full'> {
+    const schedule = this.#lookSchedule
+    schedule.setOther(this.#otherAgents.runningNow())
+    const look = schedule.take()
     if (look !== 'flush') return look
     if (!(await this.tables.isFlushed())) return 'none'
-    times.noteFlush()
-    return 'suspect'
+    schedule.noteFlush()
+    return 'partial'
   }
 
   configure({ serviceCidrs, ...settings }: NftFamilySettings, { node, machine }: FamilyFacts): void {
@@ -128,17 +128,17 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
-    const { family, fixedRules, gap } = this.#options
+    const { family, fixedRules, pause } = this.#options
     this.#otherAgents.note(changes)
-    if (concernsTable(changes, family)) gap?.hurry()
+    if (concernsTable(changes, family)) pause?.hurry()
     const isFixedConcerned = fixedRules?.noteChanges(changes) === true
     const isConcerned = this.tables.noteChanges(changes) || isFixedConcerned
-    if (isConcerned) this.#lookTimes.noteChange()
+    if (isConcerned) this.#lookSchedule.noteChange()
     return isConcerned
   }
 
   noteWatch(): void {
-    this.#lookTimes.noteWatch()
+    this.#lookSchedule.noteWatch()
   }
 
   stopSoon(): void {
@@ -166,7 +166,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
 
   nextInMs(): number {
     return Math.min(
-      this.#lookTimes.nextInMs(),
+      this.#lookSchedule.nextInMs(),
       this.tables.nextInMs() ?? Infinity,
       this.#options.fixedRules?.nextInMs() ?? Infinity,
       this.#otherAgents.nextInMs() ?? Infinity,

@@ -11,7 +11,7 @@ import type { FixedRules } from './fixed-rules.js'
 import { NftLayer, type NftLayerOptions } from './layer.js'
 import type { NodeState } from './node-state.js'
 import { packetRules } from './packet-rules.js'
-import type { QuietGap } from './quiet-gap.js'
+import type { TransactionPause } from './transaction-pause.js'
 import { NftModeWatch } from './watch.js'
 
 /** The options in which the families of different modes differ. */
@@ -25,7 +25,7 @@ interface OwnOptions {
   /** Rules outside of the table that the mode needs as well. Absent: none. */
   readonly fixedRules?: FixedRules
   /** Shared by both families. Absent: runs follow each other at any time. */
-  readonly quietGap?: QuietGap
+  readonly transactionPause?: TransactionPause
   /** Further work after each sync. Absent: none. */
   readonly also?: AfterSyncPart | undefined
 }
@@ -43,13 +43,13 @@ export function openNftPipelines(
   const layers: NftLayer[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const own = ownOptions(family)
-    const { config, syncPeriodMs, metrics, also, quietGap: gap } = own
+    const { config, syncPeriodMs, metrics, also, transactionPause: pause } = own
     return openFamily(options, family, isHealthy, {
       openMode: (context) => {
         const layer: NftLayer = new NftLayer({
           ...context,
           ...own,
-          gap,
+          pause,
           nftables: kernel.nftables,
           onApplied: (generation) => {
             for (const other of layers) if (other !== layer) other.tables.noteOtherFamily(generation)
@@ -64,7 +64,7 @@ export function openNftPipelines(
       warnings,
       translates: true,
       also,
-      gap,
+      pause,
       hasPartialSyncs: true,
     })
   }

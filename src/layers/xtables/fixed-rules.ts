@@ -64,7 +64,7 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   #isInForce = false
   /** Chains of a former owner are removed. */
   #hasTakenOver = false
-  #isSuspect = false
+  #mayDiffer = false
   #isLocalhostDue = false
 
   constructor(options: XtablesFixedRulesOptions<S>) {
@@ -117,13 +117,13 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
 
   noteChanges(changes: readonly NftChange[]): boolean {
     const isConcerned = changes.some((change) => this.#isAbout(change))
-    this.#isSuspect ||= isConcerned
+    this.#mayDiffer ||= isConcerned
     return isConcerned
   }
 
-  async look(kind: 'suspect' | 'full'): Promise<boolean> {
-    if (this.#opened === undefined || (kind === 'suspect' && !this.#isSuspect)) return false
-    this.#isSuspect = false
+  async look(kind: 'partial' | 'full'): Promise<boolean> {
+    if (this.#opened === undefined || (kind === 'partial' && !this.#mayDiffer)) return false
+    this.#mayDiffer = false
     return await this.#opened.tables.compare()
   }
 

@@ -15,7 +15,7 @@ import { BugError } from '../../errors.js'
 import type { DesiredRoute, Skeleton } from './desired.js'
 import { hasFormerOwner } from './former-owner.js'
 import { IptablesLedger } from './ledger.js'
-import { LookTimes } from './look-times.js'
+import { LookSchedule } from './look-schedule.js'
 import { type IptablesXtables, IptablesTables, type WriteReport } from './tables.js'
 
 /** The settings of a mode on which the layer itself depends. */
@@ -43,12 +43,12 @@ interface State {
 
 /**
  * The first sync has no order of importance: a table is replaced as a whole, so the API server's Service and the cluster's DNS are served
- * at the same moment as all others. Without a difference, full comparisons become less frequent than `syncPeriodMs` (`LookTimes`).
+ * at the same moment as all others. Without a difference, full comparisons become less frequent than `syncPeriodMs` (`LookSchedule`).
  */
 export class XtablesLayer<S extends XtablesSettings> implements Layer<S, DesiredRoute> {
   readonly #options: XtablesLayerOptions<S>
   /** When to look at the tables. The watch of the kernel tells it what it sees. */
-  readonly lookTimes: LookTimes
+  readonly lookSchedule: LookSchedule
   #opened: State | undefined
   #hasTakenOver = false
   #isLocalhostDue = false
@@ -57,7 +57,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
 
   constructor(options: XtablesLayerOptions<S>) {
     this.#options = options
-    this.lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
+    this.lookSchedule = new LookSchedule(options.clock, options.syncPeriodMs)
   }
 
   async open(known: 'listed' | 'synced'): Promise<void> {
@@ -69,10 +69,10 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
 
   async look(): Promise<Look> {
     const { tables } = this.#state
-    const look = this.lookTimes.take()
+    const look = this.lookSchedule.take()
     if (look === 'none') return look
     const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
-    if (look === 'full') this.lookTimes.endComparison()
+    if (look === 'full') this.lookSchedule.endComparison()
     if (isDifferent) return 'different'
     return look === 'full' ? 'full' : 'partial'
   }
@@ -100,7 +100,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
       tables.pruneSoon()
     }
     this.#report = await tables.write(pass, { mayPrune: isComplete })
-    this.lookTimes.noteChange()
+    this.lookSchedule.noteChange()
     if (this.#report === undefined) return false
     if (!this.#isLocalhostDue) return true
     this.#isLocalhostDue = false
@@ -130,7 +130,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
   }
 
   nextInMs(): number {
-    return Math.min(this.lookTimes.nextInMs(), this.#state.tables.nextInMs() ?? Infinity)
+    return Math.min(this.lookSchedule.nextInMs(), this.#state.tables.nextInMs() ?? Infinity)
   }
 
   get sizes(): Readonly<Record<string, number>> {

@@ -2,7 +2,7 @@ import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../..
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
 import { ClusterSize } from './cluster-size.js'
 import { compileRoute } from './compile/compile.js'
-import { type DesiredRoute, type LookTimes, XtablesLayer } from '../../layers/xtables/index.js'
+import { type DesiredRoute, type LookSchedule, XtablesLayer } from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileSkeleton } from './compile/skeleton.js'
 import { iptablesSettings } from './node-settings.js'
@@ -44,12 +44,12 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
   const { config, kernel, log, metrics } = options
   const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
-  const lookTimes: LookTimes[] = []
+  const lookSchedules: LookSchedule[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) =>
     openFamily(options, family, isHealthy, {
       openMode: (context) => {
         const layer = openLayer(options, context)
-        lookTimes.push(layer.lookTimes)
+        lookSchedules.push(layer.lookSchedule)
         return familyMode(context, layer, dropsInvalid)
       },
       syncPeriodMs,
@@ -59,7 +59,7 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
       onPartialFailure: () => metrics[family].iptablesPartialRestoreFailures.inc(),
     })
   const openWatch: NonNullable<Mode['openWatch']> = () =>
-    openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines: lookTimes, log })
+    openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines: lookSchedules, log })
   return {
     name: 'iptables',
     flavour: options.flavour,

@@ -2,7 +2,12 @@
 import type { IpFamily } from '../../address.js'
 import type { Mode, ModeOptions, OpenModeOptions, TrafficConfig } from '../../engine/index.js'
 import { findsInvalid, inOrder, requireNftCompat, routeLocalnet } from '../../host/index.js'
-import { familiesWithNftables, openNftPipelines, QuietGap, quietGapMs } from '../../layers/nft-table/index.js'
+import {
+  familiesWithNftables,
+  openNftPipelines,
+  TransactionPause,
+  transactionPauseMs,
+} from '../../layers/nft-table/index.js'
 import {
   dispatchChains,
   type FixedRuleSource,
@@ -40,8 +45,8 @@ export async function openNftFlavour(options: OpenModeOptions): Promise<Mode> {
 export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: KernelFacts): Mode {
   const { config, kernel, clock } = options
   const { syncPeriodMs } = config.iptables
-  const minSyncPeriodMs = Math.max(config.iptables.minSyncPeriodMs, quietGapMs)
-  const quietGap = new QuietGap(clock)
+  const minSyncPeriodMs = Math.max(config.iptables.minSyncPeriodMs, transactionPauseMs)
+  const transactionPause = new TransactionPause(clock)
   const pipelines = openNftPipelines(options, (family) => {
     const bound = options.metrics[family]
     // The table is written in place of rules: a failure counts as one of kube-proxy's iptables-restore.
@@ -61,7 +66,7 @@ export function nftFlavour(options: ModeOptions, { families, dropsInvalid }: Ker
       minSyncPeriodMs,
       metrics,
       fixedRules,
-      quietGap,
+      transactionPause,
     }
   })
   return {

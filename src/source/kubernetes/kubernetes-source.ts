@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FollowedNodes, ObjectEvent, Source } from '../objects.js'
 import { ListingProgress } from './listing-progress.js'
-import { Lifeline } from './lifeline.js'
+import { ApiServerService } from './api-server-service.js'
 import { Outage } from './outage.js'
 import { NodeLinks } from './node-links.js'
 import type { OpenReflector } from './optional-link.js'
@@ -81,11 +81,11 @@ export class KubernetesSource implements Source {
   ): readonly Promise<unknown>[] {
     const { nodeName, log, clock } = this.#options
     const { signal } = this.#end
-    const lifeline = new Lifeline(peer, log)
+    const apiServerService = new ApiServerService(peer, log)
     const ends = new ConnectionEnds(peer)
     const receiver: Pick<ReflectorOptions, 'deliver' | 'progressed'> = {
       deliver: (events) => {
-        const passed = [...ends.news(), ...lifeline.pass(events)]
+        const passed = [...ends.news(), ...apiServerService.pass(events)]
         if (passed.length > 0) deliver(passed)
       },
       progressed: () => {
@@ -94,7 +94,7 @@ export class KubernetesSource implements Source {
         if (news.length > 0) deliver(news)
         progress.look()
         if (!progress.isListed) return
-        lifeline.endFirstListing()
+        apiServerService.endFirstListing()
         listed()
       },
     }
@@ -103,7 +103,7 @@ export class KubernetesSource implements Source {
         ? new NodeLinks({ ...this.#options, ...receiver, resource, chosen: this.#nodesChosen, open, signal })
         : open({ ...receiver, resource }),
     )
-    const progress = new ListingProgress({ parts: [...links, lifeline], clock, log, deliver })
+    const progress = new ListingProgress({ parts: [...links, apiServerService], clock, log, deliver })
     this.#noteContact = () => progress.look()
     const runs: Promise<unknown>[] = links.map(async (link) => await link.run())
     return [...runs, this.#runServiceCidrs(open, deliver)]

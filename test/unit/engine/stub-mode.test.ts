@@ -26,7 +26,7 @@ describe('a mode that only records routes', () => {
       mode,
       links: openModelKernel().links,
       prepareNode: async () => calls.push('prepare') > 1,
-      tendNode: async () => void calls.push('leave others'),
+      housekeeping: async () => void calls.push('leave others'),
       onInForce: () => calls.push('in force'),
       onCrash: (error) => assert.fail(String(error)),
     })

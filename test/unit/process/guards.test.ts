@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { setOomScore, watchStrain } from '../../../src/process/index.js'
+import { setOomScore, watchResourcePressure } from '../../../src/process/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -15,7 +15,7 @@ function set(path: string): { readonly clock: ManualClock; readonly log: MemoryL
 }
 
 function noLook(): void {
-  assert.fail('watchStrain scheduled no look')
+  assert.fail('watchResourcePressure scheduled no look')
 }
 
 /** Log lines after looks with these delays and used fractions of the heap. */
@@ -25,7 +25,7 @@ function linesOf(
   const log = new MemoryLog()
   let [now, share] = [0, 0]
   let look = noLook
-  watchStrain({
+  watchResourcePressure({
     clock: {
       every: (periodMs, run) => {
         look = () => {

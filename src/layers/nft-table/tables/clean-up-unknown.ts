@@ -41,7 +41,7 @@ export async function removeUnknown(
 /** Sends the operations, once more without those that are refused. */
 async function remove(
   sender: TableSender,
-  { structure, suspects, staticSets }: TableState,
+  { structure, staleParts, staticSets }: TableState,
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []
@@ -56,7 +56,7 @@ async function remove(
     const refused = new Set(failures.map(({ operation }) => operation))
     const [failure] = failures
     if (state === 'unknown' || refused.has(undefined) || failure === undefined) {
-      suspects.suspectAll()
+      staleParts.markAllStale()
       if (failure !== undefined) throw failure.error
       return errors
     }

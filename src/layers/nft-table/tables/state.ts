@@ -8,7 +8,7 @@ import { NftLedger } from './ledger.js'
 import type { PackedBytes } from './packed.js'
 import { addressElements, StaticSet } from './static-sets.js'
 import { StructureState } from './structure-state.js'
-import { Suspects } from './suspects.js'
+import { StaleParts } from './stale-parts.js'
 import { UsedValues } from './use.js'
 
 /** Elements of a set that belong to no object. */
@@ -20,7 +20,7 @@ interface Strays {
 export class TableState {
   readonly table: NfTableKey
   readonly ledger: NftLedger
-  readonly suspects: Suspects
+  readonly staleParts: StaleParts
   readonly structure: StructureState
   readonly nodePortIPs: StaticSet
   readonly serviceCidrs: StaticSet
@@ -35,7 +35,7 @@ export class TableState {
     const { schema } = this.ledger
     this.table = schema.table
     this.structure = new StructureState(schema)
-    this.suspects = new Suspects(schema.table)
+    this.staleParts = new StaleParts(schema.table)
     this.nodePortIPs = new StaticSet(schema.nodePortIPs)
     this.serviceCidrs = new StaticSet(schema.serviceCidrs)
   }

@@ -6,7 +6,7 @@ import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/ind
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
 import type { TableState } from './state.js'
-import type { SuspectParts } from './suspects.js'
+import type { PartsToRead } from './stale-parts.js'
 
 export type NftDriftKind =
   'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
@@ -49,27 +49,27 @@ export class TableReader {
   }
 
   /**
-   * Reads what is suspect. Throws KernelError; EPERM when another program's socket owns the table. Then everything is suspect.
+   * Reads the stale parts. Throws KernelError; EPERM when another program's socket owns the table. Then everything is stale.
    */
   async read(options: ReadOptions): Promise<Reading> {
     const reading = new Reading()
-    const { suspects } = this.#state
-    if (suspects.isNone) return reading
-    const parts = suspects.take()
+    const { staleParts } = this.#state
+    if (staleParts.isNone) return reading
+    const parts = staleParts.take()
     this.#state.compile()
     try {
       if (parts.isAll) await this.#readAll(reading, options)
       else await this.#readParts(parts, reading, options)
     } catch (error) {
-      suspects.suspectAll()
+      staleParts.markAllStale()
       throw error
     }
     return reading
   }
 
   async #readAll(reading: Reading, options: ReadOptions): Promise<void> {
-    const { suspects, structure, ledger, staticSets } = this.#state
-    suspects.beginAll(await this.#nftables.generation())
+    const { staleParts, structure, ledger, staticSets } = this.#state
+    staleParts.beginAll(await this.#nftables.generation())
     const found = await this.#readObjects(reading)
     const names = new Set([
       ...structure.sets.map(({ set }) => set),
@@ -82,7 +82,7 @@ export class TableReader {
     for (const { chain } of structure.chains) await this.#readRules(chain.chain, reading)
   }
 
-  async #readParts(parts: SuspectParts, reading: Reading, options: ReadOptions): Promise<void> {
+  async #readParts(parts: PartsToRead, reading: Reading, options: ReadOptions): Promise<void> {
     const { structure } = this.#state
     const sets = new Set(parts.sets)
     const isIncomplete = parts.hasObjects || [...sets].some((name) => !structure.hasSet({ set: name }))

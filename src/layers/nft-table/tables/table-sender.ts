@@ -1,13 +1,13 @@
 import type { Clock } from '../../../clock.js'
 import type { NfOutcome, NfTransaction, Nftables } from '../../../kernel/index.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
-import type { Suspects } from './suspects.js'
+import type { StaleParts } from './stale-parts.js'
 
 export interface TableSenderOptions {
   readonly nftables: Pick<Nftables, 'apply'>
   readonly clock: Clock
   readonly metrics: Pick<FamilyMetrics, 'nftablesTransactionSeconds'>
-  readonly suspects: Suspects
+  readonly staleParts: StaleParts
   /** Gets the generation of each transaction. */
   readonly onApplied: (generation: number) => void
 }
@@ -28,14 +28,14 @@ export class TableSender {
 
   /** As `Nftables.apply`. */
   async apply(transaction: NfTransaction): Promise<NfOutcome> {
-    const { nftables, clock, metrics, suspects, onApplied } = this.#options
+    const { nftables, clock, metrics, staleParts, onApplied } = this.#options
     const startMs = clock.now()
     const outcome = await nftables.apply(transaction)
     metrics.nftablesTransactionSeconds.observe((clock.now() - startMs) / 1000)
     if (outcome.state === 'applied') this.#count++
     const { generation } = outcome
     if (generation === undefined) return outcome
-    suspects.noteGeneration(generation)
+    staleParts.noteGeneration(generation)
     onApplied(generation)
     return outcome
   }

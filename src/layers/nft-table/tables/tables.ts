@@ -92,7 +92,7 @@ export class NftTables {
     this.#state = new TableState(family)
     this.#reader = new TableReader(nftables, this.#state)
     const { onApplied = (): void => {} } = options
-    this.#sender = new TableSender({ ...options, onApplied, suspects: this.#state.suspects })
+    this.#sender = new TableSender({ ...options, onApplied, staleParts: this.#state.staleParts })
     this.#affinity = new AffinityCleaner({ nftables, sender: this.#sender, clock, state: this.#state })
     this.#writer = new TableWriter({
       sender: this.#sender,
@@ -157,14 +157,14 @@ export class NftTables {
     return this.#state.ledger.sizes
   }
 
-  /** Takes in changes of other programs. True: they concern our table, and a look (`suspect`) is due. */
+  /** Takes in changes of other programs. True: they concern our table, and a look (`partial`) is due. */
   noteChanges(changes: readonly NftChange[]): boolean {
-    return this.#state.suspects.note(changes)
+    return this.#state.staleParts.note(changes)
   }
 
   /** The other family's table was written: the ruleset's generation, and nothing of this table changed. */
   noteOtherFamily(generation: number): void {
-    this.#state.suspects.noteGeneration(generation)
+    this.#state.staleParts.noteGeneration(generation)
   }
 
   /**
@@ -184,13 +184,13 @@ export class NftTables {
    * Compares the kernel with the last acknowledged state: only what `noteChanges` named, or everything (nothing is read when the
    * ruleset's generation shows that nothing changed). True: the kernel differs, and a write is due. False before the first write.
    */
-  async look(kind: 'suspect' | 'full'): Promise<boolean> {
+  async look(kind: 'partial' | 'full'): Promise<boolean> {
     if (!this.#isRead || this.#isWaiting) return false
-    const { suspects } = this.#state
+    const { staleParts } = this.#state
     if (kind === 'full') {
       const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
       if (generation instanceof KernelError) return false
-      if (!suspects.isNone || !suspects.knows(generation)) suspects.suspectAll()
+      if (!staleParts.isNone || !staleParts.knows(generation)) staleParts.markAllStale()
     }
     const reading = await this.#read()
     if (kind === 'full' && reading !== undefined) this.#dropUnneeded()
@@ -301,12 +301,12 @@ export class NftTables {
 
   /** undefined: the kernel refused. */
   async #read(): Promise<Reading | undefined> {
-    const { ledger, suspects } = this.#state
+    const { ledger, staleParts } = this.#state
     if (!this.#isRead)
       for (const table of [ledger.frontends, ...ledger.heldSets.map(({ entries }) => entries)])
         table.beginReading({ keepLeftovers: !this.#isComplete })
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
-    const isReported = this.#isRead && !this.#isWaiting && !suspects.isNone
+    const isReported = this.#isRead && !this.#isWaiting && !staleParts.isNone
     const reading = await this.#ask('read', async () => await this.#reader.read(options))
     this.#noteRights(reading)
     if (reading instanceof KernelError) {
@@ -364,9 +364,9 @@ export class NftTables {
   async #leaveOut(error: KernelError, pass: Pass): Promise<boolean> {
     const { refusal } = this.#writer
     if (refusal === undefined || notOfElements.has(error.code)) return false
-    const { ledger, suspects } = this.#state
+    const { ledger, staleParts } = this.#state
     if (refusal.isDrift) {
-      suspects.suspectAll()
+      staleParts.markAllStale()
       pass.note(error.message)
       this.#noteDrift(await this.#reader.read({ keepsLeftovers: false }))
       return true

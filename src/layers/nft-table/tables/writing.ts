@@ -207,7 +207,7 @@ export class Writing {
       return
     }
     if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)
-    else state.suspects.suspectAll()
+    else state.staleParts.markAllStale()
     throw failure?.error ?? lostAnswer()
   }
 

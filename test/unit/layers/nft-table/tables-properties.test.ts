@@ -168,7 +168,7 @@ class History {
     await new ModelNftables(nftables.namespace).apply(edit(this.lab))
     if (nftables.namespace.generation === generation) return
     tables.noteChanges((await this.#watch.next()) ?? [])
-    await tables.look('suspect')
+    await tables.look('partial')
   }
 
   /** One write fails as a whole. */

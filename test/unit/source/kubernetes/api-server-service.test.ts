@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { Peer } from '../../../../src/api/index.js'
 import type { ObjectEvent } from '../../../../src/source/index.js'
-import { Lifeline } from '../../../../src/source/kubernetes/lifeline.js'
+import { ApiServerService } from '../../../../src/source/kubernetes/api-server-service.js'
 import { describeEvent } from '../../../support/manifest-folder.js'
 import { endpoint, port, remove, service, set, slice } from '../../../support/objects.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
@@ -14,7 +14,7 @@ const web = service('web', '10.96.0.2')
 
 class Bench {
   readonly log = new MemoryLog()
-  readonly lifeline = new Lifeline(() => (this.peer === 'none' ? undefined : this.peer), this.log)
+  readonly service = new ApiServerService(() => (this.peer === 'none' ? undefined : this.peer), this.log)
   peer: Peer | 'none'
 
   constructor(peer: Peer | 'none' = { address: '10.96.0.1', port: 443 }) {
@@ -23,13 +23,13 @@ class Bench {
 
   /** Passes events. Returns the delivered ones as text: endpoints by their addresses, a Service by its cluster IP. */
   pass(...events: readonly ObjectEvent[]): readonly string[] {
-    return this.lifeline.pass(events).map(describe1)
+    return this.service.pass(events).map(describe1)
   }
 
   /** Delivers the first list, slices before Services. */
   list(): void {
     this.pass(set(backed), set(slice('web', 'web', ['10.1.0.1'])), set(api), set(web))
-    this.lifeline.endFirstListing()
+    this.service.endFirstListing()
   }
 }
 
@@ -60,9 +60,9 @@ const none = [
   { name: 'a Service with another port', event: set({ ...api, ports: [port(444)] }) },
 ] as const satisfies readonly { name: string; event: ObjectEvent }[]
 
-describe('Lifeline', () => {
+describe('ApiServerService', () => {
   for (const { name, event } of none) {
-    it(`withholds a change after which the lifeline has no backends: ${name}`, () => {
+    it(`withholds a change after which the API server's Service has no backends: ${name}`, () => {
       const bench = new Bench()
       bench.list()
       assert.deepEqual(bench.pass(event, remove('Service', 'web')), ['-Service default/web'])
@@ -70,7 +70,7 @@ describe('Lifeline', () => {
       assert.equal(bench.log.find('warn', 'the last ones stay').length, 1)
     })
 
-    it(`delivers the change when the lifeline has backends again: ${name}`, () => {
+    it(`delivers the change when the API server's Service has backends again: ${name}`, () => {
       const bench = new Bench()
       bench.list()
       bench.pass(event)
@@ -161,7 +161,7 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(remove('EndpointSlice', 'six')), [])
   })
 
-  it('withholds nothing without a lifeline', () => {
+  it('withholds nothing without a Service that leads to the API server', () => {
     for (const peer of [
       'none' as const,
       { address: '192.0.2.1', port: 6443 },
@@ -170,19 +170,19 @@ describe('Lifeline', () => {
       const bench = new Bench(peer)
       bench.list()
       for (const { event } of none) assert.equal(bench.pass(event).length, 1)
-      assert.ok(bench.lifeline.isComplete)
+      assert.ok(bench.service.isComplete)
     }
   })
 
   it('is incomplete while its Service is listed without backends, because the kernel may have some', () => {
     const bench = new Bench()
-    assert.ok(bench.lifeline.isComplete)
+    assert.ok(bench.service.isComplete)
     assert.deepEqual(bench.pass(set(api)), ['+Service default/kubernetes 10.96.0.1'])
-    assert.equal(bench.lifeline.isComplete, false)
+    assert.equal(bench.service.isComplete, false)
     bench.pass(set(backed))
-    assert.ok(bench.lifeline.isComplete)
+    assert.ok(bench.service.isComplete)
     bench.pass(remove('EndpointSlice', 'kubernetes'))
-    assert.ok(bench.lifeline.isComplete)
+    assert.ok(bench.service.isComplete)
   })
 
   it('never removes the last backends for any order of events, and reaches the state of the API', () => {
@@ -203,13 +203,13 @@ describe('Lifeline', () => {
         const [sent, delivered] = [new Map<string, ObjectEvent>(), new Map<string, ObjectEvent>()]
         if (!isListing) {
           apply(sent, [set(api)])
-          apply(delivered, bench.lifeline.pass([set(api)]))
-          bench.lifeline.endFirstListing()
+          apply(delivered, bench.service.pass([set(api)]))
+          bench.service.endFirstListing()
         }
         let wasBacked = false
         for (const event of [...sequence, set(api), set(slice('end', 'kubernetes', ['192.0.2.9']))]) {
           apply(sent, [event])
-          apply(delivered, bench.lifeline.pass([event]))
+          apply(delivered, bench.service.pass([event]))
           wasBacked ||= isBacked(delivered)
           assert.equal(isBacked(delivered), wasBacked)
         }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { tendingNode } from '../../../src/agent/index.js'
+import { openHousekeeping } from '../../../src/agent/index.js'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { Mode } from '../../../src/engine/index.js'
 import type { XtOp } from '../../../src/kernel/index.js'
@@ -69,7 +69,10 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       assert.deepEqual(await placesOfKubeProxy(kernel), tables)
       const log = new MemoryLog()
-      await tendingNode({ ...mode, families: ['ipv4'] }, { kernel, log, config, node, savedFiles: noFiles })()
+      await openHousekeeping(
+        { ...mode, families: ['ipv4'] },
+        { kernel, log, config, node, savedFiles: noFiles },
+      )()
       assert.deepEqual(await placesOfKubeProxy(kernel), kept)
       assert.deepEqual(log.find('warn', ''), [])
     })
@@ -79,7 +82,7 @@ describe('the leftovers of other modes and flavours', () => {
     const kernel = await kernelWithAll()
     const nat = kernel.xtables('ipv4', 'nat', 'nft')
     await nat.apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
-    await tendingNode(
+    await openHousekeeping(
       { name: 'ipvs', flavour: 'nft', families: ['ipv4'] },
       { kernel, log: new MemoryLog(), config, node, savedFiles: noFiles },
     )()
@@ -89,15 +92,15 @@ describe('the leftovers of other modes and flavours', () => {
   it('that come back in the other flavour are reported and stay', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()
-    const tend = tendingNode(
+    const housekeeping = openHousekeeping(
       { name: 'iptables', flavour: 'legacy', families: ['ipv4'] },
       { kernel, log, config, node, savedFiles: noFiles },
     )
-    await tend()
+    await housekeeping()
     const { xtNamespace, nftables } = kernel
     const other = openModelKernel({ xtNamespace, nftNamespace: nftables.namespace })
     await other.xtables('ipv4', 'nat', 'nft').apply([{ op: 'set-chain', chain: 'KUBE-SERVICES', rules: [] }])
-    await tend()
+    await housekeeping()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['legacy nat', 'nft nat'])
     assert.equal(
       log.find(
@@ -114,16 +117,16 @@ describe('the leftovers of other modes and flavours', () => {
       const kernel = await kernelWithAll()
       await kernel.links.addDummy('kube-ipvs0')
       const log = new MemoryLog()
-      const tend = tendingNode(
+      const housekeeping = openHousekeeping(
         { ...mode, families: ['ipv4'] },
         { kernel, log, config, node, savedFiles: noFiles },
       )
-      await tend()
+      await housekeeping()
       assert.deepEqual(log.find('warn', ''), [])
       assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
       const { index } = await kernel.links.addDummy('kube-ipvs0')
-      await tend()
-      await tend()
+      await housekeeping()
+      await housekeeping()
       assert.deepEqual(
         log.find('warn', '').map(({ message }) => message),
         [
@@ -132,7 +135,7 @@ describe('the leftovers of other modes and flavours', () => {
         ],
       )
       await kernel.links.remove(index)
-      await tend()
+      await housekeeping()
       assert.equal(log.find('info', 'Rules of other programs no longer conflict with Viaduct').length, 1)
     })
   }
@@ -140,15 +143,15 @@ describe('the leftovers of other modes and flavours', () => {
   it('are tried again while they cannot be removed', async () => {
     const kernel = await kernelWithAll()
     const log = new MemoryLog()
-    const tend = tendingNode(
+    const housekeeping = openHousekeeping(
       { name: 'nftables', families: ['ipv4'] },
       { kernel, log, config, node, savedFiles: noFiles },
     )
     kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
-    await tend()
+    await housekeeping()
     assert.equal(log.find('warn', 'Leftovers of iptables mode cannot all be removed').length, 1)
     kernel.xtables('ipv4', 'nat').plan = {}
-    await tend()
+    await housekeeping()
     assert.deepEqual(await placesOfKubeProxy(kernel), ['kube-proxy'])
   })
 })
@@ -177,7 +180,7 @@ describe('route_localnet', () => {
     it(`that is ${before} becomes ${expected} in ${name} mode${of}: 2 shows that Viaduct set it`, async () => {
       const kernel = openModelKernel({ sysctls: { [path]: before } })
       const own = resolveConfig({ manifests: 'm', ...input })
-      await tendingNode(
+      await openHousekeeping(
         { name, families: ['ipv4'] },
         { kernel, log: new MemoryLog(), config: own, node, savedFiles: noFiles },
       )()
@@ -189,12 +192,12 @@ describe('route_localnet', () => {
     const kernel = openModelKernel({ sysctls: { [path]: '2' } })
     kernel.sysctl.fault = () => constants.errno.EROFS
     const log = new MemoryLog()
-    const tend = tendingNode(
+    const housekeeping = openHousekeeping(
       { name: 'nftables', families: ['ipv4'] },
       { kernel, log, config, node, savedFiles: noFiles },
     )
-    await tend()
-    await tend()
+    await housekeeping()
+    await housekeeping()
     assert.deepEqual(
       log.find('warn', '').map(({ message }) => message),
       [
@@ -202,7 +205,7 @@ describe('route_localnet', () => {
       ],
     )
     kernel.sysctl.fault = () => undefined
-    await tend()
+    await housekeeping()
     assert.equal(log.find('info', 'Kernel setting is taken back').length, 1)
   })
 })

@@ -2,7 +2,7 @@
 import type { NftChange, NfTableKey } from '../../../kernel/index.js'
 
 /** Parts of the table, by name. */
-export interface SuspectParts {
+export interface PartsToRead {
   /** Everything. */
   readonly isAll: boolean
   readonly sets: ReadonlySet<string>
@@ -13,7 +13,7 @@ export interface SuspectParts {
 }
 
 /** Parts of the table that another program may have changed since they were read. At first, everything. */
-export class Suspects {
+export class StaleParts {
   readonly #table: NfTableKey
   #isAll = true
   #hasObjects = false
@@ -37,14 +37,14 @@ export class Suspects {
     let isOurs = false
     for (const change of changes) {
       if (change.kind === 'overrun') {
-        this.suspectAll()
+        this.markAllStale()
         isOurs = true
         continue
       }
       for (const { family, table, kind, name } of change.objects) {
         if (family !== this.#table.family || table !== this.#table.table) continue
         isOurs = true
-        if (kind === 'table') this.suspectAll()
+        if (kind === 'table') this.markAllStale()
         const isChain = kind === 'chain' || kind === 'chain-update'
         if (isChain || kind === 'set' || kind === 'counter') this.#hasObjects = true
         if (isChain || kind === 'rules') this.#chains.add(name)
@@ -55,7 +55,7 @@ export class Suspects {
     return isOurs
   }
 
-  suspectAll(): void {
+  markAllStale(): void {
     this.#isAll = true
   }
 
@@ -78,8 +78,8 @@ export class Suspects {
     while (this.#later.delete(this.#generation + 1)) this.#generation++
   }
 
-  /** The suspect parts, which are read now: they are suspect no more, unless they change meanwhile. */
-  take(): SuspectParts {
+  /** The stale parts, which are read now: they are stale no more, unless they change meanwhile. */
+  take(): PartsToRead {
     const taken = {
       isAll: this.#isAll,
       sets: this.#sets,

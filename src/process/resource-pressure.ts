@@ -2,7 +2,7 @@
 import type { Clock } from '../clock.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 
-export interface StrainOptions {
+export interface ResourcePressureOptions {
   readonly clock: Pick<Clock, 'now' | 'every'>
   /** Bytes of V8's heap: in use, and the limit at which V8 ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
@@ -18,7 +18,7 @@ const quietLooks = 60
 const [full, roomy] = [0.9, 0.75]
 
 /** Warns once when the event loop was blocked or the heap is nearly full, and reports the end of each problem. */
-export function watchStrain({ clock, heap, log }: StrainOptions): void {
+export function watchResourcePressure({ clock, heap, log }: ResourcePressureOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',

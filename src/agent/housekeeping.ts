@@ -23,14 +23,17 @@ export function routesLocalnet(
 }
 
 /** Whether the mode needs route_localnet, by the configuration or by the facts of the Node so far. */
-function needsLocalnet(name: Mode['name'], { config, node }: Pick<TendOptions, 'config' | 'node'>): boolean {
+function needsLocalnet(
+  name: Mode['name'],
+  { config, node }: Pick<HousekeepingOptions, 'config' | 'node'>,
+): boolean {
   return (
     routesLocalnet(name, config) ||
     (name === 'iptables' && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
   )
 }
 
-interface TendOptions {
+interface HousekeepingOptions {
   readonly kernel: CleanUpOptions['kernel'] & Pick<Kernel, 'firewall'>
   readonly config: Pick<Config, 'nodePortAddresses' | 'iptables' | 'featureGates' | 'ipvs'>
   readonly log: Log
@@ -44,9 +47,9 @@ interface TendOptions {
  * Returns the work that the agent does on the node besides Services: it removes the leftovers of other modes, until nothing is left,
  * and looks for conflicts with rules of other programs.
  */
-export function tendingNode(
+export function openHousekeeping(
   mode: Pick<Mode, 'name' | 'flavour' | 'families'>,
-  options: TendOptions,
+  options: HousekeepingOptions,
 ): () => Promise<void> {
   const { config, kernel } = options
   const { name, flavour: inUse, families } = mode
@@ -75,7 +78,7 @@ export function tendingNode(
 }
 
 /** An agent with CAP_NET_ADMIN alone may not write the setting. `--init-only` in its present mode may. */
-function takingBackLocalnet(options: Pick<TendOptions, 'kernel' | 'log'>): () => Promise<void> {
+function takingBackLocalnet(options: Pick<HousekeepingOptions, 'kernel' | 'log'>): () => Promise<void> {
   const reporter = new StateReporter({
     log: options.log,
     level: 'warn',

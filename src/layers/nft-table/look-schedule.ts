@@ -14,15 +14,15 @@ const restsMs: Readonly<Record<OtherAgent, number>> = {
 }
 
 /**
- * The times and kinds of looks at the table of one family. `suspect` follows a change that the watch saw. `full` comes once a sync
+ * The times and kinds of looks at the table of one family. `partial` follows a change that the watch saw. `full` comes once a sync
  * period, when the watch begins, since it does not see earlier changes, and when it ends. While a kube-proxy writes to the table,
  * looks come once a minute; while another agent does, every 5 s. Meanwhile `flush` asks after a change whether most of the table is gone.
  */
-export class NftLookTimes {
+export class NftLookSchedule {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #fullDueMs: number
-  #isSuspect = false
+  #isPartialWanted = false
   #other: OtherAgent = 'none'
   #restEndMs = -Infinity
   /** A change that no look has seen, not even one of the kind `flush`. */
@@ -36,7 +36,7 @@ export class NftLookTimes {
   }
 
   /** The look that is due now, which then counts as done. */
-  take(): 'none' | 'flush' | 'suspect' | 'full' {
+  take(): 'none' | 'flush' | 'partial' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs >= this.#fullDueMs) {
       this.#fullDueMs = nowMs + (this.#other === 'kube-proxy' ? contestedRestMs : this.#syncPeriodMs)
@@ -44,10 +44,10 @@ export class NftLookTimes {
       this.#noteLook(nowMs)
       return 'full'
     }
-    if (nowMs >= this.#suspectDueMs) {
+    if (nowMs >= this.#partialDueMs) {
       this.#noteLook(nowMs)
       this.#restEndMs = nowMs + this.#restMs
-      return 'suspect'
+      return 'partial'
     }
     if (nowMs < this.#flushDueMs) return 'none'
     this.#isNew = false
@@ -57,12 +57,12 @@ export class NftLookTimes {
 
   /** Milliseconds until a look is due. */
   nextInMs(): number {
-    return Math.max(0, Math.min(this.#fullDueMs, this.#suspectDueMs, this.#flushDueMs) - this.#clock.now())
+    return Math.max(0, Math.min(this.#fullDueMs, this.#partialDueMs, this.#flushDueMs) - this.#clock.now())
   }
 
   /** Another program changed the table. */
   noteChange(): void {
-    this.#isSuspect = true
+    this.#isPartialWanted = true
     this.#isNew = true
   }
 
@@ -89,8 +89,8 @@ export class NftLookTimes {
     return restsMs[this.#other]
   }
 
-  get #suspectDueMs(): number {
-    return this.#isSuspect ? this.#restEndMs : Infinity
+  get #partialDueMs(): number {
+    return this.#isPartialWanted ? this.#restEndMs : Infinity
   }
 
   get #flushDueMs(): number {
@@ -98,7 +98,7 @@ export class NftLookTimes {
   }
 
   #noteLook(nowMs: number): void {
-    this.#isSuspect = false
+    this.#isPartialWanted = false
     this.#isNew = false
     this.#flushRestEndMs = nowMs + restMs
   }

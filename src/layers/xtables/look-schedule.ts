@@ -23,7 +23,7 @@ const longestRest = 10
  * A full comparison finds every difference. It comes when another program released the lock of the tables (`UnlockTimes`), and a sync
  * period after a write. After each comparison without a difference the next one comes twice as late, up to `longestRest`.
  */
-export class LookTimes {
+export class LookSchedule {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #isWatched = false

@@ -1,13 +1,13 @@
 import type { Clock } from '../../clock.js'
 
 /** Shortest time without a transaction of this program, after those of a run. */
-export const quietGapMs = 100
+export const transactionPauseMs = 100
 
 /**
  * Keeps times free of transactions, for programs that read tables of nf_tables: they start over when any transaction falls into their
  * reading. Runs of the families share a time: a run that begins while another one is in progress does not wait.
  */
-export class QuietGap {
+export class TransactionPause {
   readonly #clock: Pick<Clock, 'now' | 'schedule'>
   #running = 0
   #quietUntilMs = -Infinity
@@ -27,7 +27,7 @@ export class QuietGap {
   /** `hasWritten`: the run made a transaction. */
   end({ hasWritten }: { readonly hasWritten: boolean }): void {
     this.#running--
-    if (hasWritten) this.#quietUntilMs = this.#clock.now() + quietGapMs
+    if (hasWritten) this.#quietUntilMs = this.#clock.now() + transactionPauseMs
   }
 
   /** Ends the quiet time: no run waits. The next run that writes begins another one. */

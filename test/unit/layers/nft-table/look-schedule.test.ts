@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { NftLookTimes } from '../../../../src/layers/nft-table/look-times.js'
+import { NftLookSchedule } from '../../../../src/layers/nft-table/look-schedule.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 
 /** The looks of a runner that runs when a look is due, by their times in ms. */
 async function looksUntil(
   endMs: number,
-  happen: (times: NftLookTimes, nowMs: number) => void = () => {},
+  happen: (times: NftLookSchedule, nowMs: number) => void = () => {},
 ): Promise<readonly string[]> {
   const clock = new ManualClock()
-  const times = new NftLookTimes(clock, 30_000)
+  const times = new NftLookSchedule(clock, 30_000)
   const looks: string[] = []
   while (clock.now() < endMs) {
     happen(times, clock.now())
@@ -29,12 +29,12 @@ describe('the times of looks at a table', () => {
     const looks = await looksUntil(10_000, (times, nowMs) => {
       if (nowMs === 2000) times.noteChange()
     })
-    assert.deepEqual(looks, ['2000 suspect'])
+    assert.deepEqual(looks, ['2000 partial'])
   })
 
   it('changes without end get a look twice a second', async () => {
     const looks = await looksUntil(1600, (times) => times.noteChange())
-    assert.deepEqual(looks, ['0 suspect', '500 suspect', '1000 suspect', '1500 suspect'])
+    assert.deepEqual(looks, ['0 partial', '500 partial', '1000 partial', '1500 partial'])
   })
 
   it('a full comparison is a look at changes too', async () => {
@@ -70,7 +70,7 @@ describe('the times of looks at a table', () => {
     const later = looks.filter((look) => Number.parseInt(look, 10) > 10_000)
     assert.deepEqual(
       later.filter((look) => !look.endsWith('flush')),
-      ['15000 suspect', '20000 suspect', '22000 full'],
+      ['15000 partial', '20000 partial', '22000 full'],
     )
   })
 
@@ -84,6 +84,6 @@ describe('the times of looks at a table', () => {
         times.noteFlush()
       }
     })
-    assert.deepEqual(looks, ['11000 flush', '11500 flush', '13000 suspect'])
+    assert.deepEqual(looks, ['11000 flush', '11500 flush', '13000 partial'])
   })
 })

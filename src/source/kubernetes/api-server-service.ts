@@ -13,13 +13,13 @@ import {
 import type { ListedPart } from './listing-progress.js'
 
 /** No other Service gets the address and port of the API server (docs/adr/0007). */
-const apiServerService = 'default/kubernetes'
+const defaultKubernetes = 'default/kubernetes'
 
 /**
  * Keeps the agent's own way to the API server (docs/adr/0015-own-branch.md). Events that leave the Service on this way without backends
  * are withheld until it has backends again, another Service has the frontend, or the connection takes another way.
  */
-export class Lifeline implements ListedPart {
+export class ApiServerService implements ListedPart {
   readonly #peer: () => Peer | undefined
   readonly #log: Log
   /** Address and port of the Service that leads to the API server; undefined: no Service does. */
@@ -114,7 +114,7 @@ export class Lifeline implements ListedPart {
       this.#service = isFrontend ? service : undefined
       return true
     }
-    if (name !== apiServerService || !isFrontend || this.#service !== undefined) return false
+    if (name !== defaultKubernetes || !isFrontend || this.#service !== undefined) return false
     this.#frontend = this.#way
     this.#name = name
     this.#service = service

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { LookTimes } from '../../../../src/layers/xtables/look-times.js'
+import { LookSchedule } from '../../../../src/layers/xtables/look-schedule.js'
 
 const syncPeriodMs = 30_000
 
@@ -17,7 +17,7 @@ class TestClock {
 }
 
 /** The looks within this number of seconds, as `second look`. Each look is done as soon as it is due. */
-function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly string[] {
+function looksOf(times: LookSchedule, clock: TestClock, seconds: number): readonly string[] {
   const startMs = clock.now()
   const looks: string[] = []
   for (let leftMs = seconds * 1000; ;) {
@@ -31,10 +31,10 @@ function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly 
   }
 }
 
-describe('LookTimes', () => {
+describe('LookSchedule', () => {
   it('schedules a cheap look per second and a full one per period without a watch', () => {
     const clock = new TestClock()
-    const looks = looksOf(new LookTimes(clock, syncPeriodMs), clock, 31)
+    const looks = looksOf(new LookSchedule(clock, syncPeriodMs), clock, 31)
     assert.deepEqual(looks.slice(0, 3), ['0 cheap', '1 cheap', '2 cheap'])
     assert.equal(looks.at(-1), '30 full')
     assert.equal(looks.length, 31)
@@ -42,7 +42,7 @@ describe('LookTimes', () => {
 
   it('schedules no cheap looks with a watch, and full ones rarely without changes', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, syncPeriodMs)
+    const times = new LookSchedule(clock, syncPeriodMs)
     times.take()
     times.beginWatch()
     const looks = looksOf(times, clock, 1300)
@@ -56,7 +56,7 @@ describe('LookTimes', () => {
 
   it('schedules a look two seconds after a change, and a comparison one period after it', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, syncPeriodMs)
+    const times = new LookSchedule(clock, syncPeriodMs)
     times.beginWatch()
     looksOf(times, clock, 500)
     times.noteChange()
@@ -70,14 +70,14 @@ describe('LookTimes', () => {
 
   it('schedules a look at a watched table every 30 s for any sync period, so that memory returns to the kernel', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, 3_600_000)
+    const times = new LookSchedule(clock, 3_600_000)
     times.beginWatch()
     assert.deepEqual(looksOf(times, clock, 70), ['2 cheap', '32 cheap', '62 cheap'])
   })
 
   it('compares at once after an unlock, and once more for unlocks before and during the pause', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, 3_600_000)
+    const times = new LookSchedule(clock, 3_600_000)
     times.beginWatch()
     looksOf(times, clock, 100)
     times.noteUnlock()
@@ -98,7 +98,7 @@ describe('LookTimes', () => {
 
   it('spends 2 % of the time on comparisons under continuous unlocks', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, 3_600_000)
+    const times = new LookSchedule(clock, 3_600_000)
     let comparedMs = 0
     while (clock.now() < 1_000_000) {
       times.noteUnlock()
@@ -114,7 +114,7 @@ describe('LookTimes', () => {
 
   it('looks at once when the watch reports a change or ends', () => {
     const clock = new TestClock()
-    const times = new LookTimes(clock, syncPeriodMs)
+    const times = new LookSchedule(clock, syncPeriodMs)
     times.beginWatch()
     looksOf(times, clock, 10)
     times.noteLook()
