@@ -22,11 +22,8 @@ constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
   const Arguments arguments(info,
-                            {Parameter::U32("family"), Parameter::Text("table", XT_TABLE_MAXNAMELEN - 1),
-                             Parameter::Bool("isPlanned")});
-  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
-  return arguments.Bool(2) ? XtablesTable::OpenPlanned(family, arguments.Text(1))
-                           : XtablesTable::Open(family, arguments.Text(1));
+                            {Parameter::U32("family"), Parameter::Text("table", XT_TABLE_MAXNAMELEN - 1)});
+  return XtablesTable::Open(CheckFamily(info.Env(), arguments.U32(0)), arguments.Text(1));
 }
 
 /// The first three arguments. The core does not check the ranges of rules.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/seeded_hash.h"
-#include "xtables/planned_calls.h"
 #include "xtables/refusal_search.h"
 
 namespace viaduct::xtables {
@@ -38,23 +37,11 @@ Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table
                                         SocketCalls& calls) {
   auto socket = TableSocket::Open(ShapeOf(family), table, calls);
   if (!socket.ok()) return socket.error();
-  return XtablesTable(std::move(socket.value()), calls, XtablesLock(std::move(lock_path)), nullptr);
+  return XtablesTable(std::move(socket.value()), calls, XtablesLock(std::move(lock_path)));
 }
 
-Result<XtablesTable> XtablesTable::OpenPlanned(uint8_t family, const std::string& table, std::string proc,
-                                               SocketCalls& calls) {
-  const Shape& shape = ShapeOf(family);
-  auto planned = std::make_unique<PlannedCalls>(shape, table, std::move(proc), calls);
-  auto socket = TableSocket::Open(shape, table, *planned);
-  if (!socket.ok()) return socket.error();
-  SocketCalls& used = *planned;
-  return XtablesTable(std::move(socket.value()), used, std::nullopt, std::move(planned));
-}
-
-XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::optional<XtablesLock> lock,
-                           std::unique_ptr<SocketCalls> planned_calls)
-    : planned_calls_(std::move(planned_calls)),
-      calls_(&calls),
+XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, XtablesLock lock)
+    : calls_(&calls),
       socket_(std::move(socket)),
       encoder_(socket_.shape(), calls, socket_.fd()),
       lock_(std::move(lock)) {}
@@ -79,8 +66,7 @@ Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::s
   status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
   socket_.Trim();
-  if (!lock_) return Write({});
-  const auto hold = lock_->Take(lock_timeout, *is_hurried_);
+  const auto hold = lock_.Take(lock_timeout, *is_hurried_);
   if (!hold.ok()) return hold.error();
   Outcome outcome;
   outcome.lock_wait = hold.value().waited();

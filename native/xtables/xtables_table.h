@@ -51,10 +51,6 @@ class XtablesTable {
   static Result<XtablesTable> Open(uint8_t family, const std::string& table,
                                    std::string lock_path = XtablesLock::DefaultPath(),
                                    SocketCalls& calls = SocketCalls::Kernel());
-  /// A table for a plan (PlannedCalls): no call changes the kernel, and none takes the lock.
-  static Result<XtablesTable> OpenPlanned(uint8_t family, const std::string& table,
-                                          std::string proc = "/proc/net",
-                                          SocketCalls& calls = SocketCalls::Kernel());
 
   /// Makes the kernel load the modules that the rules need. Changes nothing.
   void Load(const Batch& batch);
@@ -89,8 +85,7 @@ class XtablesTable {
   Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);
 
  private:
-  XtablesTable(TableSocket socket, SocketCalls& calls, std::optional<XtablesLock> lock,
-               std::unique_ptr<SocketCalls> planned_calls);
+  XtablesTable(TableSocket socket, SocketCalls& calls, XtablesLock lock);
   /// The kernel's table, split into chains.
   struct Snapshot {
     TableSocket::Table table;
@@ -109,7 +104,6 @@ class XtablesTable {
                          uint32_t entries);
   void Settle(const TableInfo& info, Outcome& outcome);
 
-  std::unique_ptr<SocketCalls> planned_calls_;  ///< null: calls of the kernel; first: `socket_` uses them
   SocketCalls* calls_;
   TableSocket socket_;
   RuleEncoder encoder_;
@@ -123,7 +117,7 @@ class XtablesTable {
     Listing listing;
   };
   std::optional<Reached> reached_;
-  std::optional<XtablesLock> lock_;  ///< none for a plan, which writes nothing
+  XtablesLock lock_;
   std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);
 };
 

@@ -68,12 +68,14 @@ export function openHousekeeping(
   })
   let isClean = false
   return async () => {
+    // An object that is there right after the removal has not come back.
+    const wasClean = isClean
     isClean ||= await leave()
     if (!needsLocalnet(name, options)) await takeBack()
-    await other?.look({ isClean })
+    await other?.look({ isClean: wasClean })
     await nft.look()
     await reportSavedTables(conflicts, options.savedFiles)
-    if (isClean && name !== 'ipvs') await reportReturnedDevice(kernel.links, conflicts)
+    if (wasClean && name !== 'ipvs') await reportReturnedDevice(kernel.links, conflicts)
   }
 }
 

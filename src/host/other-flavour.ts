@@ -44,8 +44,8 @@ export class OtherFlavour {
   }
 
   /**
-   * Looks once. `isClean`: the chains of kube-proxy and of Viaduct in the other flavour have been removed; chains that are there now came
-   * later. Never throws KernelError: what cannot be read keeps its state.
+   * Looks once. `isClean`: an earlier call has removed the chains of kube-proxy and of Viaduct in the other flavour; chains that are there
+   * now came later. Never throws KernelError: what cannot be read keeps its state.
    */
   async look({ isClean }: { readonly isClean: boolean }): Promise<void> {
     const { kernel, inUse, families } = this.#options

@@ -315,8 +315,7 @@ export interface Addon {
   ) => RawLookWatch
   /** Starts its threads. */
   readonly Relay: new () => RawRelay
-  /** `isPlanned`: no call changes the kernel. Later calls of the object show the table as its calls would have changed it. */
-  readonly XtablesTable: new (family: RawFamily, table: string, isPlanned: boolean) => RawXtablesTable
+  readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** InheritedRecords, and the value of NOTIFY_SOCKET if a service manager stores held ports. Opens nothing. */
   readonly PortHolder: new (inherited: Uint8Array, storeSocket?: string) => RawPortHolder
   readonly ListenerSocket: new () => RawListenerSocket

@@ -124,7 +124,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules &
     ...parts,
     addon,
     calls,
-    isPlanned,
+    take: isPlanned ? () => {} : undefined,
     isAbsent: (family) => isPlanned && isWithoutLegacy(family, modules),
     setNames,
   })

@@ -3,6 +3,8 @@ import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon } from '../addon.js'
 import type { Ipset } from '../ipset/ipset.js'
+import { DryRunXtables } from '../dry-run/dry-run-xtables.js'
+import type { TakeTransaction } from '../dry-run/transaction.js'
 import type { Nftables } from '../nftables/nftables.js'
 import type { CallCounts } from '../request-queue.js'
 import { listNftTables, readActiveTables } from './active-tables.js'
@@ -12,7 +14,14 @@ import { listNftTable, type XtListing } from './listing.js'
 import { findNftBarrier } from './nft/barrier.js'
 import { NftXtables } from './nft/nft-xtables.js'
 import { RealXtables } from './real-xtables.js'
-import type { XtBarrier, XtFlavour, XtHookPlace, XtTableName, Xtables } from './xtables.js'
+import {
+  type XtBarrier,
+  type XtFlavour,
+  type XtHookPlace,
+  xtHooks,
+  type XtTableName,
+  type Xtables,
+} from './xtables.js'
 
 const { ENOPROTOOPT } = constants.errno
 
@@ -21,9 +30,9 @@ export interface KernelTablesOptions {
   readonly calls: CallCounts
   readonly nftables: Nftables
   readonly ipset: Ipset
-  /** As `KernelOptions.isPlanned`. */
-  readonly isPlanned: boolean
-  /** Whether the kernel of a plan has no legacy tables of the family, and gets none. */
+  /** Takes the transactions of a dry run; undefined: the kernel gets them. */
+  readonly take: TakeTransaction | undefined
+  /** Whether the kernel of a dry run has no legacy tables of the family, and gets none. */
   readonly isAbsent: (family: IpFamily) => boolean
   /** Names of all sets, to decode rules. */
   readonly setNames: () => Promise<readonly string[]>
@@ -36,6 +45,7 @@ export class KernelTables {
   readonly #options: KernelTablesOptions
   readonly #legacy = new Map<string, RealXtables>()
   readonly #nft = new Map<string, NftXtables>()
+  readonly #dry = new Map<string, DryRunXtables>()
   #isHurried = false
 
   constructor(options: KernelTablesOptions) {
@@ -43,22 +53,27 @@ export class KernelTables {
   }
 
   open(family: IpFamily, table: XtTableName, flavour: XtFlavour = 'legacy'): Xtables {
-    if (flavour === 'legacy') return this.#openLegacy({ family, table })
-    const { nftables, ipset } = this.#options
-    const key = describeXtTable(family, table)
-    const made = this.#nft.get(key) ?? new NftXtables({ family, table }, nftables, ipset)
-    this.#nft.set(key, made)
+    const { take } = this.#options
+    const place = { family, table }
+    if (take === undefined) return this.#open(place, flavour)
+    const key = `${flavour} ${describeXtTable(family, table)}`
+    const known = this.#dry.get(key)
+    if (known !== undefined) return known
+    const list = async (): Promise<XtListing> => await this.#listKernel(place, flavour)
+    const packets: Xtables['packets'] = async (chains) => await this.#open(place, flavour).packets(chains)
+    const made = new DryRunXtables({ place, flavour, list, packets, take })
+    this.#dry.set(key, made)
     return made
   }
 
-  /** `Kernel.activeTables`. A legacy table of a plan exists as soon as the agent would have opened it. */
+  /** `Kernel.activeTables`. A legacy table of a dry run exists as soon as the agent would have opened it. */
   async active(family: IpFamily, flavour: XtFlavour = 'legacy'): Promise<readonly XtTableName[]> {
-    const { nftables, isPlanned, isAbsent } = this.#options
+    const { nftables, isAbsent } = this.#options
     if (flavour === 'nft') return await listNftTables(family, nftables)
     const present = await readActiveTables(family, '/proc/net')
-    if (!isPlanned || isAbsent(family)) return present
+    if (isAbsent(family)) return present
     return tableNames.filter(
-      (table) => present.includes(table) || this.#legacy.has(describeXtTable(family, table)),
+      (table) => present.includes(table) || this.#dry.has(`legacy ${describeXtTable(family, table)}`),
     )
   }
 
@@ -71,6 +86,19 @@ export class KernelTables {
 
   /** `Kernel.listTable`. */
   async list(place: XtPlace, flavour: XtFlavour): Promise<XtListing> {
+    const dry = this.#dry.get(`${flavour} ${describeXtTable(place.family, place.table)}`)
+    return dry === undefined ? await this.#listKernel(place, flavour) : await dry.listing()
+  }
+
+  /** The kernel's table. In a dry run an absent legacy table is empty: a request for it would create it. */
+  async #listKernel(place: XtPlace, flavour: XtFlavour): Promise<XtListing> {
+    const { family, table } = place
+    if (flavour === 'legacy' && this.#options.take !== undefined) {
+      if (this.#options.isAbsent(family)) throw absentTable(family, table)
+      const present = await readActiveTables(family, '/proc/net')
+      if (!present.includes(table))
+        return xtHooks[table].map((chain) => ({ chain, policy: 'ACCEPT', rules: [] }))
+    }
     const setOf = await this.#setsOf(place.family)
     return flavour === 'nft'
       ? await listNftTable(this.#options.nftables, place, setOf)
@@ -97,16 +125,21 @@ export class KernelTables {
     await Promise.all([...this.#legacy.values(), ...this.#nft.values()].map((table) => table.close()))
   }
 
+  #open(place: XtPlace, flavour: XtFlavour): Xtables {
+    if (flavour === 'legacy') return this.#openLegacy(place)
+    const { nftables, ipset } = this.#options
+    const key = describeXtTable(place.family, place.table)
+    const made = this.#nft.get(key) ?? new NftXtables(place, nftables, ipset)
+    this.#nft.set(key, made)
+    return made
+  }
+
   #openLegacy({ family, table }: XtPlace): RealXtables {
-    const { addon, calls, isPlanned, isAbsent } = this.#options
+    const { addon, calls } = this.#options
     const key = describeXtTable(family, table)
     const known = this.#legacy.get(key)
     if (known !== undefined) return known
-    const load = (): Addon => {
-      if (isAbsent(family)) throw absentTable(family, table)
-      return addon()
-    }
-    const made = new RealXtables(load, { family, table, isPlanned }, calls)
+    const made = new RealXtables(addon, { family, table }, calls)
     if (this.#isHurried) made.hurry()
     this.#legacy.set(key, made)
     return made

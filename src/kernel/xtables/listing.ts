@@ -13,7 +13,7 @@ import { markChangeOfXtRule } from '../firewall/mark-change.js'
 import type { Nftables } from '../nftables/nftables.js'
 import { describeOtherXtRule, describeXtRule } from './describe.js'
 import type { XtPlace } from './encode.js'
-import { decodeXtRule } from './nft/decode.js'
+import { chainOf, decodeXtRule } from './nft/decode.js'
 import { decodeMatch, decodeTarget, type DecodeContext } from './nft/decode-info.js'
 import { hasLateComment, type XtInterface, type XtNetwork, type XtRule, type XtTarget } from './xtables.js'
 
@@ -22,8 +22,8 @@ export interface XtListedChain {
   /** Only a built-in chain has one. */
   readonly policy?: 'ACCEPT' | 'DROP'
   /**
-   * `-p tcp -m tcp --dport 80 -j KUBE-SVC-X`. A rule that Viaduct does not write may have another text, which begins with `(`. Equal rules
-   * have equal texts.
+   * `-p tcp -m tcp --dport 80 -j KUBE-SVC-X`. A rule that Viaduct does not write may have another text, which begins with `(` and ends with
+   * the chain to which the rule jumps. Equal rules have equal texts.
    */
   readonly rules: readonly string[]
 }
@@ -77,7 +77,7 @@ export async function listNftTable(
         const bytes = JSON.stringify([comment, expressions.map(withoutCounts)], (_, value: unknown) =>
           value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
         )
-        return otherRule(kinds, bytes)
+        return otherRule(kinds, bytes, chainOf(expressions))
       }),
     })
   }
@@ -88,10 +88,15 @@ function withoutCounts(expression: { readonly kind: string }): object {
   return expression.kind === 'counter' ? { kind: 'counter' } : expression
 }
 
-/** A rule in a form that Viaduct does not write. */
-function otherRule(parts: readonly string[], content: string | Uint8Array): string {
+/** A rule in a form that Viaduct does not write. `chain`: it jumps there. */
+function otherRule(parts: readonly string[], content: string | Uint8Array, chain?: string): string {
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 8)
-  return `(a rule of another form: ${parts.join(', ')}; ${hash})`
+  return `(a rule of another form: ${parts.join(', ')}; ${hash})${chain === undefined ? '' : ` -j ${chain}`}`
+}
+
+/** The chain to which a listed rule jumps. */
+export function jumpOf(rule: string): string | undefined {
+  return / -[jg] (?<chain>\S+)$/u.exec(` ${rule}`)?.groups?.['chain']
 }
 
 /** Offsets in ipt_entry and ip6t_entry (linux/netfilter_ipv4/ip_tables.h, linux/netfilter_ipv6/ip6_tables.h). */
@@ -257,7 +262,8 @@ class EntryReader {
       this.#bytes.subarray(at, at + targetOffset),
       this.#bytes.subarray(at + size, end),
     ])
-    return otherRule(parts, content)
+    const target = this.#decodeTarget(at)
+    return otherRule(parts, content, target !== undefined && 'chain' in target ? target.chain : undefined)
   }
 
   /** undefined: not a rule that Viaduct writes. */

@@ -4,7 +4,7 @@ import type { Addon, RawMarkUse, RawXtablesTable } from '../addon.js'
 import { describeXtTable } from './describe.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
-import { encodeTexts, encodeXtBatch } from './encode.js'
+import { encodeTexts, encodeXtBatch, type XtPlace } from './encode.js'
 import { decodeFirewallRules, decodeListing, type XtListing } from './listing.js'
 import { Repairs } from './repairs.js'
 import { PackedRulePackets } from './rule-packets.js'
@@ -42,16 +42,11 @@ export class RealXtables implements Xtables {
   readonly #repairs = new Repairs()
   #isHurried = false
 
-  /** `isPlanned`: no call changes the kernel; later calls show the table as the earlier ones would have changed it. */
-  constructor(
-    addon: () => Addon,
-    place: Pick<Xtables, 'family' | 'table'> & { readonly isPlanned: boolean },
-    calls: CallCounts,
-  ) {
-    const { family, table, isPlanned } = place
+  constructor(addon: () => Addon, place: XtPlace, calls: CallCounts) {
+    const { family, table } = place
     this.family = family
     this.table = table
-    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table, isPlanned)
+    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table)
     this.#queue = new RequestQueue(open, 'xtables', calls)
     this.#counting = new RequestQueue(open, 'xtables', calls)
     this.#subject = { family, object: describeXtTable(family, table) }

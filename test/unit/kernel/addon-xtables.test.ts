@@ -30,7 +30,7 @@ function chain({ op = setChain, firstRule = 0, ruleCount = 0 }: Op): Uint8Array 
 }
 
 async function withTable(use: (table: RawXtablesTable) => unknown): Promise<void> {
-  const table = new addon.XtablesTable(inet, 'nat', false)
+  const table = new addon.XtablesTable(inet, 'nat')
   try {
     await use(table)
   } finally {
@@ -46,8 +46,7 @@ function applyWith(table: RawXtablesTable, args: readonly unknown[]): unknown {
 describe('a table of the addon', () => {
   const wrongTables: readonly (readonly [args: readonly unknown[], message: RegExp])[] = [
     [[], /^family: a number/],
-    [[inet, 'nat'], /^isPlanned: a boolean/],
-    [[3, 'nat', false], /^family: AF_INET/],
+    [[3, 'nat'], /^family: AF_INET/],
     [[inet], /^table: a string/],
     [[inet, ''], /^table: 1 to 31 bytes/],
     [[inet, 'n'.repeat(32)], /^table: 1 to 31 bytes/],
@@ -100,7 +99,7 @@ describe('a table of the addon', () => {
   }
 
   it('accepts one call at a time, and none after close', async () => {
-    const table = new addon.XtablesTable(inet, 'nat', false)
+    const table = new addon.XtablesTable(inet, 'nat')
     const refused = table.apply(chain({ op: 9 }), none, encodeTexts(['A']), none, 0)
     assert.throws(() => table.check(), { errno: 16 })
     await assert.rejects(refused, { errno: 22 })
@@ -116,7 +115,7 @@ describe('a table of the addon', () => {
 
   it('has one descriptor until it is closed', async () => {
     const before = readdirSync('/proc/self/fd').length
-    const tables = Array.from({ length: 50 }, () => new addon.XtablesTable(inet, 'nat', false))
+    const tables = Array.from({ length: 50 }, () => new addon.XtablesTable(inet, 'nat'))
     assert.equal(readdirSync('/proc/self/fd').length, before + 50)
     await Promise.all(tables.map((table) => table.close()))
     assert.equal(readdirSync('/proc/self/fd').length, before)

@@ -153,20 +153,20 @@ describe('the modules of the kernel', () => {
       assert.equal(isWithoutLegacy('ipv4', await write(files)), isWithout))
 })
 
-it('a plan refuses the legacy tables that the kernel lacks, as the kernel does', async () => {
+it('a dry run refuses the legacy tables that the kernel lacks, as the kernel does', async () => {
   const { nftables, ipset } = openModelKernel()
   const tables = new KernelTables({
     addon: () => assert.fail('the kernel is asked'),
     calls: new CallCounts(),
     nftables,
     ipset,
-    isPlanned: true,
+    take: () => {},
     isAbsent: () => true,
     setNames: () => Promise.resolve([]),
   })
   const before = await tables.active('ipv4')
   for (const table of ['nat', 'raw'] as const)
     await assert.rejects(tables.open('ipv4', table).check(), { subsystem: 'xtables', code: 'ENOPROTOOPT' })
-  // A planned table would be active now.
+  // A table of the dry run would be active now.
   assert.deepEqual(await tables.active('ipv4'), before)
 })

@@ -68,7 +68,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
   }
   return new RealXtables(
     () => ({ ...addon, XtablesTable: Table }),
-    { family: 'ipv6', table: 'filter', isPlanned: false },
+    { family: 'ipv6', table: 'filter' },
     new CallCounts(),
   )
 }

@@ -2,7 +2,7 @@ import type { Nftables, NfRuleState } from '../../nftables/nftables.js'
 import type { XtPlace } from '../encode.js'
 import type { XtKeptChain } from '../xtables.js'
 import { chainOf } from './decode.js'
-import type { DesiredTable } from './desired.js'
+import type { DesiredTable } from '../desired.js'
 
 /** The part of a table that Viaduct reads: the names of all chains, and the rules of those that matter. */
 export interface TableImage {

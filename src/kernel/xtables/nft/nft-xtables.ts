@@ -20,7 +20,7 @@ import type {
 } from '../xtables.js'
 import { PackedRulePackets } from '../rule-packets.js'
 import { Repairs } from '../repairs.js'
-import { DesiredTable } from './desired.js'
+import { DesiredTable } from '../desired.js'
 import { readTable } from './image.js'
 import { type TablePlan, TablePlanner } from './plan.js'
 import { findSets, RuleCodec, setNameOf, type SetNumbers } from './rules.js'

@@ -5,7 +5,7 @@ import type { XtPlace } from '../encode.js'
 import { type XtDrift, type XtHook, xtHooks, type XtRule } from '../xtables.js'
 import { baseChain } from './base-chains.js'
 import { chainOf } from './decode.js'
-import type { DesiredTable } from './desired.js'
+import type { DesiredTable } from '../desired.js'
 import type { TableImage } from './image.js'
 import type { RuleCodec, WrittenRule } from './rules.js'
 

@@ -5,7 +5,7 @@ import {
   xtHooks,
   type XtRule,
   type XtTableName,
-} from '../xtables.js'
+} from './xtables.js'
 
 /** Viaduct's rules in a base chain. */
 export interface DesiredHook {
