@@ -6,7 +6,7 @@ const nothing = new Map()
 
 /** The prom-client objects of all metrics of /metrics, in the order of their registration. */
 async function registered() {
-  const { openKernelMetrics, openLocalhostNodePortMetrics, openMetrics, openProcessMetrics, openRelayMetrics } =
+  const { LoopDelays, openKernelMetrics, openLocalhostNodePortMetrics, openMetrics, openProcessMetrics, openRelayMetrics } =
     await import('../../out/ts/src/metrics/index.js')
   const { systemClock } = await import('../../out/ts/src/clock.js')
   const registry = new Registry()
@@ -14,7 +14,7 @@ async function registered() {
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
   openRelayMetrics(registry, async () => undefined)
   openLocalhostNodePortMetrics(registry, () => ({}))
-  openProcessMetrics(registry, { build: { version: '0.0.0', commit: 'unknown', featureGates: {} }, clock: systemClock, log: {} })
+  openProcessMetrics(registry, { build: { version: '0.0.0', commit: 'unknown', featureGates: {} }, clock: systemClock, log: {}, loopDelays: new LoopDelays() })
   return registry.getMetricsAsArray()
 }
 

@@ -9,7 +9,7 @@ import { EventSender } from '../events/index.js'
 import { BugError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import type { AdjustableLog } from '../log.js'
-import { openMetrics, openProcessMetrics } from '../metrics/index.js'
+import { LoopDelays, openMetrics, openProcessMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
 import {
   endInOrder,
@@ -46,11 +46,12 @@ export async function run(options: RunOptions): Promise<number> {
   const end = new FirstEnd()
   end.onSignal(stopSignal())
   end.onFailureOf(uncaught)
-  guardProcess(options)
+  const loopDelays = new LoopDelays()
+  guardProcess(options, loopDelays)
   const following = new AbortController()
   end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, clock }))
   try {
-    const signal = await live(options, end)
+    const signal = await live(options, { end, loopDelays })
     await Promise.race([uncaught, Promise.resolve()]) // throws an error that occurred during the stop
     log.info('viaduct stops; the kernel keeps its state', { signal })
     return 0
@@ -60,11 +61,14 @@ export async function run(options: RunOptions): Promise<number> {
 }
 
 /** Resolves with the signal that ends the agent. */
-async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals> {
+async function live(
+  options: RunOptions,
+  { end, loopDelays }: { readonly end: FirstEnd; readonly loopDelays: LoopDelays },
+): Promise<NodeJS.Signals> {
   const { config, kernel, clock, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
-  openProcessMetrics(registry, { build: config, clock, log })
+  openProcessMetrics(registry, { build: config, clock, log, loopDelays })
   const name = nodeName(config, hostname())
   // Before any change on the node: the inputs must be valid.
   const opened = await end.before(
@@ -136,7 +140,7 @@ function startOf(node: string): EventReport {
   return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }
 }
 
-function guardProcess({ config, clock, log }: RunOptions): void {
+function guardProcess({ config, clock, log }: RunOptions, loopDelays: LoopDelays): void {
   setOomScore({ score: config.oomScoreAdj, clock, log })
   watchResourcePressure({
     clock,
@@ -145,5 +149,6 @@ function guardProcess({ config, clock, log }: RunOptions): void {
       return { used, limit }
     },
     log,
+    looked: (delayMs) => loopDelays.note(delayMs),
   })
 }

@@ -18,5 +18,6 @@ export {
   type LocalhostNodePortCounts,
   type LocalhostNodePortTotals,
 } from './localhost-metrics.js'
+export { LoopDelays } from './loop-delays.js'
 export { openRelayMetrics, type RelayTotals } from './relay-metrics.js'
 export { openProcessMetrics, processStartMs } from './process-metrics.js'

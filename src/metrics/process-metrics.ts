@@ -5,6 +5,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../clock.js'
 import { BugError } from '../errors.js'
 import type { Log } from '../log.js'
+import type { LoopDelays } from './loop-delays.js'
 
 export interface BuildFacts {
   /** Such as `1.2.3`. */
@@ -22,17 +23,21 @@ export function processStartMs(clock: Pick<Clock, 'unixMs'>): number {
 
 interface ProcessFacts {
   readonly build: BuildFacts
-  readonly clock: Pick<Clock, 'unixMs' | 'every'>
+  readonly clock: Pick<Clock, 'unixMs'>
   readonly log: Pick<Log, 'lostLines'>
+  readonly loopDelays: Pick<LoopDelays, 'quantile'>
 }
 
 /** Registers the metrics, once per registry. */
-export function openProcessMetrics(registry: Registry, { build, clock, log }: ProcessFacts): void {
+export function openProcessMetrics(
+  registry: Registry,
+  { build, clock, log, loopDelays }: ProcessFacts,
+): void {
   registerBuild(registry, build)
   registerProcess(registry, clock)
   registerLimits(registry)
   registerMemory(registry)
-  registerLoopDelay(registry, clock)
+  registerLoopDelay(registry, loopDelays)
   registerLog(registry, log)
 }
 
@@ -132,46 +137,23 @@ function registerMemory(registry: Registry): void {
   )
 }
 
-/** Time between two samples of the loop. Each wakes the process: 50 per second cost 0.15 % of a core, more than all else in an idle agent. */
-const resolutionMs = 100
+const quantiles = [0.5, 0.99, 1]
 
-/** All scrapers share this window. A scraper that reads at least once a minute sees every window. */
-const windowMs = 60_000
-
-function registerLoopDelay(registry: Registry, clock: Pick<Clock, 'every'>): void {
-  let watching: Promise<void> | undefined
+function registerLoopDelay(registry: Registry, delays: Pick<LoopDelays, 'quantile'>): void {
   registry.registerMetric(
     new Gauge({
       name: 'viaduct_event_loop_delay_seconds',
-      help: 'Delay of work on the event loop in the last full minute, for all scrapers; available a minute after the first scrape; quantile: 0.5, 0.99, 1',
+      help: 'Delay of work on the event loop in the last full minute, by a look each second; available a minute after the start; quantile: 0.5, 0.99, 1',
       labelNames: ['quantile'],
       registers: [],
-      async collect() {
-        watching ??= watchLoop(clock, (quantile, seconds) => this.set({ quantile }, seconds))
-        await watching
+      collect() {
+        for (const quantile of quantiles) {
+          const seconds = delays.quantile(quantile)
+          if (seconds !== undefined) this.set({ quantile: String(quantile) }, seconds)
+        }
       },
     }),
   )
-}
-
-async function watchLoop(
-  clock: Pick<Clock, 'every'>,
-  show: (quantile: string, seconds: number) => void,
-): Promise<void> {
-  const { monitorEventLoopDelay } = await import('node:perf_hooks')
-  const histogram = monitorEventLoopDelay({ resolution: resolutionMs })
-  histogram.enable()
-  clock.every(windowMs, () => {
-    show('0.5', delaySeconds(histogram.percentile(50)))
-    show('0.99', delaySeconds(histogram.percentile(99)))
-    show('1', delaySeconds(histogram.max))
-    histogram.reset()
-  })
-}
-
-/** The delay in a measured interval, which includes the time between two samples. */
-function delaySeconds(nanoseconds: number): number {
-  return Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
 }
 
 function registerLog(registry: Registry, log: Pick<Log, 'lostLines'>): void {

@@ -7,6 +7,8 @@ export interface ResourcePressureOptions {
   /** Bytes of V8's heap: in use, and the limit at which V8 ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
   readonly log: Log
+  /** Called at each look, once a second, with how late it is in milliseconds. */
+  readonly looked: (delayMs: number) => void
 }
 
 const periodMs = 1000
@@ -18,7 +20,7 @@ const quietLooks = 60
 const [full, roomy] = [0.9, 0.75]
 
 /** Warns once when the event loop was blocked or the heap is nearly full, and reports the end of each problem. */
-export function watchResourcePressure({ clock, heap, log }: ResourcePressureOptions): void {
+export function watchResourcePressure({ clock, heap, log, looked }: ResourcePressureOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
@@ -30,6 +32,7 @@ export function watchResourcePressure({ clock, heap, log }: ResourcePressureOpti
   clock.every(periodMs, () => {
     const delayMs = clock.now() - lastMs - periodMs
     lastMs = clock.now()
+    looked(delayMs)
     quiet = delayMs > longestDelayMs ? 0 : quiet + 1
     if (quiet === 0) problems.report('event loop', blocked(delayMs))
     else if (quiet >= quietLooks) problems.report('event loop', undefined)

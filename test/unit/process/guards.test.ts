@@ -21,6 +21,7 @@ function noLook(): void {
 /** Log lines after looks with these delays and used fractions of the heap. */
 function linesOf(
   looks: readonly { readonly delayMs?: number; readonly share?: number }[],
+  looked: (delayMs: number) => void = () => undefined,
 ): readonly string[] {
   const log = new MemoryLog()
   let [now, share] = [0, 0]
@@ -38,6 +39,7 @@ function linesOf(
     },
     heap: () => ({ used: share * 2 ** 30, limit: 2 ** 30 }),
     log,
+    looked,
   })
   for (const { delayMs = 0, share: next = 0.5 } of looks) {
     now += delayMs
@@ -121,4 +123,10 @@ describe('resource pressure', () => {
       for (const [i, pattern] of expected.entries()) assert.match(lines[i] ?? '', pattern)
     })
   }
+
+  it('tells each delay', () => {
+    const delays: number[] = []
+    linesOf([{ delayMs: 7 }, {}], (delayMs) => delays.push(delayMs))
+    assert.deepEqual(delays, [7, 0])
+  })
 })

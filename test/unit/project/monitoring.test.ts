@@ -7,6 +7,7 @@ import {
   openKernelMetrics,
   openMetrics,
   openProcessMetrics,
+  LoopDelays,
   openRelayMetrics,
 } from '../../../src/metrics/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
@@ -31,6 +32,7 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
     build: { version: '1.2.3', commit: 'unknown', featureGates: { AllowServiceExternalIPs: true } },
     clock: new ManualClock(),
     log: {},
+    loopDelays: new LoopDelays(),
   })
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])

@@ -14,6 +14,7 @@ import {
   openLocalhostNodePortMetrics,
   openMetrics,
   openProcessMetrics,
+  LoopDelays,
 } from '../../../src/metrics/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
@@ -119,6 +120,7 @@ async function metricNames(): Promise<readonly string[]> {
     build: { version: '0.0.0', commit: 'unknown', featureGates: { AllowServiceExternalIPs: true } },
     clock: new ManualClock(),
     log: {},
+    loopDelays: new LoopDelays(),
   })
   openKernelMetrics(registry, {
     calls: () => new Map(),
