@@ -30,8 +30,8 @@ export interface FamilyFacts {
   readonly node: NodeFacts
   /** The machine's own addresses of this family; empty while the mode needs none. */
   readonly machine: readonly IpAddress[]
-  /** Number of all endpoints. */
-  readonly endpoints: number
+  /** The cluster has so many endpoints that kube-proxy writes no comments at the rules of Services. */
+  readonly isLarge: boolean
   /** The networks of cluster IPs; undefined: not all are known yet. */
   readonly serviceCidrs: readonly Cidr[] | undefined
 }

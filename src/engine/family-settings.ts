@@ -18,12 +18,20 @@ export interface FamilySettingsOptions<S, D> extends Pick<
   readonly mode: () => FamilyMode<S, D>
 }
 
+/** A cluster with more endpoints than this is large, as in kube-proxy. */
+const largeAbove = 1000
+
+/** A large cluster is small again at this size. If the size varies around `largeAbove`, the rules are not all written each time. */
+const smallBelow = 800
+
 /** Knows when the settings of a mode change. */
 export class FamilySettings<S, D> {
   readonly #options: FamilySettingsOptions<S, D>
   readonly #addresses: NodeAddresses
   readonly #serviceCidrs: ServiceCidrs
   #current: S | undefined
+  /** The facts that `#current` was made from. */
+  #facts: FamilyFacts | undefined
   #areFactsNew = false
   /** The layer refused the last settings. What it has now is not known. */
   #isRefused = false
@@ -54,7 +62,9 @@ export class FamilySettings<S, D> {
 
   apply(events: readonly ObjectEvent[]): void {
     const areCidrsNew = events.filter((event) => this.#serviceCidrs.apply(event)).length > 0
-    if (areCidrsNew && !isDeepStrictEqual(this.#now(), this.#current)) this.#areFactsNew = true
+    if (!areCidrsNew) return
+    const settings = this.#options.mode().settings(this.#factsNow())
+    if (!isDeepStrictEqual(settings, this.#current)) this.#areFactsNew = true
   }
 
   applyNode({ modeSettings }: NodeChange): boolean {
@@ -80,9 +90,12 @@ export class FamilySettings<S, D> {
     const mode = this.#options.mode()
     const former = this.#current
     this.#areFactsNew = false
-    const settings = this.#now()
+    const facts = this.#factsNow()
+    if (!this.#isRefused && this.#facts !== undefined && areSame(facts, this.#facts)) return false
+    this.#facts = facts
+    const settings = mode.settings(facts)
     if (!this.#isRefused && isDeepStrictEqual(settings, former)) return false
-    this.#isRefused = (await mode.layer.configure?.(settings, this.#facts)) === false
+    this.#isRefused = (await mode.layer.configure?.(settings, facts)) === false
     if (this.#isRefused) return 'failed'
     this.#current = settings
     if (former !== undefined && !isDeepStrictEqual(mode.routeSettings(settings), mode.routeSettings(former)))
@@ -90,17 +103,23 @@ export class FamilySettings<S, D> {
     return true
   }
 
-  #now(): S {
-    return this.#options.mode().settings(this.#facts)
-  }
-
-  get #facts(): FamilyFacts {
+  #factsNow(): FamilyFacts {
     const { node, tracker } = this.#options
     return {
       node: node.facts,
       machine: this.#addresses.last,
-      endpoints: tracker.endpointCount,
+      isLarge: tracker.endpointCount > (this.#facts?.isLarge === true ? smallBelow : largeAbove),
       serviceCidrs: this.#serviceCidrs.networks,
     }
   }
+}
+
+/** The holders of these facts replace them as a whole. */
+function areSame(some: FamilyFacts, others: FamilyFacts): boolean {
+  return (
+    some.node === others.node &&
+    some.machine === others.machine &&
+    some.isLarge === others.isLarge &&
+    some.serviceCidrs === others.serviceCidrs
+  )
 }

@@ -7,6 +7,8 @@ export class ServiceCidrs {
   /** By name of the ServiceCIDR. */
   readonly #networks = new Map<string, readonly Cidr[]>()
   #isListed = false
+  /** The networks as last returned; undefined: they may have changed since. */
+  #sorted: readonly Cidr[] | undefined
 
   constructor(family: IpFamily) {
     this.#family = family
@@ -14,6 +16,12 @@ export class ServiceCidrs {
 
   /** Takes in an event. Returns whether `networks` may have changed. */
   apply(event: ObjectEvent): boolean {
+    const isConcerned = this.#apply(event)
+    if (isConcerned) this.#sorted = undefined
+    return isConcerned
+  }
+
+  #apply(event: ObjectEvent): boolean {
     if (event.type === 'service-cidrs-listed' || (event.type === 'synced' && event.withServiceCidrs)) {
       this.#isListed = true
       return true
@@ -31,6 +39,10 @@ export class ServiceCidrs {
   /** Each network once, sorted by its text; undefined: not all ServiceCIDRs have been read yet, and an earlier run may have known more. */
   get networks(): readonly Cidr[] | undefined {
     if (!this.#isListed) return undefined
+    return (this.#sorted ??= this.#sort())
+  }
+
+  #sort(): readonly Cidr[] {
     const byText = new Map([...this.#networks.values()].flat().map((cidr) => [formatCidr(cidr), cidr]))
     return [...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr)
   }

@@ -4,7 +4,12 @@ import type { EventRecorder } from '../../event.js'
 import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { HealthCheck, ServicePortKey, Tracker } from '../../model/index.js'
-import { healthCheckAddressesOf, healthCheckSockets, type NodeFacts } from '../../node/index.js'
+import {
+  healthCheckAddressesOf,
+  healthCheckSockets,
+  type LocalAddresses,
+  type NodeFacts,
+} from '../../node/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
 import type { ConflictReports } from '../../engine/index.js'
@@ -67,6 +72,7 @@ export class AfterSync {
   readonly #options: AfterSyncOptions
   readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
+  #hasHealthChecks = false
   readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
   /** The routes with a health check port. */
@@ -117,21 +123,26 @@ export class AfterSync {
    */
   async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
     this.#lastRunMs = this.#options.clock.now()
-    const { family, config, metrics, node, reports, tracker } = this.#options
+    const { metrics, node, reports, tracker } = this.#options
     for (const conflict of conflicts) reports.note(conflict)
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) this.#cleanFlows()
     await this.#options.also?.run()
     const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
-    const facts = { family, config, node: node.facts }
-    // A mode that listens on the VIPs itself may have the same number there, which a socket at all addresses would exclude.
-    const addresses =
-      this.#options.translation === undefined
-        ? healthCheckSockets(facts, machine)
-        : healthCheckAddressesOf(facts, machine)
-    await this.#healthChecks.sync(checks, addresses)
+    if (checks.size > 0 || this.#hasHealthChecks)
+      await this.#healthChecks.sync(checks, this.#healthCheckAddresses(machine))
+    this.#hasHealthChecks = checks.size > 0
     await this.#ports?.run({ isComplete, machine })
+  }
+
+  /** A mode that listens on the VIPs itself may have the same number there, which a socket at all addresses would exclude. */
+  #healthCheckAddresses(machine: readonly IpAddress[]): LocalAddresses {
+    const { family, config, node, translation } = this.#options
+    const facts = { family, config, node: node.facts }
+    return translation === undefined
+      ? healthCheckSockets(facts, machine)
+      : healthCheckAddressesOf(facts, machine)
   }
 
   /** The checks whose port is in the routes. So no two have the same port (docs/adr/0007). */

@@ -1,6 +1,5 @@
 import { familiesWithXtables, findsInvalid, inOrder, routeLocalnet } from '../../host/index.js'
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
-import { ClusterSize } from './cluster-size.js'
 import { compileRoute } from './compile/compile.js'
 import { type DesiredRoute, type LookSchedule, XtablesLayer } from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
@@ -94,12 +93,9 @@ function familyMode(
   layer: XtablesLayer<IptablesModeSettings>,
   dropsInvalid: boolean,
 ): FamilyMode<IptablesModeSettings, DesiredRoute> {
-  const size = new ClusterSize()
   return {
-    settings: ({ node, machine, endpoints }) => {
-      size.update(endpoints)
-      return iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: !size.isLarge })
-    },
+    settings: ({ node, machine, isLarge }) =>
+      iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: !isLarge }),
     routeSettings: (settings) => ({
       ...settings,
       nodePortAddresses: 'all',

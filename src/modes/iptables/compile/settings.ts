@@ -19,6 +19,6 @@ export interface IptablesModeSettings {
   readonly dropsInvalid: boolean
   /** The node's primary address of this family, which loadBalancerSourceRanges may allow (F-056). */
   readonly nodeIP: IpAddress | undefined
-  /** False in a large cluster (`ClusterSize`): comments are most of a big table. */
+  /** False in a large cluster (`FamilyFacts.isLarge`): comments are most of a big table. */
   readonly withComments: boolean
 }
