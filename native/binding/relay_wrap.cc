@@ -78,7 +78,7 @@ Napi::Function RelayWrap::Define(Napi::Env env) {
       env, "Relay",
       {InstanceMethod<&RelayWrap::Configure>("configure"), InstanceMethod<&RelayWrap::Apply>("apply"),
        InstanceMethod<&RelayWrap::Flows>("flows"), InstanceMethod<&RelayWrap::Counters>("counters"),
-       InstanceMethod<&RelayWrap::Strain>("strain"), InstanceMethod<&RelayWrap::Close>("close")});
+       InstanceMethod<&RelayWrap::Conditions>("conditions"), InstanceMethod<&RelayWrap::Close>("close")});
 }
 
 RelayWrap::RelayWrap(const Napi::CallbackInfo& info) : SocketWrap(info, Relay::Open()) {}
@@ -126,19 +126,19 @@ Napi::Value RelayWrap::Counters(const Napi::CallbackInfo& info) {
   return RecordsToValue(info.Env(), std::move(counters));
 }
 
-Napi::Value RelayWrap::Strain(const Napi::CallbackInfo& info) {
+Napi::Value RelayWrap::Conditions(const Napi::CallbackInfo& info) {
   Napi::Value result = info.Env().Undefined();
   Slot(info).Hurry([&](Relay& relay) {
-    const relay::Strain strain = relay.ReadStrain();
+    const relay::Conditions conditions = relay.ReadConditions();
     auto object = Napi::Object::New(info.Env());
-    object.Set("hasFewDescriptors", Napi::Boolean::New(info.Env(), strain.has_few_descriptors));
-    object.Set("hasFewUdpPorts", Napi::Boolean::New(info.Env(), strain.has_few_udp_ports));
-    object.Set("hasFewTcpPorts", Napi::Boolean::New(info.Env(), strain.has_few_tcp_ports));
-    object.Set("hasTakenPort", Napi::Boolean::New(info.Env(), strain.has_taken_port));
-    object.Set("hasLoop", Napi::Boolean::New(info.Env(), strain.has_loop));
-    object.Set("hasSpentHops", Napi::Boolean::New(info.Env(), strain.has_spent_hops));
-    object.Set("descriptorLimit", Napi::Number::New(info.Env(), strain.descriptor_limit));
-    object.Set("udpPortLimit", Napi::Number::New(info.Env(), strain.udp_port_limit));
+    object.Set("hasFewDescriptors", Napi::Boolean::New(info.Env(), conditions.has_few_descriptors));
+    object.Set("hasFewUdpPorts", Napi::Boolean::New(info.Env(), conditions.has_few_udp_ports));
+    object.Set("hasFewTcpPorts", Napi::Boolean::New(info.Env(), conditions.has_few_tcp_ports));
+    object.Set("hasTakenPort", Napi::Boolean::New(info.Env(), conditions.has_taken_port));
+    object.Set("hasLoop", Napi::Boolean::New(info.Env(), conditions.has_loop));
+    object.Set("hasSpentHops", Napi::Boolean::New(info.Env(), conditions.has_spent_hops));
+    object.Set("descriptorLimit", Napi::Number::New(info.Env(), conditions.descriptor_limit));
+    object.Set("udpPortLimit", Napi::Number::New(info.Env(), conditions.udp_port_limit));
     result = object;
   });
   return result;

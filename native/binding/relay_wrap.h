@@ -19,7 +19,7 @@ class RelayWrap : public SocketWrap<RelayWrap, relay::Relay> {
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value Flows(const Napi::CallbackInfo& info);
   Napi::Value Counters(const Napi::CallbackInfo& info);
-  Napi::Value Strain(const Napi::CallbackInfo& info);
+  Napi::Value Conditions(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };
 

@@ -114,7 +114,7 @@ class Relay::State {
   BatchOutcome Apply(const Batch& batch);
   std::vector<FlowRecord> ListFlows();
   CountersRecord ReadCounters() const;
-  Strain ReadStrain() const;
+  Conditions ReadConditions() const;
 
  private:
   struct ServiceEntry {
@@ -335,7 +335,7 @@ CountersRecord Relay::State::ReadCounters() const {
   return sum;
 }
 
-Strain Relay::State::ReadStrain() const {
+Conditions Relay::State::ReadConditions() const {
   const auto now = Clock::now();
   return {.has_few_descriptors = shared_.descriptor_shortage.IsWithin(kShortageTime, now),
           .has_few_udp_ports = shared_.udp_port_shortage.IsWithin(kShortageTime, now),
@@ -371,6 +371,6 @@ Status Relay::Configure(const SettingsRecords& settings) {
 BatchOutcome Relay::Apply(const Batch& batch) { return state_->Apply(batch); }
 std::vector<FlowRecord> Relay::ListFlows() { return state_->ListFlows(); }
 CountersRecord Relay::ReadCounters() const { return state_->ReadCounters(); }
-Strain Relay::ReadStrain() const { return state_->ReadStrain(); }
+Conditions Relay::ReadConditions() const { return state_->ReadConditions(); }
 
 }  // namespace viaduct::relay

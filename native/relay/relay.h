@@ -26,8 +26,8 @@ struct SettingsRecords {
   std::span<const NetworkRecord> node_port_addresses;
 };
 
-/// Shortages that ended or refused connections or flows within the last seconds.
-struct Strain {
+/// What ended or refused connections or flows within the last seconds: shortages, and more.
+struct Conditions {
   bool has_few_descriptors;
   bool has_few_udp_ports;
   bool has_few_tcp_ports;  ///< for connections to one endpoint
@@ -39,8 +39,8 @@ struct Strain {
 };
 
 /// A proxy on own threads (Relay of src/kernel/relay/relay.ts). Each service belongs to one thread. One
-/// call of Configure(), Apply() or ListFlows() at a time; ReadCounters() and ReadStrain() from any thread at
-/// any time.
+/// call of Configure(), Apply() or ListFlows() at a time; ReadCounters() and ReadConditions() from any thread
+/// at any time.
 class Relay {
  public:
   /// Raises the soft limit of file descriptors to the hard limit, and starts the threads in the caller's
@@ -58,7 +58,7 @@ class Relay {
   /// All connections and flows, in no order. Each thread makes its part between two rounds of its loop.
   std::vector<FlowRecord> ListFlows();
   CountersRecord ReadCounters() const;
-  Strain ReadStrain() const;
+  Conditions ReadConditions() const;
 
  private:
   class State;

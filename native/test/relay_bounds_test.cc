@@ -95,7 +95,7 @@ TEST_F(RelayBoundsTest, AGreedyServiceLeavesDescriptorsForOthers) {
   const Server backend(SOCK_STREAM);
   const uint16_t greedy = Serve(relay, 1, IPPROTO_TCP, backend.port);
   const uint16_t other = Serve(relay, 2, IPPROTO_TCP, backend.port);
-  EXPECT_FALSE(relay.ReadStrain().has_few_descriptors);
+  EXPECT_FALSE(relay.ReadConditions().has_few_descriptors);
   std::vector<Fd> clients;
   for (int i = 0; i < 150; ++i) clients.push_back(Connect(SOCK_STREAM, greedy));
   Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 150; });
@@ -104,8 +104,8 @@ TEST_F(RelayBoundsTest, AGreedyServiceLeavesDescriptorsForOthers) {
   EXPECT_GE(full.connections, 48U);
   EXPECT_LE(full.connections, 50U);
   EXPECT_EQ(full.shed_connections, 150 - full.connections);
-  EXPECT_TRUE(relay.ReadStrain().has_few_descriptors);
-  EXPECT_EQ(relay.ReadStrain().descriptor_limit, 200U);
+  EXPECT_TRUE(relay.ReadConditions().has_few_descriptors);
+  EXPECT_EQ(relay.ReadConditions().descriptor_limit, 200U);
   for (int i = 0; i < 20; ++i) clients.push_back(Connect(SOCK_STREAM, other));
   Until(relay, [](const CountersRecord& now) { return now.accepted_connections == 170; });
   EXPECT_EQ(relay.ReadCounters().connections, full.connections + 20);
@@ -174,8 +174,8 @@ TEST_F(RelayBoundsTest, AFloodOfUdpClientsLeavesLocalPortsForOthers) {
     Until(relay, [i](const CountersRecord& now) { return now.started_flows == i + 1; });
   }
   EXPECT_EQ(relay.ReadCounters().flows, 20U);
-  EXPECT_TRUE(relay.ReadStrain().has_few_udp_ports);
-  EXPECT_FALSE(relay.ReadStrain().has_few_descriptors);
+  EXPECT_TRUE(relay.ReadConditions().has_few_udp_ports);
+  EXPECT_FALSE(relay.ReadConditions().has_few_descriptors);
   for (uint64_t i = 100; i < 110; ++i) {
     clients.push_back(Connect(SOCK_DGRAM, other));
     ASSERT_EQ(send(clients.back().get(), "x", 1, 0), 1);
@@ -240,7 +240,7 @@ TEST_F(RelayBoundsTest, AProcessWithoutDescriptorsPausesAndServesLater) {
   {
     const FewDescriptors few(static_cast<rlim_t>(client.get()) + 1);
     ASSERT_EQ(connect(client.get(), Plain(At(port)), sizeof(sockaddr_in)), 0);
-    while (!relay.ReadStrain().has_few_descriptors) poll(nullptr, 0, 1);
+    while (!relay.ReadConditions().has_few_descriptors) poll(nullptr, 0, 1);
     EXPECT_EQ(relay.ReadCounters().accepted_connections, 0U);
   }
   Until(relay, [](const CountersRecord& now) { return now.connections == 1; });

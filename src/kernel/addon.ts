@@ -3,7 +3,7 @@
 // in: do not change them until the promise settles. A failed call rejects with RawError.
 import type { Layouts } from './layouts.js'
 import type { LookFinding } from './look/kernel-look.js'
-import type { RelayStrain } from './relay/relay.js'
+import type { RelayConditions } from './relay/relay.js'
 import type { XtBarrier, XtDrift } from './xtables/xtables.js'
 
 /** Failures are FailureRecords, ascending by index; `text` holds their texts. */
@@ -261,7 +261,7 @@ export interface RawRelay {
   /** One CountersRecord. May be called at any time; throws EBADF after close(). */
   counters(): Uint8Array
   /** May be called at any time. undefined after close(). */
-  strain(): RelayStrain | undefined
+  conditions(): RelayConditions | undefined
   /** Ends the threads, with all connections. */
   close(): Promise<void>
 }

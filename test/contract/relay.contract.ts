@@ -79,9 +79,9 @@ export function relayContract(name: string, open: () => RelaySubject): void {
       assert.equal(await listenerCount(subject.relay), 0)
     })
     after(async () => {
-      const strain = subject.relay.nextStrain()
+      const conditions = subject.relay.nextConditions()
       await subject.relay.close()
-      assert.equal(await strain, undefined)
+      assert.equal(await conditions, undefined)
       await rejectsWith(subject.relay.apply([setService(web)]), 'EBADF')
       await rejectsWith(subject.relay.counters(), 'EBADF')
       await rejectsWith(subject.relay.flows('ipv4'), 'EBADF')
@@ -91,7 +91,7 @@ export function relayContract(name: string, open: () => RelaySubject): void {
       configure: (settings) => subject.relay.configure(settings),
       counters: () => subject.relay.counters(),
       flows: (family) => subject.relay.flows(family),
-      nextStrain: () => subject.relay.nextStrain(),
+      nextConditions: () => subject.relay.nextConditions(),
       close: () => subject.relay.close(),
       apply: (ops) => {
         for (const op of ops)

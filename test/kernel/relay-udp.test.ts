@@ -62,7 +62,7 @@ for (const [address, listensOn] of places) {
     it('its own datagrams start no flow: an endpoint that is the frontend', async () => {
       await lab.listen({ clusterEndpoints: [{ address, port: 8080 }] }, udp)
       lab.openUdp().send('x', 8080, address)
-      assert.equal((await lab.kernel.relay.nextStrain())?.hasLoop, true)
+      assert.equal((await lab.kernel.relay.nextConditions())?.hasLoop, true)
       assert.equal((await lab.counters()).startedFlows, 1)
     })
 
@@ -215,19 +215,19 @@ for (const [address, listensOn] of places) {
       assert.deepEqual({ flows, startedFlows, spentHops }, { flows: 1, startedFlows: 1, spentHops: 1 })
     })
 
-    it('is strained by many datagrams with hop limit 1, and not by one, as a trace of the route sends', async () => {
+    it('reports many datagrams with hop limit 1, and not one, as a trace of the route sends', async () => {
       await lab.listen({ clusterEndpoints: [(await lab.serveUdp('a ')).endpoint] }, udp)
       const client = lab.openUdp()
       assert.equal(String(await lab.askUdp(client, 'x')), 'a x')
       client.setTTL(1)
       client.send('lost', 8080, address)
       await lab.until(({ spentHops }) => spentHops === 1)
-      const strain = lab.kernel.relay.nextStrain()
+      const conditions = lab.kernel.relay.nextConditions()
       const turn = new Promise<'none'>((resolve) => void setImmediate(() => resolve('none')))
-      assert.equal(await Promise.race([strain, turn]), 'none')
+      assert.equal(await Promise.race([conditions, turn]), 'none')
       // Ten of them come within a second.
       for (let i = 0; i < 100; i++) client.send('lost', 8080, address)
-      assert.equal((await strain)?.hasSpentHops, true)
+      assert.equal((await conditions)?.hasSpentHops, true)
     })
 
     it('discards datagrams without an endpoint or a permission', async () => {

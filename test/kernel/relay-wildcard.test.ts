@@ -154,7 +154,7 @@ for (const [family, { listensOn, one, two, vip }] of Object.entries(families))
       )
     })
 
-    // Ten seconds: so long a strain is reported after its end.
+    // Ten seconds: so long a condition is reported after its end.
     if (!isIpv6)
       it('udp: reports that another program took its port meanwhile, and opens again after its end', async () => {
         const [kept, next] = [await lab.serveUdp('kept '), await lab.serveUdp('next ')]
@@ -166,17 +166,17 @@ for (const [family, { listensOn, one, two, vip }] of Object.entries(families))
         await once(program, 'listening')
         program.on('message', (_text, { port, address }) => program.send('program', port, address))
         await lab.listen({ clusterEndpoints: [next.endpoint], flowEndpoints }, udp)
-        assert.equal((await lab.kernel.relay.nextStrain())?.hasTakenPort, true)
+        assert.equal((await lab.kernel.relay.nextConditions())?.hasTakenPort, true)
         assert.equal(await ask(lab.openUdp(), two), `${two} program`)
         program.close()
-        assert.equal((await lab.kernel.relay.nextStrain())?.hasTakenPort, false)
+        assert.equal((await lab.kernel.relay.nextConditions())?.hasTakenPort, false)
         assert.equal(await ask(lab.openUdp(), two), `${two} next x`)
       })
 
     it('refuses its own connections and datagrams: an endpoint that is one of its addresses', async () => {
       await lab.listen({ clusterEndpoints: [{ address: two, port: 8080 }] })
       assert.equal(await get(one), 'ECONNRESET')
-      assert.equal((await lab.kernel.relay.nextStrain())?.hasLoop, true)
+      assert.equal((await lab.kernel.relay.nextConditions())?.hasLoop, true)
       await lab.apply({ op: 'set-listener', listener: lab.listener(udp) })
       lab.openUdp().send('x', 8080, one)
       await lab.until(({ startedFlows }) => startedFlows === 1)

@@ -119,8 +119,8 @@ for (const { address, network, other, listensOn } of families) {
       const own = { address, port: 8080 }
       await lab.listen({ clusterEndpoints: [own] })
       assert.equal(await lab.ask('x'), 'ECONNRESET')
-      const strain = await lab.kernel.relay.nextStrain()
-      assert.deepEqual([strain?.hasLoop, strain?.hasFewDescriptors], [true, false])
+      const conditions = await lab.kernel.relay.nextConditions()
+      assert.deepEqual([conditions?.hasLoop, conditions?.hasFewDescriptors], [true, false])
       await lab.until(({ connections }) => connections === 0)
       const { acceptedConnections, refusedConnections } = await lab.counters()
       assert.deepEqual(
@@ -144,7 +144,7 @@ for (const { address, network, other, listensOn } of families) {
           await once(keeper, 'data')
         }
         assert.equal(await ask(20_012, 'x'), 'ECONNRESET')
-        assert.equal((await lab.kernel.relay.nextStrain())?.hasFewTcpPorts, true)
+        assert.equal((await lab.kernel.relay.nextConditions())?.hasFewTcpPorts, true)
         await lab.listen({ clusterEndpoints: [a, b] })
         assert.deepEqual([await ask(20_013, ''), await ask(20_014, '')], ['b', 'b'])
       } finally {

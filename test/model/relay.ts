@@ -15,7 +15,7 @@ import type {
   RelayOp,
   RelayService,
   RelaySettings,
-  RelayStrain,
+  RelayConditions,
 } from '../../src/kernel/relay/relay.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
@@ -53,7 +53,7 @@ export class ModelRelay implements Relay {
   readonly foreignSockets = new Set<string>()
   settings: RelaySettings | undefined
   readonly #network: ModelNetwork
-  #strain: RelayStrain | undefined
+  #conditions: RelayConditions | undefined
   #wake: () => void = () => {}
   #isClosed = false
 
@@ -80,19 +80,19 @@ export class ModelRelay implements Relay {
     return []
   }
 
-  async nextStrain(): Promise<RelayStrain | undefined> {
-    while (this.#strain === undefined && !this.#isClosed)
+  async nextConditions(): Promise<RelayConditions | undefined> {
+    while (this.#conditions === undefined && !this.#isClosed)
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-    const strain = this.#isClosed ? undefined : this.#strain
-    this.#strain = undefined
-    return strain
+    const conditions = this.#isClosed ? undefined : this.#conditions
+    this.#conditions = undefined
+    return conditions
   }
 
-  /** For tests: nextStrain() resolves with it. */
-  report(strain: RelayStrain): void {
-    this.#strain = strain
+  /** For tests: nextConditions() resolves with it. */
+  report(conditions: RelayConditions): void {
+    this.#conditions = conditions
     this.#wake()
   }
 

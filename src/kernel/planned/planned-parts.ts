@@ -7,7 +7,7 @@ import type { NftChain, NftChains } from '../nftables/nft-chains.js'
 import type { BatchOutcome } from '../outcome.js'
 import type { HoldOutcome, Listener, PortOp, PortPlace, Ports, WatchedPort } from '../ports/ports.js'
 import { describePlace } from '../ports/real-ports.js'
-import type { Relay, RelayCounters, RelayOp, RelayStrain } from '../relay/relay.js'
+import type { Relay, RelayCounters, RelayOp, RelayConditions } from '../relay/relay.js'
 import { planBatch } from './planned-batch.js'
 import type { PlannedNftables } from './planned-nftables.js'
 import { PlannedWatch } from './planned-watch.js'
@@ -121,7 +121,7 @@ function isConflict(listener: Listener, { protocol, address, port }: PortPlace):
 
 /** Nothing listens. */
 export class PlannedRelay implements Relay {
-  readonly #strain = new PlannedWatch()
+  readonly #conditions = new PlannedWatch()
 
   async configure(): Promise<void> {}
 
@@ -150,12 +150,12 @@ export class PlannedRelay implements Relay {
     return []
   }
 
-  async nextStrain(): Promise<RelayStrain | undefined> {
-    return await this.#strain.next()
+  async nextConditions(): Promise<RelayConditions | undefined> {
+    return await this.#conditions.next()
   }
 
   async close(): Promise<void> {
-    await this.#strain.close()
+    await this.#conditions.close()
   }
 }
 

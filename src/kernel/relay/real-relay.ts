@@ -17,11 +17,11 @@ import type {
   RelayFlow,
   RelayOp,
   RelaySettings,
-  RelayStrain,
+  RelayConditions,
 } from './relay.js'
 
-/** Time between two looks at the strain. A look reads two numbers. */
-const strainPeriodMs = 1000
+/** Time between two looks at the conditions. A look reads two numbers. */
+const conditionPeriodMs = 1000
 
 /** Before the first operation. */
 const noCounters: RelayCounters = {
@@ -106,7 +106,7 @@ const shortages = [
 export class RealRelay implements Relay {
   readonly #queue: RequestQueue<RawRelay>
   readonly #clock: Clock
-  #last: Pick<RelayStrain, (typeof shortages)[number]> = {
+  #last: Pick<RelayConditions, (typeof shortages)[number]> = {
     hasFewDescriptors: false,
     hasFewUdpPorts: false,
     hasFewTcpPorts: false,
@@ -115,7 +115,7 @@ export class RealRelay implements Relay {
     hasSpentHops: false,
   }
   #isClosed = false
-  /** Ends the wait of nextStrain(). */
+  /** Ends the wait of nextConditions(). */
   #wake: () => void = () => {}
 
   constructor(addon: () => Addon, calls: CallCounts, clock: Clock) {
@@ -156,23 +156,23 @@ export class RealRelay implements Relay {
     return flowsOf(new FlowReader(await this.#queue.run((relay) => relay.flows())), family)
   }
 
-  async nextStrain(): Promise<RelayStrain | undefined> {
+  async nextConditions(): Promise<RelayConditions | undefined> {
     while (!this.#isClosed) {
-      let strain: RelayStrain | undefined
+      let conditions: RelayConditions | undefined
       this.#queue.touch((relay) => {
-        strain = relay.strain()
+        conditions = relay.conditions()
       })
-      if (strain !== undefined && this.#isNew(strain)) {
-        this.#last = strain
-        return strain
+      if (conditions !== undefined && this.#isNew(conditions)) {
+        this.#last = conditions
+        return conditions
       }
       await this.#pause()
     }
     return undefined
   }
 
-  #isNew(strain: RelayStrain): boolean {
-    return shortages.some((name) => strain[name] !== this.#last[name])
+  #isNew(conditions: RelayConditions): boolean {
+    return shortages.some((name) => conditions[name] !== this.#last[name])
   }
 
   /** Waits for the next look, or for close(). Does not keep the process alive. */
@@ -180,7 +180,7 @@ export class RealRelay implements Relay {
     let cancel: (() => void) | undefined
     await new Promise<void>((resolve) => {
       this.#wake = resolve
-      cancel = this.#clock.every(strainPeriodMs, resolve)
+      cancel = this.#clock.every(conditionPeriodMs, resolve)
     })
     cancel?.()
   }

@@ -117,8 +117,8 @@ export interface RelayFlow {
   readonly isConnected: boolean
 }
 
-/** Shortages. The services with the most connections or flows get no more, or lose their oldest flows. */
-export interface RelayStrain {
+/** The present conditions of the relay. In a shortage, the services with the most connections or flows get no more, or lose their oldest flows. */
+export interface RelayConditions {
   readonly hasFewDescriptors: boolean
   readonly hasFewUdpPorts: boolean
   /** All local ports have connections to one endpoint. */
@@ -146,8 +146,8 @@ export interface Relay {
   counters(): Promise<RelayCounters>
   /** The connections and flows of a family now, in no order; made while the reader takes them. */
   flows(family: IpFamily): Promise<Iterable<RelayFlow>>
-  /** Resolves at the next change of the strain; undefined after close. */
-  nextStrain(): Promise<RelayStrain | undefined>
+  /** Resolves at the next change of the conditions; undefined after close. */
+  nextConditions(): Promise<RelayConditions | undefined>
   /** Closes listeners, connections and flows. Idempotent. */
   close(): Promise<void>
 }

@@ -26,8 +26,8 @@ interface OwnOptions {
   readonly fixedRules?: FixedRules
   /** Shared by both families. Absent: runs follow each other at any time. */
   readonly transactionPause?: TransactionPause
-  /** Further work after each sync. Absent: none. */
-  readonly also?: AfterSyncPart | undefined
+  /** Node ports on localhost, where the relay serves them: their work comes after each sync. Absent: none. */
+  readonly localhostNodePorts?: AfterSyncPart | undefined
 }
 
 /**
@@ -43,7 +43,7 @@ export function openNftPipelines(
   const layers: NftLayer[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const own = ownOptions(family)
-    const { config, syncPeriodMs, metrics, also, transactionPause: pause } = own
+    const { config, syncPeriodMs, metrics, localhostNodePorts, transactionPause: pause } = own
     return openFamily(options, family, isHealthy, {
       openMode: (context) => {
         const layer: NftLayer = new NftLayer({
@@ -63,7 +63,7 @@ export function openNftPipelines(
       metrics,
       warnings,
       translates: true,
-      also,
+      localhostNodePorts,
       pause,
       hasPartialSyncs: true,
     })
@@ -80,7 +80,7 @@ function familyMode(
     family,
     nftables,
     settingsOf,
-    also,
+    localhostNodePorts,
     fixedRules,
   }: OwnOptions & Pick<NftLayerOptions, 'family' | 'nftables'>,
 ): FamilyMode<NftFamilySettings, DesiredRoute> {
@@ -94,7 +94,7 @@ function familyMode(
       packetRules: (settings) =>
         packetRules(settings, {
           serviceCidrs: settings.serviceCidrs ?? [],
-          relayedLoopback: also?.listensOn,
+          relayedLoopback: localhostNodePorts?.listensOn,
         }),
       differences: async ({ desired }) => await differences(desired, family, nftables),
       // Without fixed rules: those of the table count no packets.

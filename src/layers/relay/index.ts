@@ -13,7 +13,11 @@ export {
   type RelayRouteSettings,
   takesNewClients,
 } from './compile/compile.js'
-export { type LocalhostNodePorts, openLocalhostNodePorts, withStrainWatch } from './localhost-node-ports.js'
+export {
+  type LocalhostNodePorts,
+  openLocalhostNodePorts,
+  withConditionWatch,
+} from './localhost-node-ports.js'
 export { RelayTable, type RelayTableOptions } from './relay-table.js'
-export { StrainWatch } from './strain-watch.js'
+export { RelayConditionWatch } from './condition-watch.js'
 export { type NearClients, nearClients, SharedRelay } from './shared-relay.js'

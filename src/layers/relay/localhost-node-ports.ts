@@ -9,7 +9,7 @@ import type { ServicePortKey } from '../../model/index.js'
 import type { Route } from '../../routing/index.js'
 import type { AfterSyncPart } from '../shared/index.js'
 import { compileNodePort } from './compile/compile.js'
-import { StrainWatch } from './strain-watch.js'
+import { RelayConditionWatch } from './condition-watch.js'
 import { type RelayPass, RelayTable, type RelayTableOptions } from './relay-table.js'
 import { nearClients, type SharedRelay } from './shared-relay.js'
 
@@ -37,14 +37,14 @@ export interface LocalhostWatchOptions extends Pick<LocalhostNodePortsOptions, '
 }
 
 /** The watch of a mode, joined by that of the relay's shortages if the configuration asks for node ports on a loopback address. */
-export function withStrainWatch(
+export function withConditionWatch(
   watch: ModeWatch | undefined,
   { families, mode, config, kernel, log }: LocalhostWatchOptions,
 ): ModeWatch | undefined {
   const usesRelay = families.some((family) => relayedLoopback({ mode, family, config }) !== undefined)
   if (!usesRelay) return watch
-  const strain = new StrainWatch(kernel.relay, log)
-  return watch === undefined ? strain : new JoinedWatch([watch, strain])
+  const conditions = new RelayConditionWatch(kernel.relay, log)
+  return watch === undefined ? conditions : new JoinedWatch([watch, conditions])
 }
 
 /**

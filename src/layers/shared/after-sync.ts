@@ -52,7 +52,7 @@ export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntra
   /** Gets the conflicts. */
   readonly reports: ConflictReports
   /** Absent: none. */
-  readonly also?: AfterSyncPart | undefined
+  readonly localhostNodePorts?: AfterSyncPart | undefined
 }
 
 export interface SyncedState {
@@ -102,7 +102,7 @@ export class AfterSync {
     if (decided !== undefined && decided.healthCheckNodePort !== 0) this.#checked.set(key, decided)
     else if (this.#checked.size > 0) this.#checked.delete(key)
     this.#ports?.note(key, decided)
-    this.#options.also?.note(key, decided)
+    this.#options.localhostNodePorts?.note(key, decided)
     if (this.#cleaner === undefined) return
     if (decided === undefined || decided.protocol === 'UDP') this.#changes.set(key, decided)
   }
@@ -128,7 +128,7 @@ export class AfterSync {
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) this.#cleanFlows()
-    await this.#options.also?.run()
+    await this.#options.localhostNodePorts?.run()
     const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
     if (checks.size > 0 || this.#hasHealthChecks)
       await this.#healthChecks.sync(checks, this.#healthCheckAddresses(machine))
@@ -193,6 +193,6 @@ export class AfterSync {
 function openPorts(options: AfterSyncOptions & TranslationOptions): HeldPorts | WatchedPorts {
   const portOptions = { ...options, reports: new PortReports(options) }
   return options.config.nodePortHolding
-    ? new HeldPorts({ ...portOptions, exceptAddress: options.also?.listensOn })
+    ? new HeldPorts({ ...portOptions, exceptAddress: options.localhostNodePorts?.listensOn })
     : new WatchedPorts(portOptions)
 }

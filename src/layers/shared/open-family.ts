@@ -14,8 +14,8 @@ export interface OpenFamilyOptions<S, D> extends Omit<
   /** Replaces those of the agent. */
   readonly config?: FamilyContext['config']
   readonly metrics?: FamilyContext['metrics']
-  /** Further work after each sync. Absent: none. */
-  readonly also?: AfterSyncPart | undefined
+  /** Node ports on localhost, where the relay serves them: their work comes after each sync. Absent: none. */
+  readonly localhostNodePorts?: AfterSyncPart | undefined
 }
 
 /** Opens the loop of one family of a mode, with the work after a sync that all modes have. */
@@ -23,7 +23,7 @@ export function openFamily<S, D>(
   options: ModeOptions,
   family: IpFamily,
   isHealthy: () => boolean,
-  { translates, also, ...own }: OpenFamilyOptions<S, D>,
+  { translates, localhostNodePorts, ...own }: OpenFamilyOptions<S, D>,
 ): Family<S, D> {
   return new Family({
     ...options,
@@ -34,7 +34,12 @@ export function openFamily<S, D>(
     openFollowUp: (parts) => {
       const listeners = options.openHealthChecks(family, isHealthy)
       const translation = { ...options, ...options.kernel, ...parts }
-      return new AfterSync({ ...parts, listeners, also, translation: translates ? translation : undefined })
+      return new AfterSync({
+        ...parts,
+        listeners,
+        localhostNodePorts,
+        translation: translates ? translation : undefined,
+      })
     },
   })
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.js'
-import { UnlockTimes } from '../shared/index.js'
+import { LockReleaseSchedule } from '../shared/index.js'
 
 /** Time between two cheap looks while the tables are not watched. */
 const checkPeriodMs = 1000
@@ -20,7 +20,7 @@ const longestRest = 10
  * difference; two seconds after a write or after the watch began, since the watch may not have looked in between; and after a sync
  * period or `longestCheckPeriodMs`, the shorter of the two.
  *
- * A full comparison finds every difference. It comes when another program released the lock of the tables (`UnlockTimes`), and a sync
+ * A full comparison finds every difference. It comes when another program released the lock of the tables (`LockReleaseSchedule`), and a sync
  * period after a write. After each comparison without a difference the next one comes twice as late, up to `longestRest`.
  */
 export class LookSchedule {
@@ -32,14 +32,14 @@ export class LookSchedule {
   #recheckDueMs = Infinity
   #compareDueMs: number
   #comparePeriodMs: number
-  readonly #unlocks: UnlockTimes
+  readonly #lockReleases: LockReleaseSchedule
 
   constructor(clock: Pick<Clock, 'now'>, syncPeriodMs: number) {
     this.#clock = clock
     this.#syncPeriodMs = syncPeriodMs
     this.#comparePeriodMs = syncPeriodMs
     this.#compareDueMs = clock.now() + syncPeriodMs
-    this.#unlocks = new UnlockTimes(clock)
+    this.#lockReleases = new LockReleaseSchedule(clock)
   }
 
   /** The look that is due now, which then counts as done. `full` replaces a cheap look; call `endComparison` after it. */
@@ -48,8 +48,8 @@ export class LookSchedule {
     if (nowMs < this.#dueMs) return 'none'
     this.#checkDueMs = nowMs + (this.#isWatched ? this.#watchedPeriodMs : checkPeriodMs)
     if (nowMs >= this.#recheckDueMs) this.#recheckDueMs = Infinity
-    if (nowMs < Math.min(this.#compareDueMs, this.#unlocks.dueMs)) return 'cheap'
-    this.#unlocks.begin()
+    if (nowMs < Math.min(this.#compareDueMs, this.#lockReleases.dueMs)) return 'cheap'
+    this.#lockReleases.begin()
     this.#comparePeriodMs = Math.min(2 * this.#comparePeriodMs, longestRest * this.#syncPeriodMs)
     this.#compareDueMs = nowMs + this.#comparePeriodMs
     return 'full'
@@ -57,7 +57,7 @@ export class LookSchedule {
 
   /** The full comparison is over. Its duration bounds the frequency of those that unlocks request. */
   endComparison(): void {
-    this.#unlocks.end()
+    this.#lockReleases.end()
   }
 
   /** Milliseconds until a look is due. */
@@ -85,7 +85,7 @@ export class LookSchedule {
 
   /** The watch saw that another program released the lock of the tables. */
   noteUnlock(): void {
-    this.#unlocks.note()
+    this.#lockReleases.note()
   }
 
   /** The watch has ended. A look is due at once. */
@@ -99,7 +99,7 @@ export class LookSchedule {
   }
 
   get #dueMs(): number {
-    return Math.min(this.#checkDueMs, this.#recheckDueMs, this.#compareDueMs, this.#unlocks.dueMs)
+    return Math.min(this.#checkDueMs, this.#recheckDueMs, this.#compareDueMs, this.#lockReleases.dueMs)
   }
 
   /** The watch looks every second: it certainly has looked by then. */

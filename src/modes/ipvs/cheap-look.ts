@@ -7,7 +7,7 @@ import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
-import { restAfterEventsMs, UnlockTimes } from '../../layers/shared/index.js'
+import { restAfterEventsMs, LockReleaseSchedule } from '../../layers/shared/index.js'
 
 export interface CheapLookOptions {
   readonly family: IpFamily
@@ -52,18 +52,18 @@ export class CheapLook {
   /** Virtual servers that the next look compares, and every later one until the given time. */
   readonly #serversDue = new Map<Entry, number>()
   /** The times of the comparisons of all rules after an unlock. */
-  readonly #unlocks: UnlockTimes
+  readonly #lockReleases: LockReleaseSchedule
 
   constructor(options: CheapLookOptions) {
     this.#options = options
     const { clock, flavour } = options
-    this.#unlocks = new UnlockTimes(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
+    this.#lockReleases = new LockReleaseSchedule(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
     this.#dueMs = nextDueMs(options.clock)
   }
 
   /** Milliseconds until the next look; Infinity: only the watch or a change of the agent causes one. */
   nextInMs(): number {
-    return Math.max(0, Math.min(this.#dueMs, this.#unlocks.dueMs) - this.#options.clock.now())
+    return Math.max(0, Math.min(this.#dueMs, this.#lockReleases.dueMs) - this.#options.clock.now())
   }
 
   /** The virtual servers to watch; `isTurn`: choose the next ones, if there are more than `sampleSize`. */
@@ -95,7 +95,7 @@ export class CheapLook {
 
   /** The watch saw that another program released the lock of the tables, or changed our chains in nf_tables. */
   noteUnlock(): void {
-    this.#unlocks.note()
+    this.#lockReleases.note()
   }
 
   /** The watch has ended: looks come every second again. */
@@ -155,7 +155,7 @@ export class CheapLook {
 
   async #isCountWrong(): Promise<boolean> {
     const { family, ipvs, clock, ledger, policies } = this.#options
-    const isComparisonDue = this.#unlocks.dueMs <= clock.now()
+    const isComparisonDue = this.#lockReleases.dueMs <= clock.now()
     const look = await orRefusal(async () => await this.#options.look.take())
     // If the bytes cannot be read, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
@@ -170,9 +170,9 @@ export class CheapLook {
 
   /** Compares all rules. True: a table is due to be written. */
   async #compareRules(): Promise<boolean> {
-    this.#unlocks.begin()
+    this.#lockReleases.begin()
     const areDue = await this.#options.policies.findsOtherRules('full')
-    this.#unlocks.end()
+    this.#lockReleases.end()
     return areDue
   }
 

@@ -3,7 +3,7 @@ import type { LinkEvent } from '../../kernel/index.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
-import { openLocalhostNodePorts, SharedRelay, withStrainWatch } from '../../layers/relay/index.js'
+import { openLocalhostNodePorts, SharedRelay, withConditionWatch } from '../../layers/relay/index.js'
 import { openWarnings } from '../../layers/shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
@@ -78,7 +78,13 @@ export function ipvsMode(
       warnings,
       family,
       metrics: metrics[family],
-      also: openLocalhostNodePorts({ ...options, mode: 'ipvs', family, relay, metrics: metrics[family] }),
+      localhostNodePorts: openLocalhostNodePorts({
+        ...options,
+        mode: 'ipvs',
+        family,
+        relay,
+        metrics: metrics[family],
+      }),
       listeners: options.openHealthChecks(family, isHealthy),
     })
     pipelines.push(pipeline)
@@ -90,7 +96,11 @@ export function ipvsMode(
     families,
     openPipeline,
     openWatch: () =>
-      withStrainWatch(openIpvsWatch({ ...options, look, pipelines }), { ...options, mode: 'ipvs', families }),
+      withConditionWatch(openIpvsWatch({ ...options, look, pipelines }), {
+        ...options,
+        mode: 'ipvs',
+        families,
+      }),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,

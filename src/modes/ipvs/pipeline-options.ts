@@ -45,5 +45,5 @@ export interface IpvsPipelineOptions {
   readonly listeners: HealthCheckListeners
   readonly events: EventRecorder
   /** Further work after each sync. Absent: none. */
-  readonly also?: IpvsPoliciesOptions['also']
+  readonly localhostNodePorts?: IpvsPoliciesOptions['localhostNodePorts']
 }

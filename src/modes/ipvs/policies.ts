@@ -55,7 +55,7 @@ export interface IpvsPoliciesOptions {
   readonly reports: ConflictReports
   readonly events: EventRecorder
   /** Further work after each sync. Absent: none. */
-  readonly also?: AfterSyncPart | undefined
+  readonly localhostNodePorts?: AfterSyncPart | undefined
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
@@ -212,7 +212,7 @@ export class IpvsPolicies {
 
   /** undefined before the first `renew`. */
   packetRules(): PacketRules | undefined {
-    const { family, config, node, also } = this.#options
+    const { family, config, node, localhostNodePorts } = this.#options
     if (this.#node === undefined) return undefined
     const { nodePortAddresses, nodeIP } = this.#node
     return packetRules({
@@ -220,7 +220,7 @@ export class IpvsPolicies {
       nodeIP,
       localDetector: localDetectorOf(config, family, node.facts),
       masqueradeAll: config.iptables.masqueradeAll,
-      relayedLoopback: also?.listensOn,
+      relayedLoopback: localhostNodePorts?.listensOn,
       marks: {
         mask: config.ipvs.markMask,
         masqueradeMark: 2 ** config.iptables.masqueradeBit,

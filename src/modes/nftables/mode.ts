@@ -5,7 +5,7 @@ import {
   type LocalhostNodePorts,
   openLocalhostNodePorts,
   SharedRelay,
-  withStrainWatch,
+  withConditionWatch,
 } from '../../layers/relay/index.js'
 import { familiesWithNftables, openNftPipelines } from '../../layers/nft-table/index.js'
 import { nftSettings, withoutLocalhost } from './node-settings.js'
@@ -43,13 +43,13 @@ export function nftablesMode(options: ModeOptions, families: readonly IpFamily[]
     syncPeriodMs,
     minSyncPeriodMs,
     metrics: metrics[family],
-    also: localhost[family],
+    localhostNodePorts: localhost[family],
   }))
   return {
     name: 'nftables',
     families,
     openPipeline,
-    openWatch: () => withStrainWatch(openWatch(), { ...options, mode: 'nftables', families }),
+    openWatch: () => withConditionWatch(openWatch(), { ...options, mode: 'nftables', families }),
     countRelay: async () => await relay.counters(),
     countLocalhostNodePorts: () =>
       Object.fromEntries(families.map((family) => [family, localhost[family]?.totals])),

@@ -1,7 +1,12 @@
 import type { IpFamily } from '../../address.js'
 import type { FamilyMode, Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findFamilies, firstFreePort } from '../../host/index.js'
-import { compileRoute, type DesiredRoute, SharedRelay, StrainWatch } from '../../layers/relay/index.js'
+import {
+  compileRoute,
+  type DesiredRoute,
+  SharedRelay,
+  RelayConditionWatch,
+} from '../../layers/relay/index.js'
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
 import { ForeignAddresses, openVipHints } from '../../layers/vips/index.js'
 import { UserspaceLayer, type UserspaceLayerOptions } from './layer.js'
@@ -50,7 +55,7 @@ export function userspaceMode(options: ModeOptions, families: readonly IpFamily[
         translates: false,
         needsMachine: true,
       }),
-    openWatch: () => new StrainWatch(kernel.relay, log),
+    openWatch: () => new RelayConditionWatch(kernel.relay, log),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,

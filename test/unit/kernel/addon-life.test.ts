@@ -109,7 +109,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'countFlows', 'deleteStale', 'listFlows'])
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'findIndex', 'listEntries', 'listSets'])
-    assert.deepEqual(methods(addon.Relay), ['apply', 'close', 'configure', 'counters', 'flows', 'strain'])
+    assert.deepEqual(methods(addon.Relay), ['apply', 'close', 'conditions', 'configure', 'counters', 'flows'])
     assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
     assert.deepEqual(methods(addon.LookWatch), ['close', 'next'])
     assert.deepEqual(methods(addon.NftTables), [

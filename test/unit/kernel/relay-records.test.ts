@@ -138,7 +138,7 @@ describe('Relay of the addon', () => {
   it('counts nothing after close()', async () => {
     const closed = new addon.Relay()
     await closed.close()
-    assert.equal(closed.strain(), undefined)
+    assert.equal(closed.conditions(), undefined)
     assert.throws(() => closed.counters(), { errno: 9 })
   })
 })

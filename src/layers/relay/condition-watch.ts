@@ -1,13 +1,13 @@
 import type { ModeWatch } from '../../engine/index.js'
-import type { Relay, RelayStrain } from '../../kernel/index.js'
+import type { Relay, RelayConditions } from '../../kernel/index.js'
 import { type Log, StateReporter } from '../../log.js'
 
 /**
  * Reports that the relay is short of file descriptors or of local ports, that another program has a port, and that a Service leads in a circle. Asks for a run when
  * descriptors are no longer short: listeners that failed may open then.
  */
-export class StrainWatch implements ModeWatch {
-  readonly #relay: Pick<Relay, 'nextStrain'>
+export class RelayConditionWatch implements ModeWatch {
+  readonly #relay: Pick<Relay, 'nextConditions'>
   readonly #descriptors: StateReporter
   readonly #udpPorts: StateReporter
   readonly #tcpPorts: StateReporter
@@ -17,7 +17,7 @@ export class StrainWatch implements ModeWatch {
   readonly #closed: Promise<undefined>
   #close = (): void => {}
 
-  constructor(relay: Pick<Relay, 'nextStrain'>, log: Log) {
+  constructor(relay: Pick<Relay, 'nextConditions'>, log: Log) {
     this.#relay = relay
     this.#descriptors = new StateReporter({
       log,
@@ -62,10 +62,10 @@ export class StrainWatch implements ModeWatch {
 
   async next(): Promise<boolean> {
     for (let wasShort = this.#descriptors.size > 0; ; wasShort = this.#descriptors.size > 0) {
-      const strain = await Promise.race([this.#relay.nextStrain(), this.#closed])
-      if (strain === undefined) return false
-      this.#report(strain)
-      if (wasShort && !strain.hasFewDescriptors) return true
+      const conditions = await Promise.race([this.#relay.nextConditions(), this.#closed])
+      if (conditions === undefined) return false
+      this.#report(conditions)
+      if (wasShort && !conditions.hasFewDescriptors) return true
     }
   }
 
@@ -73,9 +73,9 @@ export class StrainWatch implements ModeWatch {
     this.#close()
   }
 
-  #report(strain: RelayStrain): void {
-    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts } = strain
-    const { hasTakenPort, hasLoop, hasSpentHops, descriptorLimit, udpPortLimit } = strain
+  #report(conditions: RelayConditions): void {
+    const { hasFewDescriptors, hasFewUdpPorts, hasFewTcpPorts } = conditions
+    const { hasTakenPort, hasLoop, hasSpentHops, descriptorLimit, udpPortLimit } = conditions
     const connections = `the limit is ${descriptorLimit}; the relay refuses new connections of the busiest listeners`
     this.#descriptors.report('descriptors', hasFewDescriptors ? { text: connections } : undefined)
     const flows = `the limit is ${udpPortLimit} flows; the relay ends the oldest flows of the busiest listeners`

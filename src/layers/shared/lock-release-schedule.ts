@@ -14,7 +14,7 @@ export const restAfterEventsMs = 500
  * Nothing else shows that a program replaced rules by others of the same size. The first unlock after a quiet time requests a
  * comparison at once.
  */
-export class UnlockTimes {
+export class LockReleaseSchedule {
   readonly #clock: Pick<Clock, 'now'>
   readonly #restMs: number | undefined
   /** Whether the lock was released since the last comparison began. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { StrainWatch } from '../../../../src/layers/relay/index.js'
-import type { RelayStrain } from '../../../../src/kernel/index.js'
+import { RelayConditionWatch } from '../../../../src/layers/relay/index.js'
+import type { RelayConditions } from '../../../../src/kernel/index.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 
-const calm: RelayStrain = {
+const calm: RelayConditions = {
   hasFewDescriptors: false,
   hasFewUdpPorts: false,
   hasFewTcpPorts: false,
@@ -15,14 +15,14 @@ const calm: RelayStrain = {
   udpPortLimit: 900,
 }
 
-function open(...strains: readonly RelayStrain[]) {
-  const left = [...strains]
+function open(...all: readonly RelayConditions[]) {
+  const left = [...all]
   const log = new MemoryLog()
-  const nextStrain = (): Promise<RelayStrain | undefined> => {
-    const strain = left.shift()
-    return strain === undefined ? new Promise(() => {}) : Promise.resolve(strain)
+  const nextConditions = (): Promise<RelayConditions | undefined> => {
+    const conditions = left.shift()
+    return conditions === undefined ? new Promise(() => {}) : Promise.resolve(conditions)
   }
-  return { log, watch: new StrainWatch({ nextStrain }, log) }
+  return { log, watch: new RelayConditionWatch({ nextConditions }, log) }
 }
 
 describe('a shortage', () => {
