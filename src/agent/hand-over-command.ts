@@ -1,11 +1,11 @@
 // `viaduct hand-over`: keeps Services reachable while kube-proxy takes the node back.
 import { readFile } from 'node:fs/promises'
-import type { IpFamily } from '../address.js'
+import type { IpAddress, IpFamily } from '../address.js'
 import { parseHandOverArguments } from '../cli/index.js'
 import type { Clock } from '../clock.js'
 import { KernelError } from '../errors.js'
 import { logFamily } from '../engine/index.js'
-import { type Kernel, openKernel } from '../kernel/index.js'
+import { type Kernel, listedServerAddress, openKernel } from '../kernel/index.js'
 import {
   copyTable,
   deleteCopy,
@@ -22,6 +22,8 @@ export interface HandOverIo {
   /** The addon's file; undefined: beside the program. */
   readonly addonPath: string | undefined
   readonly clock: Pick<Clock, 'now' | 'schedule'>
+  /** The text of /proc/net/ip_vs; absent: it is read. */
+  readonly virtualServers?: () => Promise<string>
 }
 
 const families = ['ipv4', 'ipv6'] as const
@@ -49,27 +51,36 @@ export async function runHandOver(words: readonly string[], io: HandOverIo): Pro
   }
 }
 
-async function handOver(kernel: Kernel, timeoutMs: number, io: HandOverIo): Promise<number> {
+/** The tables that are copied and looked at. */
+type Tables = Pick<Kernel, 'nftables' | 'nftChains' | 'activeTables' | 'xtables'>
+
+/** The cluster IPs of each family whose table is copied. */
+type ClusterIPs = Map<IpFamily, ReadonlySet<IpAddress>>
+
+/** Resolves with the exit code of the command. Throws KernelError. */
+export async function handOver(
+  kernel: Tables,
+  timeoutMs: number,
+  io: Pick<HandOverIo, 'out' | 'err' | 'clock' | 'virtualServers'>,
+): Promise<number> {
   const say = async (text: string): Promise<void> => await io.out(`viaduct: ${text}\n`)
-  const copied: IpFamily[] = []
-  const counts: string[] = []
+  const copied: ClusterIPs = new Map()
   for (const family of families) {
     const clusterIPs = await copyTable(kernel.nftables, family)
-    if (clusterIPs === 0) continue
-    copied.push(family)
-    counts.push(`${clusterIPs} cluster IPs in ${logFamily(family)}`)
+    if (clusterIPs.length > 0) copied.set(family, new Set(clusterIPs))
   }
-  if (copied.length === 0) {
+  if (copied.size === 0) {
     await say(
       `nothing to hand over: nf_tables has no table ${tableName} of Viaduct with Services; iptables mode in the flavour legacy and ipvs mode have none`,
     )
     return 0
   }
+  const counts = [...copied].map(([family, { size }]) => `${size} cluster IPs in ${logFamily(family)}`)
   await say(
     `the table ${handOverTable} keeps Services reachable (${counts.join(', ')}); stop the agent, then start kube-proxy`,
   )
   const missing = await waitForKubeProxy(kernel, copied, timeoutMs, io)
-  for (const family of copied) await deleteCopy(kernel.nftables, family)
+  for (const family of copied.keys()) await deleteCopy(kernel.nftables, family)
   if (missing.length === 0) {
     await say(`kube-proxy has written its rules; the table ${handOverTable} is deleted`)
     return 0
@@ -82,19 +93,20 @@ async function handOver(kernel: Kernel, timeoutMs: number, io: HandOverIo): Prom
 
 /** Resolves with the families in which kube-proxy has not written its rules in time. They are complete when two looks find as many. */
 async function waitForKubeProxy(
-  kernel: Kernel,
-  awaited: readonly IpFamily[],
+  kernel: Tables,
+  clusterIPs: ClusterIPs,
   timeoutMs: number,
-  { clock }: HandOverIo,
+  { clock, virtualServers = readVirtualServers }: Pick<HandOverIo, 'clock' | 'virtualServers'>,
 ): Promise<readonly IpFamily[]> {
   const endMs = clock.now() + timeoutMs
   const found = new Map<IpFamily, number>()
-  let missing = awaited
+  let missing: readonly IpFamily[] = [...clusterIPs.keys()]
   while (missing.length > 0 && clock.now() < endMs) {
     await new Promise<void>((resolve) => clock.schedule(Math.min(lookEveryMs, endMs - clock.now()), resolve))
     const left: IpFamily[] = []
     for (const family of missing) {
-      const count = await countObjects(kernel, family)
+      const servers = serversTo(clusterIPs.get(family), await virtualServers())
+      const count = (await countChains(kernel, family)) + servers
       if (count === 0 || count !== found.get(family)) left.push(family)
       found.set(family, count)
     }
@@ -103,28 +115,32 @@ async function waitForKubeProxy(
   return missing
 }
 
-/** How many objects of single Services kube-proxy has in any mode and flavour. */
-async function countObjects(kernel: Kernel, family: IpFamily): Promise<number> {
+/** How many chains of single Services kube-proxy has, in its own table, and in iptables mode in any flavour. */
+async function countChains(kernel: Tables, family: IpFamily): Promise<number> {
   const nft = await kernel.nftChains.list(family)
   // In its own table, kube-proxy names chains `service-HASH-namespace/name/...`; Viaduct's names have no slash.
   const inNft = nft.filter(({ table, chain }) =>
     table === tableName ? chain.includes('/') : table === 'nat' && serviceChain.test(chain),
   )
-  return inNft.length + (await countLegacy(kernel, family)) + (await countVirtualServers(family))
+  return inNft.length + (await countLegacy(kernel, family))
 }
 
-async function countLegacy(kernel: Kernel, family: IpFamily): Promise<number> {
+async function countLegacy(kernel: Tables, family: IpFamily): Promise<number> {
   // A request for a table that does not exist would create it.
   if (!(await kernel.activeTables(family, 'legacy')).includes('nat')) return 0
   const chains = await kernel.xtables(family, 'nat', 'legacy').chains()
   return chains.filter(({ chain }) => serviceChain.test(chain)).length
 }
 
-/** Read from a file, because a request would load the module. An IPv6 address is in brackets. */
-async function countVirtualServers(family: IpFamily): Promise<number> {
-  const text = await readFile('/proc/net/ip_vs', 'utf8').catch(() => '')
-  const line = family === 'ipv4' ? /^(?:TCP|UDP|SCTP) +[0-9A-F]{8}:/u : /^(?:TCP|UDP|SCTP) +\[/u
-  return text.split('\n').filter((each) => line.test(each)).length
+/** Read from a file, because a request would load the module. */
+async function readVirtualServers(): Promise<string> {
+  return await readFile('/proc/net/ip_vs', 'utf8').catch(() => '')
+}
+
+/** How many virtual servers in the text have one of these addresses. Other programs have virtual servers of other addresses. */
+function serversTo(clusterIPs: ReadonlySet<IpAddress> | undefined, text: string): number {
+  const addresses = text.split('\n').map(listedServerAddress)
+  return addresses.filter((address) => address !== undefined && clusterIPs?.has(address) === true).length
 }
 
 /** One sentence about an error that ends the command: the problem and, where there is one, its remedy. */

@@ -54,7 +54,12 @@ export function parseConnection(line: string): IpvsConnection | undefined {
 
 /** IPv4 as eight hexadecimal digits, IPv6 in groups; the port in hexadecimal digits. */
 function endOf(text = '', port = ''): RealServerKey | undefined {
-  const octets = text.match(/^(..)(..)(..)(..)$/u)?.slice(1)
-  const address = parseIpAddress(octets?.map((digits) => Number.parseInt(digits, 16)).join('.') ?? text)
+  const address = parseIpAddress(octetsOf(text))
   return address === undefined ? undefined : { address, port: Number.parseInt(port, 16) }
+}
+
+/** Eight hexadecimal digits as the octets of an IPv4 address; any other text as it is. */
+export function octetsOf(text: string): string {
+  const octets = text.match(/^(..)(..)(..)(..)$/u)?.slice(1)
+  return octets?.map((digits) => Number.parseInt(digits, 16)).join('.') ?? text
 }

@@ -1,7 +1,7 @@
 // A copy of the table of one family, for the time in which kube-proxy starts: its modes iptables and ipvs delete the table `kube-proxy`
 // before their first sync.
 import { constants } from 'node:os'
-import type { IpFamily } from '../../address.js'
+import { type IpAddress, type IpFamily, readAddress } from '../../address.js'
 import { asRefusal, isNotFound, KernelError } from '../../errors.js'
 import {
   NfElements,
@@ -33,14 +33,14 @@ const attempts = 5
 
 /**
  * Copies the table with its elements to the table `viaduct-hand-over`, which belongs to the socket of `nftables`: the kernel deletes it
- * when the socket is closed. Returns the number of cluster IPs; 0: there is no table of Viaduct's, and no copy. Throws KernelError: EEXIST if
+ * when the socket is closed. Returns the cluster IPs; none: there is no table of Viaduct's, and no copy. Throws KernelError: EEXIST if
  * another process has such a copy, ERESTART if the ruleset changes all the time; `isWithoutOwnedTables` before Linux 5.13.
  */
-export async function copyTable(nftables: Nftables, family: IpFamily): Promise<number> {
+export async function copyTable(nftables: Nftables, family: IpFamily): Promise<readonly IpAddress[]> {
   for (let left = attempts; ; left--) {
     const generation = await nftables.generation()
     const copy = await readCopy(nftables, family)
-    if (copy === undefined) return 0
+    if (copy === undefined) return []
     const outcome = await nftables.apply(copy.transaction, { generation })
     const error = refusalOf(outcome)
     if (error === undefined) return copy.clusterIPs
@@ -71,7 +71,7 @@ export async function deleteCopy(nftables: Nftables, family: IpFamily): Promise<
 
 interface Copy {
   readonly transaction: NfTransaction
-  readonly clusterIPs: number
+  readonly clusterIPs: readonly IpAddress[]
 }
 
 /** undefined: there is no table with the sets of Viaduct. */
@@ -88,8 +88,9 @@ async function readCopy(nftables: Nftables, family: IpFamily): Promise<Copy | un
   const rules = await Promise.all(
     chains.map(async ({ chain }) => await nftables.rules({ ...schema.table, chain })),
   )
+  const clusterIPs = contents[sets.indexOf(schema.clusterIPs)]
   return {
-    clusterIPs: contents[sets.indexOf(schema.clusterIPs)]?.length ?? 0,
+    clusterIPs: clusterIPs === undefined ? [] : addressesIn(clusterIPs, family),
     transaction: [
       {
         op: 'create-table',
@@ -106,6 +107,10 @@ async function readCopy(nftables: Nftables, family: IpFamily): Promise<Copy | un
       ...rules.flat().map((rule) => ({ op: 'add-rule', rule: copied(rule) }) as const),
     ],
   }
+}
+
+function addressesIn({ bytes, stride, length }: NfElements, family: IpFamily): readonly IpAddress[] {
+  return Array.from({ length }, (_, i) => readAddress(bytes, i * stride, family))
 }
 
 function copied<T extends { readonly table: string }>(object: T): T {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { listedServerAddress } from '../../../src/kernel/index.js'
 import { parseConnection } from '../../../src/kernel/ipvs/read-connections.js'
 
 /** Lines as ip_vs_conn_seq_show() prints them. */
@@ -44,4 +45,18 @@ const lines: readonly (readonly [what: string, line: string, expected: unknown])
 for (const [what, line, expected] of lines)
   it(`reads ${what} in the connections of IPVS`, () => {
     assert.deepEqual(parseConnection(line), expected)
+  })
+
+/** Lines as ip_vs_info_seq_show() prints them. */
+const listed: readonly (readonly [what: string, line: string, expected: string | undefined])[] = [
+  ['the heading', 'Prot LocalAddress:Port Scheduler Flags', undefined],
+  ['a virtual server of IPv4', 'TCP  0A60000A:0050 rr persistent 10800 FFFFFFFF', '10.96.0.10'],
+  ['one of IPv6', 'UDP  [fd00:0010:0000:0000:0000:0000:0000:000a]:0035 rr', 'fd00:10::a'],
+  ['one with a mark', 'FWM  0A60000A wlc', undefined],
+  ['a real server', '  -> 0AF40001:0035      Masq    1      0          0', undefined],
+]
+
+for (const [what, line, expected] of listed)
+  it(`listedServerAddress reads ${what}`, () => {
+    assert.equal(listedServerAddress(line), expected)
   })
