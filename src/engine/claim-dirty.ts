@@ -6,9 +6,9 @@ import type { Route } from '../routing/index.js'
 import type { Intake } from './intake.js'
 import type { Pass } from './pass.js'
 import type { RouteDecisions } from './route-decisions.js'
-import { traceRoute } from './trace-route.js'
+import { logFamily } from './sync-report.js'
 
-export interface ClaimDirtyOptions {
+interface ClaimDirtyOptions {
   readonly family: IpFamily
   readonly intake: Pick<Intake, 'takeDirty'>
   readonly decisions: Pick<RouteDecisions, 'decide'>
@@ -47,4 +47,26 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
   }
   pass.stages.endCompile()
   return dirty.size
+}
+
+/** Writes one line for each changed service port, as kube-proxy does at V(4). `decided` undefined: the service port was removed. */
+export function traceRoute(
+  log: Log,
+  family: IpFamily,
+  key: ServicePortKey,
+  decided: Pick<Route, 'clusterBackends' | 'localBackends' | 'hasEndpoints'> | undefined,
+): void {
+  if (!log.writes('trace')) return
+  const head = { ipFamily: logFamily(family), service: key }
+  if (decided === undefined) {
+    log.trace('Service port is gone', head)
+    return
+  }
+  const { clusterBackends, localBackends, hasEndpoints } = decided
+  log.trace('Service port compiled', {
+    ...head,
+    clusterEndpoints: clusterBackends.length,
+    localEndpoints: localBackends.length,
+    refused: !hasEndpoints,
+  })
 }

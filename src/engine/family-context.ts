@@ -4,7 +4,7 @@ import type { Links, Routes } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { NodeFacts } from '../node/index.js'
-import type { TrafficConfig } from './traffic-config.js'
+import type { Config } from '../config/index.js'
 
 /** The agent's parts that the loop of one family and the layer of its mode use. */
 export interface FamilyContext {
@@ -38,3 +38,15 @@ export interface FamilyFacts {
 
 /** Time until a kernel that could not be read is asked again. */
 export const readAgainMs = 1000
+
+/** The part of the configuration that decides in every mode how packets reach Services. */
+export type TrafficConfig = Pick<
+  Config,
+  | 'iptables'
+  | 'featureGates'
+  | 'detectLocalMode'
+  | 'detectLocal'
+  | 'clusterCIDR'
+  | 'nodePortAddresses'
+  | 'nodePortHolding'
+>

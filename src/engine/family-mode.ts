@@ -6,9 +6,8 @@ import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { Claim, Layer } from './layer.js'
 import type { PacketRules } from './packet-rules.js'
 import type { ExternalAddresses } from './packet-rules.js'
-import type { FlowSource } from './service-flow.js'
+import type { FlowSource, CounterReading } from './traffic-counters.js'
 import type { StageTimes } from './stage-times.js'
-import type { CounterReading } from './traffic-counters.js'
 
 /** The family's parts that the layer of its mode uses. */
 export interface FamilyParts {

@@ -6,22 +6,18 @@ export { Family, type FamilyOptions, type PassPause } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
 export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
 export type { Claim, Layer, Look, WriteOptions } from './layer.js'
-export { claimDirty } from './claim-dirty.js'
+export { claimDirty, traceRoute } from './claim-dirty.js'
 export { ConflictReports } from './frontend-conflict.js'
 export { NodeAddresses } from './node-addresses.js'
-export type { FamilyContext, FamilyFacts } from './family-context.js'
+export type { FamilyContext, FamilyFacts, TrafficConfig } from './family-context.js'
 export { RouteDecisions } from './route-decisions.js'
-export type { TrafficConfig } from './traffic-config.js'
-export { Backlog, type FamilyHealth, type RunEvents } from './backlog.js'
+export { Backlog, type Change, type FamilyHealth, type RunEvents, type FirstNames } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
-export type { Change } from './changes.js'
-export { openKernelWatch } from './kernel-watch.js'
-export type { FirstNames } from './first-names.js'
+export { Intake, type KnownObjects } from './intake.js'
+export { openKernelWatch, JoinedWatch } from './kernel-watch.js'
 export { InForceTimes, type InForceTimesOptions } from './in-force-times.js'
 export { Inbox } from './inbox.js'
-export { Intake, type KnownObjects } from './intake.js'
-export { JoinedWatch } from './joined-watch.js'
 export {
   type HealthCheckFailure,
   type HealthCheckListeners,
@@ -43,16 +39,16 @@ export type { Pipeline, PipelineView } from './pipeline.js'
 export { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions.js'
 export { openProblems } from './problems.js'
 export { RetryQueue } from './retry-queue.js'
-export type { FlowSource, ServiceFlow } from './service-flow.js'
-export { retryStart } from './retry-start.js'
-export { type PassStages, StageTimes } from './stage-times.js'
-export { logFamily, reportSizes, worldSize } from './sync-report.js'
-export { Synchronizer } from './synchronizer.js'
 export {
+  type FlowSource,
+  type ServiceFlow,
   addCounters,
   countAt,
   type CounterReading,
   type PortCounters,
   type TrafficCounters,
 } from './traffic-counters.js'
-export { traceRoute } from './trace-route.js'
+export { retryStart } from './retry-start.js'
+export { type PassStages, StageTimes } from './stage-times.js'
+export { logFamily, reportSizes, worldSize } from './sync-report.js'
+export { Synchronizer } from './synchronizer.js'

@@ -1,9 +1,7 @@
 import type { Clock } from '../clock.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
-import type { ObjectChange, ObjectEvent } from '../source/index.js'
-import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
-import { applyChange, type Change, replacedChange } from './changes.js'
-import { EventQueue } from './event-queue.js'
+import { type ObjectChange, type ObjectEvent, objectOf } from '../source/index.js'
+import { Backlog, type BacklogOptions, type Change, type RunEvents } from './backlog.js'
 import { openTracker, type OpenTrackerOptions } from './open-tracker.js'
 
 /** `listed`: all objects except some that cannot be read. `synced`: all objects. */
@@ -99,4 +97,52 @@ export class Intake {
   #applyQueued(count: number): void {
     for (const change of this.#queue.take(count)) this.backlog.noteApplied(applyChange(this.tracker, change))
   }
+}
+
+/** Changes that wait, at most one per object: the newest one replaces the one that waits, and takes its place. */
+class EventQueue {
+  /** By object, oldest first. */
+  readonly #changes = new Map<string, ObjectChange>()
+
+  /** Number of objects with a change that waits. */
+  get size(): number {
+    return this.#changes.size
+  }
+
+  /** Returns the change that this one replaces; undefined: none of its object waited. */
+  put(change: ObjectChange): ObjectChange | undefined {
+    const object = objectOf(change)
+    const replaced = this.#changes.get(object)
+    this.#changes.set(object, change)
+    return replaced
+  }
+
+  /** Removes and returns the oldest changes, at most `count`. */
+  take(count: number): readonly ObjectChange[] {
+    const taken: ObjectChange[] = []
+    for (const [object, change] of this.#changes) {
+      if (taken.length >= count) break
+      this.#changes.delete(object)
+      taken.push(change)
+    }
+    return taken
+  }
+}
+
+/** Applies the event to the tracker. Returns what it changed, in order; empty: nothing. */
+function applyChange(tracker: Tracker, event: ObjectChange): readonly Change[] {
+  // Before the slice is removed: afterwards the tracker does not know its Service.
+  const service =
+    event.type === 'delete' && event.kind === 'EndpointSlice' ? tracker.serviceOf(event.key) : undefined
+  const changes: Change[] = service === undefined ? [] : [{ type: 'slice-gone', service }]
+  if (tracker.apply(event)) changes.push(event)
+  return changes
+}
+
+/** The facts that remain of `event` when `newer` replaces it before it was applied; empty: none. */
+function replacedChange(event: ObjectChange, newer: ObjectChange): readonly Change[] {
+  if (event.type !== 'set' || event.object.kind !== 'EndpointSlice') return []
+  if (newer.type === 'set') return [{ type: 'replaced', object: event.object }]
+  const { namespace, serviceName } = event.object
+  return serviceName === undefined ? [] : [{ type: 'slice-gone', service: `${namespace}/${serviceName}` }]
 }

@@ -4,7 +4,7 @@ import type { Log } from '../log.js'
 import type { ModeWatch } from './mode.js'
 
 /** A pipeline whose part of the kernel is watched. */
-export interface WatchedPipeline {
+interface WatchedPipeline {
   /** The watch begins again. Its first reading is its reference, differences included. */
   beginWatch(): void
   /** The kernel's state differs from the watch's last look. */
@@ -15,7 +15,7 @@ export interface WatchedPipeline {
   endWatch(): void
 }
 
-export interface KernelWatchOptions {
+interface KernelWatchOptions {
   /** Throws KernelError where the kernel cannot be watched. */
   readonly open: () => LookWatch
   /** One per family. */
@@ -86,4 +86,35 @@ class KernelWatch implements ModeWatch {
 
 function reportUnwatched(log: Log, error: KernelError): void {
   log.warn('The kernel cannot be watched: it is asked every second instead, which costs more', { err: error })
+}
+
+/** Several watches as one, which ends when all have ended. When one of several ends, pipelines need a run. */
+export class JoinedWatch implements ModeWatch {
+  readonly #watches: readonly ModeWatch[]
+  /** The calls of `next` in progress, of the watches that have not ended. */
+  readonly #waits = new Map<ModeWatch, Promise<{ readonly watch: ModeWatch; readonly goesOn: boolean }>>()
+
+  constructor(watches: readonly ModeWatch[]) {
+    this.#watches = watches
+    for (const watch of watches) this.#wait(watch)
+  }
+
+  async next(): Promise<boolean> {
+    if (this.#waits.size === 0) return false
+    const { watch, goesOn } = await Promise.race(this.#waits.values())
+    if (goesOn) this.#wait(watch)
+    else this.#waits.delete(watch)
+    return this.#waits.size > 0
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#watches.map((watch) => watch.close()))
+  }
+
+  #wait(watch: ModeWatch): void {
+    this.#waits.set(
+      watch,
+      watch.next().then((goesOn) => ({ watch, goesOn })),
+    )
+  }
 }

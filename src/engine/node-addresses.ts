@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import { machineAddresses } from '../host/index.js'
 import type { LinkEvent, Links, Routes } from '../kernel/index.js'
 import { type NodeFacts, nodePortAddressesOf, nodePortDestinations } from '../node/index.js'
-import type { TrafficConfig } from './traffic-config.js'
+import type { TrafficConfig } from './family-context.js'
 
 export interface NodeAddressesOptions {
   readonly family: IpFamily

@@ -7,8 +7,7 @@ import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
-import type { FlowSource } from './service-flow.js'
-import type { CounterReading } from './traffic-counters.js'
+import type { FlowSource, CounterReading } from './traffic-counters.js'
 
 /** The parts of a pipeline for readers that change nothing. They may be read at any time. */
 export type PipelineView = Pick<

@@ -1,17 +1,16 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
-import type { Metrics, PacketTotals } from '../metrics/index.js'
+import type { Metrics, PacketTotals, CountUp, EventLabels } from '../metrics/index.js'
 import { noNodeChange, type NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import type { Clock } from '../clock.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
-import type { Clock } from '../clock.js'
-import { EventCounts } from './event-counts.js'
 import type { Mode, ModeWatch } from './mode.js'
 import type { PassRecord } from './pass.js'
 import type { Pipeline, PipelineView } from './pipeline.js'
 
-export interface SynchronizerOptions {
+interface SynchronizerOptions {
   readonly mode: Mode
   /**
    * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel, and again
@@ -234,5 +233,48 @@ export class Synchronizer {
     for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
       for (const { pipeline, runner } of this.#families) if (pipeline.applyLinks(events)) runner.request()
     }
+  }
+}
+
+const kinds: readonly EventLabels['kind'][] = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR']
+const types: readonly EventLabels['type'][] = ['set', 'delete']
+
+interface Cell {
+  count: number
+  readonly metric: CountUp
+}
+
+/** Events by kind and type. A metric is touched once for all events of a delivery. */
+class EventCounts {
+  readonly #cells: Readonly<Record<EventLabels['type'], Readonly<Record<EventLabels['kind'], Cell>>>>
+
+  constructor(metrics: Pick<Metrics, 'events'>) {
+    const cell = (labels: EventLabels): Cell => ({ count: 0, metric: metrics.events(labels) })
+    const row = (type: EventLabels['type']): Record<EventLabels['kind'], Cell> => ({
+      Service: cell({ kind: 'Service', type }),
+      EndpointSlice: cell({ kind: 'EndpointSlice', type }),
+      Node: cell({ kind: 'Node', type }),
+      ServiceCIDR: cell({ kind: 'ServiceCIDR', type }),
+    })
+    this.#cells = { set: row('set'), delete: row('delete') }
+  }
+
+  /** Returns the numbers of the events that kube-proxy counts too. */
+  count(events: readonly ObjectEvent[]): { readonly services: number; readonly slices: number } {
+    for (const event of events) {
+      if (event.type === 'set') this.#cells.set[event.object.kind].count++
+      else if (event.type === 'delete') this.#cells.delete[event.kind].count++
+    }
+    const totals = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0 }
+    for (const type of types) {
+      for (const kind of kinds) {
+        const cell = this.#cells[type][kind]
+        if (cell.count === 0) continue
+        totals[kind] += cell.count
+        cell.metric.inc(cell.count)
+        cell.count = 0
+      }
+    }
+    return { services: totals.Service, slices: totals.EndpointSlice }
   }
 }

@@ -1,5 +1,7 @@
 // The figures that the kernel, or the relay, has on the traffic of Services.
 import type { Backend, Frontend, Route } from '../routing/index.js'
+import type { IpAddress } from '../address.js'
+import type { Protocol } from '../kernel/index.js'
 
 /** The figures on one frontend, endpoint or service port. An absent one does not exist in this mode. */
 export interface TrafficCounters {
@@ -53,3 +55,20 @@ export function addCounters(a: TrafficCounters, b: TrafficCounters): TrafficCoun
 export function countAt(counters: Map<string, TrafficCounters>, key: string, counted: TrafficCounters): void {
   counters.set(key, addCounters(counters.get(key) ?? {}, counted))
 }
+
+/** A connection of a client to a frontend, as the mode knows it. */
+export interface ServiceFlow {
+  readonly protocol: Protocol
+  readonly source: IpAddress
+  readonly sourcePort: number
+  readonly destination: IpAddress
+  readonly destinationPort: number
+  readonly endpoint: { readonly address: IpAddress; readonly port: number }
+  /** As the kernel's tools spell it. undefined: the protocol is not TCP. */
+  readonly state: string | undefined
+  /** It ends after so many seconds without a packet. undefined: after no time. */
+  readonly timeoutSeconds: number | undefined
+}
+
+/** Connections that are made while the reader takes them. */
+export type FlowSource = Iterable<ServiceFlow> | AsyncIterable<ServiceFlow>

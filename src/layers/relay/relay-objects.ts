@@ -9,8 +9,10 @@ import {
   type RelayListener,
   type RelayOp,
   type RelayService,
+  describeRelayOp,
 } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
+import type { OperationKind } from '../../engine/index.js'
 
 /** The service of one service port. Its `number` is its id in the relay, which both families share. */
 export class ServiceObject extends KernelObject<ServicePortKey, RelayService | undefined> {
@@ -164,4 +166,11 @@ function areSame<T>(a: readonly T[], b: readonly T[], isSame: (a: T, b: T) => bo
         return other !== undefined && isSame(one, other)
       }))
   )
+}
+
+/** Operations of the relay, as a pass counts and prints them. */
+export const relayOperations: OperationKind<RelayOp> = {
+  name: 'relay',
+  describe: describeRelayOp,
+  isMetered: true,
 }

@@ -32,8 +32,8 @@ import {
   serviceKind,
   ServiceObject,
   type WantedListener,
+  relayOperations,
 } from './relay-objects.js'
-import { relayOperations } from './operations.js'
 import { joined, type Split, SplitListeners } from './split-listeners.js'
 
 export interface RelayTableOptions {

@@ -1,5 +1,10 @@
-import type { IpAddress } from '../../address.js'
-import type { HealthCheckListeners } from '../../engine/index.js'
+import type { IpAddress, IpFamily } from '../../address.js'
+import {
+  type HealthCheckListeners,
+  type ConflictReports,
+  type TrafficConfig,
+  logFamily,
+} from '../../engine/index.js'
 import type { EventRecorder } from '../../event.js'
 import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
@@ -12,12 +17,8 @@ import {
 } from '../../node/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import { ConntrackCleaner, type ConntrackCleanerOptions } from './conntrack-cleaner.js'
-import type { ConflictReports } from '../../engine/index.js'
 import { HeldPorts } from './held-ports.js'
-import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { PortReports } from './port-reports.js'
-import { ServiceHealthChecks } from './service-health-checks.js'
-import type { TrafficConfig } from '../../engine/index.js'
 import { WatchedPorts } from './watched-ports.js'
 
 /** Further work that a mode has after each sync. */
@@ -31,7 +32,7 @@ export interface AfterSyncPart {
 }
 
 /** The part of the kernel that concerns a mode whose rules translate addresses. */
-export interface TranslationOptions extends Pick<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
+interface TranslationOptions extends Pick<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
   /** The ports of this machine, to hold node ports or to find other programs that have them. */
   readonly ports: Ports
   readonly links: Links
@@ -39,7 +40,7 @@ export interface TranslationOptions extends Pick<ConntrackCleanerOptions, 'connt
   readonly events: EventRecorder
 }
 
-export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
+interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntrack' | 'nodePortAddresses'> {
   /** undefined: the mode is a proxy that listens on frontends itself. */
   readonly translation: TranslationOptions | undefined
   readonly config: TrafficConfig
@@ -55,7 +56,7 @@ export interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntra
   readonly localhostNodePorts?: AfterSyncPart | undefined
 }
 
-export interface SyncedState {
+interface SyncedState {
   /** Conflicts since the last call, and conflicts that ended. */
   readonly conflicts: readonly FrontendConflict[]
   /** All objects are known. Until then flows stay: those to endpoints that were not read yet are not stale. */
@@ -195,4 +196,99 @@ function openPorts(options: AfterSyncOptions & TranslationOptions): HeldPorts | 
   return options.config.nodePortHolding
     ? new HeldPorts({ ...portOptions, exceptAddress: options.localhostNodePorts?.listensOn })
     : new WatchedPorts(portOptions)
+}
+
+type Checks = Parameters<HealthCheckListeners['sync']>[0]
+
+/** Keeps the listeners for health checks of Services, and reports those that could not be opened. */
+class ServiceHealthChecks {
+  readonly #family: IpFamily
+  readonly #listeners: HealthCheckListeners
+  readonly #warnings: StateReporter
+  /** Services whose health check could not be opened. */
+  #failed: ReadonlySet<string> = new Set()
+
+  constructor(
+    family: IpFamily,
+    { listeners, warnings }: { readonly listeners: HealthCheckListeners; readonly warnings: StateReporter },
+  ) {
+    this.#family = family
+    this.#listeners = listeners
+    this.#warnings = warnings
+  }
+
+  /** Opens and closes listeners until exactly `checks`, by Service, are open at `addresses`. Reports failures and recoveries. */
+  async sync(checks: Checks, addresses: 'all' | readonly IpAddress[]): Promise<void> {
+    const failures = await this.#listeners.sync(checks, addresses)
+    const failed = new Set<string>()
+    for (const { service, event } of failures) {
+      failed.add(service)
+      const fields = { service, ipFamily: logFamily(this.#family) }
+      this.#warnings.report(this.#keyOf(service), { text: event.note, fields, event })
+    }
+    for (const service of this.#failed) {
+      if (!checks.has(service)) this.#warnings.forget(this.#keyOf(service))
+      else if (!failed.has(service)) this.#warnings.report(this.#keyOf(service), undefined)
+    }
+    this.#failed = failed
+  }
+
+  async stop(): Promise<void> {
+    await this.#listeners.stop()
+  }
+
+  #keyOf(service: string): string {
+    return `${this.#family} health check of ${service}`
+  }
+}
+
+type Policy = 'internal' | 'external'
+
+/**
+ * Services of traffic policy Local that have a port with endpoints, but with none on this node (kube-proxy's metric
+ * sync_proxy_rules_no_local_endpoints_total).
+ */
+class LocalPolicyGaps {
+  readonly #gaps: Readonly<Record<Policy, Gaps>> = { internal: new Gaps(), external: new Gaps() }
+
+  /** undefined: the service port was removed. */
+  put(key: ServicePortKey, route: Route | undefined): void {
+    const isGap = route !== undefined && route.hasEndpoints && route.localBackends.length === 0
+    this.#gaps.internal.set(key, isGap && route.isInternalLocal ? route.service : undefined)
+    this.#gaps.external.set(key, isGap && route.isExternalLocal ? route.service : undefined)
+  }
+
+  /** Number of such Services. */
+  count(policy: Policy): number {
+    return this.#gaps[policy].services
+  }
+}
+
+/** The Services and ports for one policy. */
+class Gaps {
+  readonly #serviceOf = new Map<ServicePortKey, string>()
+  /** How many ports of each Service are in `#serviceOf`. */
+  readonly #portCounts = new Map<string, number>()
+
+  /** `service`: the Service of the port; undefined: the port has no gap. */
+  set(key: ServicePortKey, service: string | undefined): void {
+    const former = this.#serviceOf.get(key)
+    if (former === service) return
+    if (former !== undefined) this.#count(former, -1)
+    if (service === undefined) this.#serviceOf.delete(key)
+    else {
+      this.#serviceOf.set(key, service)
+      this.#count(service, 1)
+    }
+  }
+
+  get services(): number {
+    return this.#portCounts.size
+  }
+
+  #count(service: string, change: 1 | -1): void {
+    const count = (this.#portCounts.get(service) ?? 0) + change
+    if (count === 0) this.#portCounts.delete(service)
+    else this.#portCounts.set(service, count)
+  }
 }

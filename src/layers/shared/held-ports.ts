@@ -3,15 +3,22 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { KernelError } from '../../errors.js'
 import { machineAddresses } from '../../host/index.js'
-import type { Links, Listener, PortOp, PortPlace, Ports, Routes } from '../../kernel/index.js'
+import {
+  type Links,
+  type Listener,
+  type PortOp,
+  type PortPlace,
+  type Ports,
+  type Routes,
+  describePlace,
+} from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { type LocalAddresses, type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
-import type { Route } from '../../routing/index.js'
-import { type HeldPlace, HeldPlaces, type HoldAddresses, isSameClaim, type PortClaim } from './held-places.js'
-import { askPorts, type PortReports, releaseStored } from './port-reports.js'
+import { type Route, frontendProtocols } from '../../routing/index.js'
 import type { TrafficConfig } from '../../engine/index.js'
+import { askPorts, type PortReports, releaseStored } from './port-reports.js'
 
-export interface HeldPortsOptions {
+interface HeldPortsOptions {
   readonly family: IpFamily
   readonly config: TrafficConfig
   /** This node, as it is now. */
@@ -29,7 +36,7 @@ export interface HeldPortsOptions {
 const retryMs = 10_000
 
 /** The facts for `HeldPorts.run`. */
-export interface HoldState {
+interface HoldState {
   /** All objects are known. */
   readonly isComplete: boolean
   /** The machine's own addresses, if the setting of node-port addresses names some. */
@@ -212,4 +219,101 @@ function hasPorts({ nodePort, externalIPs }: Route): boolean {
 function isOn(listener: Listener, { protocol, address, port }: PortPlace): boolean {
   if (listener.protocol !== protocol || listener.port !== port) return false
   return address === undefined || listener.address === undefined || listener.address === address
+}
+
+/** The properties of a route that decide which ports it holds. */
+type PortClaim = Pick<Route, 'protocol' | 'port' | 'nodePort' | 'externalIPs'>
+
+/** The addresses that the places depend on. */
+interface HoldAddresses {
+  /** The addresses that serve node ports. */
+  readonly nodePorts: LocalAddresses
+  /** The machine's own addresses: a port of another external IP is not held. */
+  readonly machine: ReadonlySet<IpAddress>
+}
+
+/** A port that at least one service port claims. */
+interface HeldPlace {
+  readonly place: PortPlace
+  /** In the order of their claims. The first one stands in reports. */
+  readonly claimants: Set<ServicePortKey>
+}
+
+/** The changes of `claim`: places that got their first claimant, and that lost their last one. */
+interface PlaceChanges {
+  readonly added: readonly HeldPlace[]
+  readonly removed: readonly HeldPlace[]
+}
+
+/** The desired places of one family, by their descriptions. */
+class HeldPlaces {
+  readonly #family: IpFamily
+  readonly #places = new Map<string, HeldPlace>()
+  readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
+
+  constructor(family: IpFamily) {
+    this.#family = family
+  }
+
+  /** Whether the place with this description is desired. */
+  has(description: string): boolean {
+    return this.#places.has(description)
+  }
+
+  /** Replaces the places that a service port claims; undefined: it claims none. */
+  claim(key: ServicePortKey, claim: PortClaim | undefined, addresses: HoldAddresses): PlaceChanges {
+    const wanted = new Map<string, PortPlace>()
+    if (claim !== undefined)
+      for (const place of placesOf(this.#family, claim, addresses)) wanted.set(describePlace(place), place)
+    const removed = (this.#namesOf.get(key) ?? []).flatMap((name) =>
+      wanted.has(name) ? [] : this.#drop(name, key),
+    )
+    const added = [...wanted].flatMap(([name, place]) => this.#put(name, place, key))
+    if (wanted.size === 0) this.#namesOf.delete(key)
+    else this.#namesOf.set(key, [...wanted.keys()])
+    return { added, removed }
+  }
+
+  #put(name: string, place: PortPlace, key: ServicePortKey): readonly HeldPlace[] {
+    const known = this.#places.get(name)
+    if (known !== undefined) {
+      known.claimants.add(key)
+      return []
+    }
+    const made = { place, claimants: new Set([key]) }
+    this.#places.set(name, made)
+    return [made]
+  }
+
+  #drop(name: string, key: ServicePortKey): readonly HeldPlace[] {
+    const known = this.#places.get(name)
+    known?.claimants.delete(key)
+    if (known === undefined || known.claimants.size > 0) return []
+    this.#places.delete(name)
+    return [known]
+  }
+}
+
+/** Whether the two claims lead to the same places. */
+function isSameClaim(a: PortClaim, b: PortClaim): boolean {
+  return (
+    a.protocol === b.protocol &&
+    a.nodePort === b.nodePort &&
+    a.port === b.port &&
+    a.externalIPs.length === b.externalIPs.length &&
+    a.externalIPs.every((address, index) => address === b.externalIPs[index])
+  )
+}
+
+function placesOf(
+  family: IpFamily,
+  { protocol: name, port, nodePort, externalIPs }: PortClaim,
+  { nodePorts, machine }: HoldAddresses,
+): readonly PortPlace[] {
+  const protocol = frontendProtocols[name]
+  const own = externalIPs.filter((address) => machine.has(address))
+  const places: PortPlace[] = own.map((address) => ({ family, protocol, address, port }))
+  if (nodePort === 0) return places
+  const addresses = nodePorts === 'all' ? [undefined] : nodePorts
+  return [...places, ...addresses.map((address) => ({ family, protocol, address, port: nodePort }))]
 }

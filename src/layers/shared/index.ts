@@ -1,16 +1,13 @@
 // In: routes, and the kernel's tables. Out: work that every mode does in the same way.
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners, held ports.
-// Read next: after-sync.ts, conntrack-cleaner.ts, service-health-checks.ts, held-ports.ts, watched-ports.ts, xtables-clean-up.ts.
+// Read next: after-sync.ts, conntrack-cleaner.ts, held-ports.ts, watched-ports.ts, xtables-clean-up.ts.
 export { AfterSync, type AfterSyncPart } from './after-sync.js'
 export { ConntrackCleaner } from './conntrack-cleaner.js'
 export { isFirstService } from './first-services.js'
 export { releaseUnwanted } from './port-reports.js'
-export { openFamily } from './open-family.js'
-export { cleanUpXtables } from './xtables-clean-up.js'
+export { openFamily, openWarnings } from './open-family.js'
+export { cleanUpXtables, describeKept } from './xtables-clean-up.js'
 export { iptablesPacketRules } from './packet-rules.js'
-export { describeKept } from './kept-chain.js'
 export { restAfterEventsMs, LockReleaseSchedule } from './lock-release-schedule.js'
-export { openWarnings } from './warnings.js'
-export { reportRepairs } from './report-repairs.js'
-export { shortened } from './shortened.js'
+export { reportRepairs, shortened } from './report-repairs.js'

@@ -1,12 +1,11 @@
 import { Family, type FamilyContext, type FamilyOptions, type ModeOptions } from '../../engine/index.js'
 import type { IpFamily } from '../../address.js'
+import type { EventRecorder } from '../../event.js'
+import { type Log, StateReporter } from '../../log.js'
 import { AfterSync, type AfterSyncPart } from './after-sync.js'
 
 /** The part of the options that a mode chooses. */
-export interface OpenFamilyOptions<S, D> extends Omit<
-  FamilyOptions<S, D>,
-  keyof FamilyContext | 'openFollowUp'
-> {
+interface OpenFamilyOptions<S, D> extends Omit<FamilyOptions<S, D>, keyof FamilyContext | 'openFollowUp'> {
   readonly syncPeriodMs: number
   readonly warnings: FamilyContext['warnings']
   /** False: the mode is a proxy that listens on frontends itself. */
@@ -41,5 +40,22 @@ export function openFamily<S, D>(
         translation: translates ? translation : undefined,
       })
     },
+  })
+}
+
+/** Opens the reporter of requests of Services that a mode does not meet, for both families. It writes log lines and Events. */
+export function openWarnings({
+  log,
+  events,
+}: {
+  readonly log: Log
+  readonly events: EventRecorder
+}): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'Service is not programmed as specified',
+    recovery: 'Service is programmed as specified now',
+    events,
   })
 }

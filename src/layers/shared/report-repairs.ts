@@ -3,9 +3,8 @@ import { logFamily } from '../../engine/index.js'
 import type { Xtables } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
-import { shortened } from './shortened.js'
 
-export interface RepairReportOptions {
+interface RepairReportOptions {
   readonly family: IpFamily
   readonly log: Log
   readonly metrics: Pick<FamilyMetrics, 'drift'>
@@ -29,4 +28,9 @@ export function reportRepairs(
     missing: shortened(missing),
     changed: shortened(changed),
   })
+}
+
+/** Ten names are enough for a log line. */
+export function shortened(names: readonly string[]): readonly string[] {
+  return names.length <= 10 ? names : [...names.slice(0, 10), `and ${names.length - 10} more`]
 }

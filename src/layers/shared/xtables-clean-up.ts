@@ -1,9 +1,8 @@
 // Clean-up of iptables mode, ours or kube-proxy's: for --cleanup, and after another mode has taken over.
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { XtFlavour, XtTableName, Xtables } from '../../kernel/index.js'
+import type { XtFlavour, XtTableName, Xtables, XtKeptChain } from '../../kernel/index.js'
 import { type ChainNames, type CleanUpOutcome, logFamily } from '../../engine/index.js'
-import { describeKept } from './kept-chain.js'
 
 interface XtablesAccess {
   xtables(family: IpFamily, table: XtTableName, flavour: XtFlavour): Xtables
@@ -60,4 +59,13 @@ async function cleanTable(xtables: Xtables, prune: readonly string[]): Promise<C
     }
   })
   return cleaned instanceof KernelError ? { count: 0, failures: [cleaned.message] } : cleaned
+}
+
+/** Describes a chain that could not be removed: `IPv4 table nat: chain KUBE-SVC-A stays, empty, as chain MINE jumps to it`. */
+export function describeKept(
+  { family, table }: Pick<Xtables, 'family' | 'table'>,
+  { chain, by }: XtKeptChain,
+): string {
+  const holder = by === undefined ? 'an element of a map' : `chain ${by}`
+  return `${logFamily(family)} table ${table}: chain ${chain} stays, empty, as ${holder} jumps to it`
 }

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../address.js'
 import { KernelQuestions, logFamily, type NatPlace, type StageTimes } from '../../engine/index.js'
-import { asRefusal, isNotFound, KernelError } from '../../errors.js'
+import { asRefusal, isNotFound, KernelError, orRefusal } from '../../errors.js'
 import {
   isOwnTable,
   type Kernel,
@@ -16,6 +16,7 @@ import {
   type NfTransaction,
   type Nftables,
   type XtFlavour,
+  type NftChains,
 } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -302,4 +303,19 @@ function toItself({ family, set }: NfSet): readonly NfExpression[] {
     length: isIPv4 ? 4 : 16,
   } as const
   return [load, { kind: 'lookup', set, from: 0 }, load, { kind: 'nat', type: 'dnat', family, addressMin: 0 }]
+}
+
+/** Removes the table of both families. A failure in one family does not stop the other. `texts`: what was removed. */
+export async function cleanUpNatGuard(
+  nftChains: Pick<NftChains, 'discardTable'>,
+  table: NatGuardTable,
+): Promise<{ readonly texts: readonly string[]; readonly failures: readonly KernelError[] }> {
+  const texts: string[] = []
+  const failures: KernelError[] = []
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const isRemoved = await orRefusal(() => nftChains.discardTable(family, table))
+    if (isRemoved === true) texts.push(`removed the table ${table} of nf_tables in ${logFamily(family)}`)
+    else if (isRemoved !== false) failures.push(isRemoved)
+  }
+  return { texts, failures }
 }

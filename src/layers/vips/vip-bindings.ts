@@ -9,10 +9,15 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
-import { bindingOperations } from './operations.js'
+import {
+  bindingOperations,
+  userspaceRouteMetric,
+  type VipCut,
+  VipTable,
+  type VipTableOptions,
+} from './vip-table.js'
 import type { Vip, VipHolder } from './vip.js'
 import { findDummyDevice, findVipPlace } from './vip-place.js'
-import { userspaceRouteMetric, type VipCut, VipTable, type VipTableOptions } from './vip-table.js'
 
 export interface VipBindingsOptions {
   readonly family: IpFamily

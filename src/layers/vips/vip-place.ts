@@ -3,9 +3,10 @@ import { type IpAddress, familyOf } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError, isExists, orRefusal } from '../../errors.js'
 import type { Link, Links, Routes } from '../../kernel/index.js'
+import { dummyDeviceName } from '../../host/index.js'
+import { type Log, StateReporter } from '../../log.js'
 import type { VipPlace } from './vip.js'
 import { includesAddress } from './packed-bindings.js'
-import { dummyDeviceName } from '../../host/index.js'
 
 /** The reason why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
 export type DummyProblem = 'no-module' | 'name-taken'
@@ -34,7 +35,7 @@ function isOurs({ kind }: Link): boolean {
 }
 
 /** The result of `findVipPlace`, with a hint for the operator. */
-export interface FoundPlace {
+interface FoundPlace {
   readonly place: VipPlace
   /** The node's address is known, but no interface has it. */
   readonly isNodeIpForeign: boolean
@@ -75,4 +76,14 @@ export function dummyAdvice(problem: DummyProblem, binding: VipBinding): string 
   return binding === 'addresses'
     ? `${cause}; --vip-binding=addresses needs one: ${remedy}, or use --vip-binding=routes`
     : `${cause}: VIPs are bound by routes on lo only, and there is no ${dummyDeviceName} of ours`
+}
+
+/** Opens the reporter of hints for the operator about VIPs, for both families. */
+export function openVipHints(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'VIP binding is limited',
+    recovery: 'VIP binding is no longer limited',
+  })
 }

@@ -1,7 +1,14 @@
 // The VIPs of one family: their bindings in the kernel, and the virtual servers that need them (docs/adr/0004).
-import type { IpAddress } from '../../address.js'
+import type { IpAddress, IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
-import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../kernel/index.js'
+import {
+  viaductRouteProtocol,
+  type BatchOutcome,
+  type RouteOp,
+  RouteCursor,
+  type Routes,
+  describeRouteOp,
+} from '../../kernel/index.js'
 import {
   type Confirmation,
   type Cut,
@@ -12,8 +19,8 @@ import {
   confirmBatch,
   planBatch,
 } from '../objects/index.js'
-import type { PackedAddress } from './packed-address.js'
-import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
+import type { OperationKind } from '../../engine/index.js'
+import { type PackedAddress, PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
 import {
   type Bindings,
   bindingKind,
@@ -26,7 +33,7 @@ import {
 } from './vip.js'
 
 /** Kinds of drift of bindings, as the metric viaduct_drift_total names them. */
-export type BindingDriftKind = 'binding-missing' | 'binding-changed' | 'binding-unexpected'
+type BindingDriftKind = 'binding-missing' | 'binding-changed' | 'binding-unexpected'
 
 /** A reading of the kernel's bindings of VIPs. */
 export interface VipReading {
@@ -266,4 +273,28 @@ function countDrift(vip: Vip, before: Bindings, drift: DriftCounter<BindingDrift
   else if (before.route !== undefined && !equalRoutes(before.route, route)) drift.add('binding-changed')
   else if (before.route === undefined && !before.isOnDummy && vip.isAcknowledged && vip.holders.length === 0)
     drift.add('binding-unexpected')
+}
+
+/**
+ * The addresses that are not local to this node, a sentence each. The kernel lists all local host routes at once; those of addresses of
+ * interfaces are among them. Throws KernelError.
+ */
+export async function missingVips(
+  vips: readonly IpAddress[],
+  family: IpFamily,
+  routes: Pick<Routes, 'dumpLocalRoutes'>,
+): Promise<readonly string[]> {
+  if (vips.length === 0) return []
+  const missing = new Set(vips)
+  const present = new RouteCursor(await routes.dumpLocalRoutes(family))
+  for (let index = 0; index < present.length && missing.size > 0; index++)
+    missing.delete(present.address(index))
+  return [...missing].map((vip) => `local route of ${vip} is missing`)
+}
+
+/** Operations on bindings of VIPs, as a pass counts and prints them. */
+export const bindingOperations: OperationKind<RouteOp> = {
+  name: 'routes',
+  describe: describeRouteOp,
+  isMetered: true,
 }

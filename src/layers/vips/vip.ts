@@ -9,8 +9,7 @@ import {
   type RouteOp,
 } from '../../kernel/index.js'
 import { KernelObject, type Meaning, type ObjectKind } from '../objects/index.js'
-import { type PackedAddress, packedAddressOf } from './packed-address.js'
-import type { RouteState } from './packed-bindings.js'
+import { type PackedAddress, packedAddressOf, type RouteState } from './packed-bindings.js'
 
 /** Devices and source of the bindings of one family. Changes only at a reconcile. */
 export interface VipPlace {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { openLog } from '../../../src/log.js'
-import { traceRoute } from '../../../src/engine/trace-route.js'
+import { traceRoute } from '../../../src/engine/claim-dirty.js'
 import { plainRoute } from '../../support/routes.js'
 
 it('a changed service port gets a log line at -v=4 and none below', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { servicePortKey } from '../../../../src/model/index.js'
 import { describeFrontend, type Route } from '../../../../src/routing/index.js'
-import { UdpFrontends } from '../../../../src/layers/shared/udp-frontends.js'
+import { UdpFrontends } from '../../../../src/layers/shared/conntrack-cleaner.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 const key = servicePortKey('kube-system/dns', 'dns/UDP')
