@@ -1,7 +1,7 @@
 import type { IpAddress } from '../address.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import type { Frontend, Route } from '../routing/index.js'
+import type { Backend, Frontend, Route } from '../routing/index.js'
 import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { Claim, Layer } from './layer.js'
 import type { PacketRules } from './packet-rules.js'
@@ -9,12 +9,17 @@ import type { ExternalAddresses } from './packet-rules.js'
 import type { FlowSource, CounterReading } from './traffic-counters.js'
 import type { StageTimes } from './stage-times.js'
 
+/** The place of an endpoint. */
+type Endpoint = Pick<Backend, 'address' | 'port'>
+
 /** The family's parts that the layer of its mode uses. */
 export interface FamilyParts {
   /** Counts the waits for the kernel as such a stage of the pass. */
   readonly stages: StageTimes
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (key: ServicePortKey) => string | undefined
+  /** The service port exists, and has this endpoint, ready or not. */
+  readonly hasEndpoint: (key: ServicePortKey, endpoint: Endpoint) => boolean
 }
 
 /** Leaves addresses of Services to other machines (docs/adr/0028). */
@@ -58,6 +63,10 @@ export interface FamilyMode<S, D> {
   settings(facts: FamilyFacts): S
   /** The part of the settings on which compiled routes depend: a difference compiles all routes again. */
   routeSettings(settings: S): unknown
+  /** The addresses of this machine that serve node ports. Absent: those that the configuration names, as the kernel has them now. */
+  nodePortAddresses?(settings: S): readonly IpAddress[]
+  /** Asks the kernel what the compilation of this route depends on; undefined: nothing, as nearly always. Never rejects with a KernelError. */
+  prepare?(decided: Route): Promise<void> | undefined
   /** Pure: no clock, no kernel. */
   compile(route: Route, settings: S): D
   readonly layer: Layer<S, D>

@@ -42,6 +42,11 @@ export class FamilySettings<S, D> {
     this.#serviceCidrs = new ServiceCidrs(options.family)
   }
 
+  /** The machine's addresses may have changed since they were read, or could not be read. */
+  get isReadDue(): boolean {
+    return this.#addresses.isReadDue
+  }
+
   /** Those that the layer has; undefined: none yet. */
   get current(): S | undefined {
     return this.#current
@@ -58,7 +63,10 @@ export class FamilySettings<S, D> {
   }
 
   /** The addresses that serve node ports now, read from the kernel. Throws KernelError. */
-  readonly nodePortAddresses = async (): Promise<readonly IpAddress[]> => await this.#addresses.destinations()
+  readonly nodePortAddresses = async (): Promise<readonly IpAddress[]> => {
+    const own = this.#current && this.#options.mode().nodePortAddresses?.(this.#current)
+    return own ?? (await this.#addresses.destinations())
+  }
 
   apply(events: readonly ObjectEvent[]): void {
     const areCidrsNew = events.filter((event) => this.#serviceCidrs.apply(event)).length > 0

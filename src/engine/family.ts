@@ -98,9 +98,19 @@ export class Family<S, D> implements Pipeline {
     const tracker = this.#tracker
     this.#decisions = new RouteDecisions({ ...options, tracker, reports, stages })
     this.#settings = new FamilySettings({ ...options, tracker, mode: () => this.#mode })
-    const { nodePortAddresses } = this.#settings
-    this.#followUp = options.openFollowUp({ ...options, tracker, reports, nodePortAddresses })
-    this.#mode = options.openMode({ ...options, stages, portNameOf: tracker.portName.bind(tracker) })
+    this.#followUp = options.openFollowUp({
+      ...options,
+      tracker,
+      reports,
+      nodePortAddresses: this.#settings.nodePortAddresses,
+    })
+    this.#mode = options.openMode({
+      ...options,
+      stages,
+      portNameOf: tracker.portName.bind(tracker),
+      hasEndpoint: (key, { address, port }) =>
+        endpointsOf(tracker, key).some((each) => each.address === address && each.port === port),
+    })
     this.#layer = this.#mode.layer
     const { view } = this.#mode
     if (view.readFlows !== undefined) this.readFlows = view.readFlows.bind(view)
@@ -257,8 +267,10 @@ export class Family<S, D> implements Pipeline {
     if (routes > 0 || isRenewed || isTakeover || this.#layer.isWriteDue)
       await this.#write(pass, { look, routes, isRenewed, isTakeover })
     else if (!this.#layer.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
-    if (this.#layer.isBehind) backlog.waitOn()
+    if (this.#layer.isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle()
+    // The former addresses stay in force until the kernel answers.
+    if (this.#settings.isReadDue) return Math.min(this.#layer.nextInMs() ?? Infinity, readAgainMs)
     return this.#layer.nextInMs()
   }
 
@@ -272,14 +284,15 @@ export class Family<S, D> implements Pipeline {
     // Immediately before the settings: an event during the look makes the last addresses invalid.
     const addresses = { key: 'read addresses', subject: 'addresses of this machine' }
     const read = await this.#questions.ask(addresses, async () => await this.#settings.read())
-    return read instanceof KernelError ? 'failed' : look
+    return read instanceof KernelError && this.#settings.current === undefined ? 'failed' : look
   }
 
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
   #reasonOf(look: Looked, isRenewed: boolean): PassReason {
     if (!this.#isComplete) return 'start'
     if (this.#tracker.hasDirty || isRenewed) return 'change'
-    return isComparison(look) ? 'reconcile' : 'retry'
+    if (isComparison(look)) return 'reconcile'
+    return this.#layer.isBehind || this.#layer.hasRefusals ? 'retry' : 'change'
   }
 
   #claimOf(decided: Route, settings: S): Claim<D> {
@@ -303,7 +316,7 @@ export class Family<S, D> implements Pipeline {
       pass,
       intake: this.#intake,
       decisions: this.#decisions,
-      claim: (key, decided) => this.#claim(key, decided),
+      claim: (key, decided) => this.#prepareAndClaim(key, decided),
       onSlice: () => {
         // Stages this part while the next one is compiled.
         const staging = this.#layer.stage?.(pass)
@@ -317,6 +330,12 @@ export class Family<S, D> implements Pipeline {
     return routes
   }
 
+  #prepareAndClaim(key: ServicePortKey, decided: Route | undefined): void | Promise<void> {
+    const preparation = decided && this.#mode.prepare?.(decided)
+    if (preparation === undefined) return this.#claim(key, decided)
+    return preparation.then(() => this.#claim(key, decided))
+  }
+
   #claim(key: ServicePortKey, decided: Route | undefined): void {
     const { admission } = this.#mode
     if (decided === undefined) admission?.forget(key)
@@ -324,7 +343,7 @@ export class Family<S, D> implements Pipeline {
     const settings = this.#settings.current
     const desired = served && settings && this.#mode.compile(served, settings)
     this.#layer.claim(key, decided && served && desired && { decided, served, desired })
-    this.#followUp.note(key, decided)
+    this.#followUp.note(key, served)
   }
 
   async #write(pass: Pass, { look, routes, isRenewed, isTakeover }: Work): Promise<void> {
@@ -366,6 +385,11 @@ export class Family<S, D> implements Pipeline {
       machine: this.#settings.machine,
     })
   }
+}
+
+function endpointsOf(tracker: Tracker, key: ServicePortKey): ReturnType<Tracker['endpoints']> {
+  const port = tracker.servicePort(key)
+  return port === undefined ? [] : tracker.endpoints(port)
 }
 
 /** Whether our objects were compared, or differ. A partial look without a difference compared only what has certainly changed. */

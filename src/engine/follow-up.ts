@@ -16,8 +16,8 @@ export interface SyncedState {
 
 /** The work of a family, in every mode, once everything is in the kernel. */
 export interface FollowUp {
-  /** The service port was compiled again; undefined: it was removed. */
-  note(key: ServicePortKey, decided: Route | undefined): void
+  /** The service port was compiled again, for the route as the mode serves it; undefined: it was removed. */
+  note(key: ServicePortKey, served: Route | undefined): void
   /** Another program removed rules for a while: the next run checks the flows of every frontend. */
   recheckFlows(): void
   /** The last run is so long ago. A run retries what failed. */

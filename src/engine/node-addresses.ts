@@ -1,5 +1,5 @@
 import type { IpAddress, IpFamily } from '../address.js'
-import { machineAddresses } from '../host/index.js'
+import { machineAddresses, readMachineAddresses } from '../host/index.js'
 import type { LinkEvent, Links, Routes } from '../kernel/index.js'
 import { type NodeFacts, nodePortAddressesOf, nodePortDestinations } from '../node/index.js'
 import type { TrafficConfig } from './family-context.js'
@@ -20,6 +20,8 @@ export class NodeAddresses {
   readonly #options: NodeAddressesOptions
   #machine: readonly IpAddress[] = []
   #isCurrent = false
+  /** The device that holds the VIPs of ipvs mode, at the last reading: its addresses are not the machine's own. */
+  #vipDevice: number | undefined
 
   constructor(options: NodeAddressesOptions) {
     this.#options = options
@@ -35,12 +37,19 @@ export class NodeAddresses {
     this.#isCurrent = false
   }
 
+  /** `read` has something to do. */
+  get isReadDue(): boolean {
+    return !this.#isCurrent
+  }
+
   /** Returns whether the rules may differ now. */
   applyLinks(events: readonly LinkEvent[]): boolean {
     const { family } = this.#options
     if (!this.#areUsed) return false
     const isConcerned = events.some(
-      (event) => event.kind === 'overrun' || (event.kind === 'address' && event.family === family),
+      (event) =>
+        event.kind === 'overrun' ||
+        (event.kind === 'address' && event.family === family && event.index !== this.#vipDevice),
     )
     if (isConcerned) this.forget()
     return isConcerned
@@ -52,7 +61,12 @@ export class NodeAddresses {
     // Before the reading: a change during it is read by the next one.
     this.#isCurrent = true
     try {
-      this.#machine = this.#areUsed ? await machineAddresses(this.#options.family, this.#options) : []
+      if (!this.#areUsed) this.#machine = []
+      else {
+        const { addresses, vipDevice } = await readMachineAddresses(this.#options.family, this.#options)
+        this.#machine = addresses
+        this.#vipDevice = vipDevice
+      }
     } catch (error) {
       this.#isCurrent = false
       throw error

@@ -38,6 +38,11 @@ export {
   type SettingOutcome,
   ensureSetting,
 } from './kernel-settings.js'
-export { dummyDeviceName, machineAddresses, outgoingAddresses } from './machine-addresses.js'
+export {
+  dummyDeviceName,
+  machineAddresses,
+  outgoingAddresses,
+  readMachineAddresses,
+} from './machine-addresses.js'
 export { routeLocalnet, takeBackLocalnet } from './route-localnet.js'
 export { isSysfsReadOnly } from './mounts.js'

@@ -21,15 +21,30 @@ interface AddressKernel {
 /** The machine's addresses of a family, sorted, without duplicates and without the VIPs of ipvs mode. Throws KernelError. */
 export async function machineAddresses(
   family: IpFamily,
-  { links, routes }: AddressKernel,
+  kernel: AddressKernel,
 ): Promise<readonly IpAddress[]> {
+  return (await readMachineAddresses(family, kernel)).addresses
+}
+
+export interface MachineAddresses {
+  /** As `machineAddresses`. */
+  readonly addresses: readonly IpAddress[]
+  /** The index of the device with the VIPs of ipvs mode; undefined: there is none. */
+  readonly vipDevice: number | undefined
+}
+
+/** Throws KernelError. */
+export async function readMachineAddresses(
+  family: IpFamily,
+  { links, routes }: AddressKernel,
+): Promise<MachineAddresses> {
   const vips = await links.find(dummyDeviceName)
   const dumped = new AddressCursor(await routes.dumpAddresses(family))
   const found = new Set<IpAddress>()
   for (let index = 0; index < dumped.length; index++) {
     if (dumped.interfaceIndex(index) !== vips?.index) found.add(dumped.address(index))
   }
-  return [...found].toSorted()
+  return { addresses: [...found].toSorted(), vipDevice: vips?.index }
 }
 
 const loopback: Readonly<Record<IpFamily, Cidr>> = { ipv4: cidr('127.0.0.0/8'), ipv6: cidr('::1/128') }

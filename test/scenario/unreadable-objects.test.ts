@@ -131,3 +131,21 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 })
+
+for (const mode of ['iptables', 'ipvs', 'nftables', 'userspace'] as const)
+  it(`the health check of a known Service answers while other objects cannot be read, in ${mode} mode`, async () => {
+    const lab = new PipelineLab({ config: { mode } })
+    const balanced = {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32_000,
+    } as const
+    await lab.deliver(
+      set(service('web', '10.96.0.1', balanced)),
+      set(slice('web-1', 'web', ['10.1.0.1'])),
+      listed,
+    )
+    await lab.clock.advance(1000)
+    assert.deepEqual([...lab.healthChecks.checks.keys()], ['default/web'])
+    await lab.stop()
+  })

@@ -21,8 +21,8 @@ import {
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
+import type { FrontendConflict } from '../../routing/index.js'
 import type { Failures } from './failures.js'
-import { type ConflictReports } from '../../engine/index.js'
 import { isFirstService } from '../../layers/shared/index.js'
 import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
@@ -34,8 +34,6 @@ export interface IpvsApplierOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** Gets the conflicts of frontends. */
-  readonly reports: ConflictReports
   readonly ledger: IpvsLedger
   readonly vips: VipTable
   readonly guard: Pick<NatGuard, 'write'>
@@ -62,6 +60,7 @@ interface Sending<Op extends { readonly op: string }> {
 export class IpvsApplier {
   readonly #options: IpvsApplierOptions
   readonly #questions: KernelQuestions
+  #conflicts: FrontendConflict[] = []
   #isStopping = false
 
   constructor(options: IpvsApplierOptions) {
@@ -119,10 +118,10 @@ export class IpvsApplier {
     )
   }
 
-  /** Comes last: a new owner of a frontend is reported as working only once the kernel has it. */
+  /** Comes last: a new owner of a frontend counts as working only once the kernel has it. */
   settle({ entries, vips }: Work): void {
     const { failures } = this.#options
-    this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
+    this.#noteConflicts(entries.filter(({ isStale }) => !isStale))
     failures.servers.settle(entries)
     failures.vips.settle(vips)
   }
@@ -207,10 +206,16 @@ export class IpvsApplier {
     return outcome
   }
 
-  #reportConflicts(entries: readonly Entry[]): void {
-    const { reports } = this.#options
+  /** Conflicts of the written claims since the last call, and conflicts that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    const conflicts = this.#conflicts
+    this.#conflicts = []
+    return conflicts
+  }
+
+  #noteConflicts(entries: readonly Entry[]): void {
     for (const { server, ...conflict } of entries.flatMap((entry) => entry.takeConflicts()))
-      reports.note({ ...conflict, frontend: describeVirtualServer(server) })
+      this.#conflicts.push({ ...conflict, frontend: describeVirtualServer(server) })
   }
 }
 

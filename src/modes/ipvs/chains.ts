@@ -112,7 +112,7 @@ export class IpvsChains {
     })
   }
 
-  /** The cheap look. It compares only tables that have certainly changed since our last write. True: one is to be written. */
+  /** It compares only tables that have certainly changed since our last write. True: one is to be written. */
   async check(): Promise<boolean> {
     return await this.#look(async (xtables) =>
       (await xtables.check()) ? undefined : await xtables.compare(),

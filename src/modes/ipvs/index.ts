@@ -1,7 +1,7 @@
 // In: Routes, the configuration, this node. Out: virtual servers, VIP bindings, sets and fixed chains in the kernel.
 // Never: another mode; Kubernetes objects.
 // Owner of: the tables of acknowledged virtual servers, VIP bindings and set entries (tables/).
-// Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
+// Read next: mode.ts, layer.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
 export { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
 export { compileChains, type FixedChain, type IpvsChainSettings, mangleChains } from './compile/chains.js'
 export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'

@@ -1,19 +1,22 @@
 import { type IpAddress, type IpFamily, cidrContains } from '../../address.js'
-import type { LinkEvent } from '../../kernel/index.js'
-import { ipvsTables } from './compile/chains.js'
-import { IpvsPipeline } from './pipeline.js'
-import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
+import type { FamilyMode, Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { familiesWithXtables, inOrder } from '../../host/index.js'
 import { openLocalhostNodePorts, SharedRelay, withConditionWatch } from '../../layers/relay/index.js'
-import { openWarnings } from '../../layers/shared/index.js'
-import { IpvsSettings } from './settings.js'
+import { openFamily, openWarnings } from '../../layers/shared/index.js'
+import { ForeignAddresses, openVipHints } from '../../layers/vips/index.js'
 import { loadForChains } from './chains.js'
-import { openIpvsWatch } from './watch.js'
-import { openVipHints } from '../../layers/vips/index.js'
-import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/index.js'
+import { ipvsTables } from './compile/chains.js'
+import { compileDesired } from './compile/compile.js'
+import type { DesiredRoute } from './compile/desired.js'
+import { familySettings, forRoutes, type IpvsFamilySettings } from './family-settings.js'
+import { IpvsLayer, type IpvsLayerOptions } from './layer.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { familiesWithSetRules } from './rules-probe.js'
 import { ServiceScheduling } from './service-scheduling.js'
+import { IpvsSettings } from './settings.js'
 import { UnmetServices } from './unmet-services.js'
+import { ipvsView } from './view.js'
+import { openIpvsWatch } from './watch.js'
 
 /** Makes the kernel ready. Throws the errors of `prepareKernel`, and KernelError if the kernel cannot have the rules in this flavour. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
@@ -46,49 +49,56 @@ export function ipvsMode(
   families: readonly IpFamily[] = ['ipv4', 'ipv6'],
 ): Mode {
   const { config, kernel, log, metrics, flavour } = options
-  const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
-  const { vipBinding } = config
-  const hints = openVipHints(log)
+  const { excludeCIDRs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const warnings = openWarnings(options)
-  const unmet = new UnmetServices(warnings)
-  const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(flavour === 'legacy' ? families : [])
   const relay = new SharedRelay(kernel.relay, config)
-  const pipelines: IpvsPipeline[] = []
+  const layers: IpvsLayer[] = []
+  const shared = {
+    look,
+    hints: openVipHints(log),
+    unmet: new UnmetServices(warnings),
+    vipBinding: config.vipBinding,
+    minSyncPeriodMs,
+    isExcluded: (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address)),
+  }
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline = new IpvsPipeline({
+    const localhostNodePorts = openLocalhostNodePorts({
       ...options,
-      look,
-      scheduling: new ServiceScheduling({
-        family,
-        ipvs: kernel.ipvs,
-        scheduling: config.ipvs,
-        unmet,
-      }),
-      keepSettings: async () => {
-        // Counted once, for IPv4: most of these settings have IPv4 in their names, and each exists once.
-        if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
-      },
-      vipBinding,
-      syncPeriodMs,
-      minSyncPeriodMs,
-      isExcluded,
-      gracefulPeriodMs,
-      hints,
-      warnings,
+      mode: 'ipvs',
       family,
+      relay,
       metrics: metrics[family],
-      localhostNodePorts: openLocalhostNodePorts({
-        ...options,
-        mode: 'ipvs',
-        family,
-        relay,
-        metrics: metrics[family],
-      }),
-      listeners: options.openHealthChecks(family, isHealthy),
     })
-    pipelines.push(pipeline)
-    return asPipeline(pipeline)
+    return openFamily(options, family, isHealthy, {
+      openMode: (context) => {
+        const scheduling = new ServiceScheduling({
+          ...shared,
+          family,
+          ipvs: kernel.ipvs,
+          scheduling: config.ipvs,
+        })
+        const layerOptions: IpvsLayerOptions = {
+          ...options,
+          ...context,
+          ...shared,
+          config,
+          scheduling,
+          keepSettings: async () => {
+            // Counted once, for IPv4: most of these settings have IPv4 in their names, and each exists once.
+            if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
+          },
+        }
+        const layer = new IpvsLayer(layerOptions)
+        layers.push(layer)
+        return familyMode(layerOptions, layer, localhostNodePorts?.listensOn)
+      },
+      syncPeriodMs,
+      warnings,
+      translates: true,
+      needsMachine: true,
+      localhostNodePorts,
+    })
   }
   return {
     name: 'ipvs',
@@ -96,11 +106,7 @@ export function ipvsMode(
     families,
     openPipeline,
     openWatch: () =>
-      withConditionWatch(openIpvsWatch({ ...options, look, pipelines }), {
-        ...options,
-        mode: 'ipvs',
-        families,
-      }),
+      withConditionWatch(openIpvsWatch({ ...options, look, layers }), { ...options, mode: 'ipvs', families }),
     countRelay: async () => await relay.counters(),
     syncPeriodMs,
     minSyncPeriodMs,
@@ -108,54 +114,21 @@ export function ipvsMode(
   }
 }
 
-function asPipeline(pipeline: IpvsPipeline): Pipeline {
+function familyMode(
+  options: IpvsLayerOptions,
+  layer: IpvsLayer,
+  relayedLoopback: IpAddress | undefined,
+): FamilyMode<IpvsFamilySettings, DesiredRoute> {
+  const { family, config, kernel, scheduling } = options
+  const admission = new ForeignAddresses({ ...options, routes: kernel.routes })
   return {
-    apply: (events) => pipeline.apply(events),
-    applyNode: (change) => pipeline.applyNode(change),
-    // Another program removed the dummy device, changed lo, or changed an address that matters here. The repair does not wait for
-    // the next period.
-    applyLinks: (events) => {
-      const isConcerned = events.some((event) => concerns(event, pipeline))
-      if (isConcerned) pipeline.requestReconcile()
-      return pipeline.decisions.applyLinks(events) || isConcerned
-    },
-    stopSoon: () => pipeline.stopSoon(),
-    runOnce: async () => await pipeline.runOnce(),
-    get hasRefusals() {
-      return pipeline.hasRefusals
-    },
-    get knowsObjects() {
-      return pipeline.knowsObjects
-    },
-    get isInForce() {
-      return pipeline.isInForce
-    },
-    get isWatchable() {
-      return pipeline.isWatchable
-    },
-    inForceSince: (key) => pipeline.inForceSince(key),
-    get passes() {
-      return pipeline.passes
-    },
-    get services() {
-      return pipeline.services
-    },
-    get health() {
-      return pipeline.health
-    },
-    describe: (...route) => pipeline.inspection.describe(...route),
-    packetRules: () => pipeline.inspection.packetRules(),
-    readCounters: async () => await pipeline.inspection.readCounters(),
-    readFlows: async () => await pipeline.inspection.readFlows(),
-    differences: async (route) => await pipeline.inspection.differences(route),
-    close: async () => await pipeline.close(),
+    settings: (facts) => familySettings({ family, config, scheduling: scheduling.settings }, facts),
+    routeSettings: forRoutes,
+    nodePortAddresses: ({ nodePortAddresses }) => nodePortAddresses,
+    prepare: (decided) => (scheduling.concerns(decided) ? scheduling.settle(decided) : undefined),
+    compile: compileDesired,
+    layer,
+    view: ipvsView({ ...options, relayedLoopback }, layer, admission),
+    admission,
   }
-}
-
-function concerns(event: LinkEvent, pipeline: IpvsPipeline): boolean {
-  if (event.kind === 'overrun') return true
-  // When lo goes down, the kernel removes all routes of lo, and notifies only of the link.
-  if (event.kind === 'link')
-    return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
-  return pipeline.concerns(event)
 }

@@ -55,6 +55,8 @@ export class Reconciler {
   readonly #options: ReconcilerOptions
   readonly #questions: KernelQuestions
   #isAdopted = false
+  /** The last reading, until it is compared. */
+  #reading: KernelState | undefined
   #nextMs = -Infinity
   /** Number of consecutive passes that met a surprise or a kernel that could not be read. */
   #surprises = 0
@@ -67,13 +69,18 @@ export class Reconciler {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** False before the first reading of the kernel: nothing may be applied. */
+  /** False before the first comparison: nothing may be applied. */
   get isAdopted(): boolean {
     return this.#isAdopted
   }
 
   get isDue(): boolean {
-    return this.#options.clock.now() >= this.#nextMs
+    return !this.#isAdopted || this.#options.clock.now() >= this.#nextMs
+  }
+
+  /** A reading is to be compared. */
+  get hasReading(): boolean {
+    return this.#reading !== undefined
   }
 
   nextInMs(): number {
@@ -104,9 +111,9 @@ export class Reconciler {
     this.#isSurprised = false
   }
 
-  /** False: the kernel could not be read; a retry follows with back-off. */
-  async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
-    const { clock, ledger, syncPeriodMs, vips } = this.#options
+  /** Comes before any operation of the pass. False: the kernel could not be read; a retry follows with back-off. */
+  async read(): Promise<boolean> {
+    const { clock, syncPeriodMs } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     const state = await this.#questions.ask(
       { key: 'read', subject: 'state of the kernel' },
@@ -116,6 +123,16 @@ export class Reconciler {
       this.requestAfterSurprise()
       return false
     }
+    this.#reading = state
+    return true
+  }
+
+  /** Enters the last reading, if it was not compared yet. Comes after the claims of the pass. False: it was. */
+  compare(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): boolean {
+    const { ledger, vips } = this.#options
+    const state = this.#reading
+    if (state === undefined) return false
+    this.#reading = undefined
     if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
     // Bindings come first: they show which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })

@@ -32,6 +32,8 @@ export class ServiceScheduling {
   /** Service ports with an unmet request, and their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
 
+  /** Service ports to compile again: a scheduler became available. */
+  #due: readonly ServicePortKey[] = []
   /** The kernel may still have a probe. */
   #mayHaveProbe = false
 
@@ -67,8 +69,8 @@ export class ServiceScheduling {
     this.#options.unmet.forget(service, this.#portOf(key))
   }
 
-  /** Probes again for schedulers that were missing: their module may be loaded now. Resolves with whether one became available. */
-  async recheck(): Promise<boolean> {
+  /** Probes again for schedulers that were missing: their module may be loaded now. Service ports with an unmet request are due then. */
+  async recheck(): Promise<void> {
     const { family, ipvs } = this.#options
     if (this.#mayHaveProbe) {
       await orRefusal(async () => {
@@ -78,7 +80,14 @@ export class ServiceScheduling {
     }
     const before = this.#missing.size
     for (const scheduler of this.#missing) await this.#ask(scheduler)
-    return this.#missing.size < before
+    if (this.#missing.size < before) this.#due = [...this.#unmet.keys()]
+  }
+
+  /** The service ports to compile again; each is returned once. */
+  takeDue(): readonly ServicePortKey[] {
+    const due = this.#due
+    this.#due = []
+    return due
   }
 
   #portOf(key: ServicePortKey): string {

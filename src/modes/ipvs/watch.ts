@@ -4,7 +4,7 @@ import type { KernelLook, XtFlavour } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { NftModeWatch } from '../../layers/nft-table/index.js'
 import { setPrefix } from './compile/sets.js'
-import type { IpvsPipeline } from './pipeline.js'
+import type { IpvsLayer } from './layer.js'
 
 /** Time for which the same virtual servers of a large table are watched. */
 const turnMs = 10_000
@@ -14,7 +14,7 @@ export interface IpvsWatchOptions {
   readonly kernel: Pick<ModeKernel, 'nftables'>
   readonly flavour: XtFlavour
   /** One per family. */
-  readonly pipelines: readonly IpvsPipeline[]
+  readonly layers: readonly IpvsLayer[]
   readonly clock: Clock
   readonly log: Log
 }
@@ -29,27 +29,27 @@ export function openIpvsWatch(options: IpvsWatchOptions): ModeWatch | undefined 
   return new JoinedWatch([watch, rulesWatch(options)])
 }
 
-function openLookWatch({ look, pipelines, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
-  const looks = pipelines.map(({ cheapLook }) => cheapLook)
+function openLookWatch({ look, layers, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
+  const checks = layers.map(({ driftCheck }) => driftCheck)
   let turnEndMs = -Infinity
   return openKernelWatch({
     open: () => look.watch(setPrefix),
-    pipelines: looks,
+    pipelines: checks,
     takeSample: () => {
       const isTurn = clock.now() >= turnEndMs
       if (isTurn) turnEndMs = clock.now() + turnMs
-      return looks.flatMap((each) => each.takeSample(isTurn))
+      return checks.flatMap((each) => each.takeSample(isTurn))
     },
     log,
   })
 }
 
 /** The synchronizer opens watches when the rules are written, so it opens at once. */
-function rulesWatch({ kernel, pipelines, log }: IpvsWatchOptions): ModeWatch {
-  const tables = pipelines.map((pipeline) => ({
+function rulesWatch({ kernel, layers, log }: IpvsWatchOptions): ModeWatch {
+  const tables = layers.map((layer) => ({
     firstSync: Promise.resolve(),
-    noteChanges: pipeline.noteChanges.bind(pipeline),
-    noteWatch: () => pipeline.cheapLook.noteUnlock(),
+    noteChanges: layer.noteChanges.bind(layer),
+    noteWatch: () => layer.driftCheck.noteUnlock(),
   }))
   return new NftModeWatch({ nftables: kernel.nftables, tables, log })
 }

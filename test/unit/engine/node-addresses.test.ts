@@ -33,3 +33,23 @@ it('keeps the last addresses until they are read again, and reads again after a 
   await addresses.read()
   assert.deepEqual(addresses.last, [ip('127.0.0.1'), ip('192.0.2.7'), ip('192.0.2.8')])
 })
+
+it('takes no notice of the VIPs on the device of ipvs mode', async () => {
+  const kernel = openModelKernel()
+  const eth = await kernel.links.addDummy('eth0')
+  const dummy = await kernel.links.addDummy('kube-ipvs0')
+  const addresses = new NodeAddresses({
+    family: 'ipv4',
+    config: resolveConfig({}),
+    needsMachine: true,
+    links: kernel.links,
+    routes: kernel.routes,
+    node: new NodeTracker('node-a'),
+  })
+  await addresses.read()
+  const event = { kind: 'address', change: 'add', family: 'ipv4', address: ip('10.96.0.1') } as const
+  assert.equal(addresses.applyLinks([{ ...event, index: dummy.index }]), false)
+  assert.equal(addresses.isReadDue, false)
+  assert.equal(addresses.applyLinks([{ ...event, index: eth.index }]), true)
+  assert.equal(addresses.isReadDue, true)
+})

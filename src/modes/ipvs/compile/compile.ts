@@ -8,7 +8,7 @@ import {
   type Route,
   verdictOf,
 } from '../../../routing/index.js'
-import type { DesiredVirtualServer } from './desired.js'
+import type { DesiredRoute, DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
 import { type DesiredSetEntry, markAddress, type SetKey } from './sets.js'
@@ -96,6 +96,11 @@ export function compileRoute(
     entries: [{ set: 'marks', entry: { address: markAddress(whole, family) } } as const],
   }))
   return [...servers, ...marked]
+}
+
+/** As `compileRoute`, for a mark that is chosen later. */
+export function compileDesired(route: Route, settings: IpvsModeSettings): DesiredRoute {
+  return (mark) => compileRoute(route, settings, mark)
 }
 
 /** One frontend; none without a cluster IP. */

@@ -24,3 +24,6 @@ export interface DesiredVirtualServer {
   /** The set entries of its frontend. The owner of the virtual server decides them. */
   readonly entries: readonly DesiredSetEntry[]
 }
+
+/** The virtual servers of a route with this mark; undefined: without a mark of its own. Pure. */
+export type DesiredRoute = (mark: number | undefined) => readonly DesiredVirtualServer[]

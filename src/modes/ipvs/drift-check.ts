@@ -1,4 +1,4 @@
-// A cheap look at the kernel between two reconciles: the kernel sends no notification of most changes.
+// A look at the kernel between two reconciles: the kernel sends no notification of most changes.
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey, XtFlavour } from '../../kernel/index.js'
@@ -6,10 +6,11 @@ import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
-import type { IpvsPolicies } from './policies.js'
+import type { Look } from '../../engine/index.js'
+import type { SetsAndChains } from './sets-and-chains.js'
 import { restAfterEventsMs, LockReleaseSchedule } from '../../layers/shared/index.js'
 
-export interface CheapLookOptions {
+export interface DriftCheckOptions {
   readonly family: IpFamily
   readonly look: KernelLook
   /** Where the rules are. */
@@ -17,7 +18,9 @@ export interface CheapLookOptions {
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
   readonly clock: Clock
   readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
-  readonly policies: Pick<IpvsPolicies, 'findsOtherRules' | 'findsOtherSets'>
+  readonly rules: Pick<SetsAndChains, 'findsOtherRules' | 'findsOtherSets'>
+  /** Virtual servers or sets differ from the acknowledged state: everything is to be read. */
+  readonly onDrift: () => void
 }
 
 const periodMs = 1000
@@ -39,8 +42,8 @@ const sampleSize = 16
  * that are in the sample; the next reconcile finds the others. All rules are compared byte for byte after another program released
  * the lock of the tables. In the flavour nft `KernelLook` sees no rules; events of nf_tables request their comparison.
  */
-export class CheapLook {
-  readonly #options: CheapLookOptions
+export class DriftCheck {
+  readonly #options: DriftCheckOptions
   #dueMs: number
   /** The bytes of the last `KernelLook.take` without a difference; undefined: the next look must compare. */
   #seen: Buffer | undefined
@@ -54,7 +57,7 @@ export class CheapLook {
   /** The times of the comparisons of all rules after an unlock. */
   readonly #lockReleases: LockReleaseSchedule
 
-  constructor(options: CheapLookOptions) {
+  constructor(options: DriftCheckOptions) {
     this.#options = options
     const { clock, flavour } = options
     this.#lockReleases = new LockReleaseSchedule(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
@@ -104,13 +107,10 @@ export class CheapLook {
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
-  /**
-   * Looks if a look is due. True: virtual servers or sets differ from the acknowledged state. Rules that differ do not count: their
-   * table is due to be written.
-   */
-  async findsDrift(): Promise<boolean> {
-    const { clock, ledger, policies } = this.#options
-    if (this.nextInMs() > 0) return false
+  /** Looks if a look is due. A table of rules that differs is due to be written; other differences call `onDrift`. */
+  async look(): Promise<Exclude<Look, 'failed'>> {
+    const { clock, ledger, rules, onDrift } = this.#options
+    if (this.nextInMs() > 0) return 'none'
     const startMs = clock.now()
     this.#dueMs = Infinity
     if (!this.#isWatched) {
@@ -124,7 +124,7 @@ export class CheapLook {
     // The questions go out together: the thread wakes up once for all answers.
     const found = await Promise.all([
       orRefusal(async () => await this.#isCountWrong()),
-      areSetsDue ? policies.findsOtherSets() : false,
+      areSetsDue ? rules.findsOtherSets() : false,
       orRefusal(async () => await this.#areWrong(servers.map(([entry]) => entry))),
     ])
     // The next use of the kernel reports the error. The differences that the watch saw stay due.
@@ -134,7 +134,8 @@ export class CheapLook {
     // Looks repeat until one has compared everything that is due and found no difference.
     const isOver = this.#isWatched && this.#seen !== undefined && this.#serversDue.size === 0 && !isRefused
     if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
-    return found.includes(true)
+    if (found.includes(true)) onDrift()
+    return found.includes(true) || found.includes('rules') ? 'different' : 'partial'
   }
 
   /** The agent changed the kernel: equal bytes need not mean an equal state any more. */
@@ -153,25 +154,27 @@ export class CheapLook {
     this.#serversDue.set(entry, Math.max(untilMs, this.#serversDue.get(entry) ?? 0))
   }
 
-  async #isCountWrong(): Promise<boolean> {
-    const { family, ipvs, clock, ledger, policies } = this.#options
+  /** `rules`: only the rules differ. */
+  async #isCountWrong(): Promise<boolean | 'rules'> {
+    const { family, ipvs, clock, ledger, rules } = this.#options
     const isComparisonDue = this.#lockReleases.dueMs <= clock.now()
     const look = await orRefusal(async () => await this.#options.look.take())
     // If the bytes cannot be read, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
-    const areRulesDue = isComparisonDue ? await this.#compareRules() : await policies.findsOtherRules('cheap')
+    const areRulesDue = isComparisonDue ? await this.#compareRules() : await rules.findsOtherRules('cheap')
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
       if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
-    if (!areRulesDue && taken !== undefined) this.#seen = Buffer.from(taken)
+    if (areRulesDue) return 'rules'
+    if (taken !== undefined) this.#seen = Buffer.from(taken)
     return false
   }
 
   /** Compares all rules. True: a table is due to be written. */
   async #compareRules(): Promise<boolean> {
     this.#lockReleases.begin()
-    const areDue = await this.#options.policies.findsOtherRules('full')
+    const areDue = await this.#options.rules.findsOtherRules('full')
     this.#lockReleases.end()
     return areDue
   }

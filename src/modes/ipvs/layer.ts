@@ -1,0 +1,359 @@
+// Virtual servers, VIPs, sets and fixed chains of one family, as the loop of the engine calls them. They are one layer: sets and bindings
+// prove which virtual servers are ours, so each write has an order across them (dirty-writer.ts).
+import type { IpAddress } from '../../address.js'
+import type { IpvsConfig, VipBinding } from '../../config/index.js'
+import type {
+  Claim,
+  FamilyContext,
+  FamilyParts,
+  Layer,
+  Look,
+  ModeKernel,
+  Pass,
+  TrafficConfig,
+  WriteOptions,
+} from '../../engine/index.js'
+import { dummyDeviceName } from '../../host/index.js'
+import {
+  type KernelLook,
+  type LinkEvent,
+  natGuardTables,
+  type NftChange,
+  type VirtualServerKey,
+  type XtFlavour,
+} from '../../kernel/index.js'
+import type { StateReporter } from '../../log.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { NodeChange } from '../../node/index.js'
+import type { FrontendConflict } from '../../routing/index.js'
+import { OtherAgents } from '../../layers/nft-table/index.js'
+import { bindingOperations, NatGuard, VipTable } from '../../layers/vips/index.js'
+import { IpvsApplier } from './applier.js'
+import { mayChangeRules } from './chains.js'
+import { needsMark } from './compile/compile.js'
+import type { DesiredRoute, DesiredVirtualServer } from './compile/desired.js'
+import { DirtyWriter } from './dirty-writer.js'
+import { DrainChoice } from './drain-choice.js'
+import { Draining } from './draining.js'
+import { DriftCheck } from './drift-check.js'
+import { Failures } from './failures.js'
+import type { IpvsFamilySettings } from './family-settings.js'
+import { serverOperations } from './operations.js'
+import { Reconciler } from './reconciler.js'
+import type { ServiceScheduling } from './service-scheduling.js'
+import { SetsAndChains } from './sets-and-chains.js'
+import { IpvsLedger } from './tables/ledger.js'
+
+export interface IpvsLayerOptions extends FamilyContext, FamilyParts {
+  readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask' | 'gracefulPeriodMs'> }
+  readonly kernel: ModeKernel
+  readonly flavour: XtFlavour
+  readonly vipBinding: VipBinding
+  /** Shortest time between two syncs. */
+  readonly minSyncPeriodMs: number
+  /** The scheduling requests of Services. */
+  readonly scheduling: ServiceScheduling
+  /** Restores kernel settings of the mode that another program changed. */
+  readonly keepSettings: () => Promise<void>
+  /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
+  readonly isExcluded: (address: IpAddress) => boolean
+  /** One look for all families that have a layer. */
+  readonly look: KernelLook
+  /** Gets hints for the operator about the place of the VIPs. */
+  readonly hints: StateReporter
+}
+
+export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
+  readonly #options: IpvsLayerOptions
+  readonly #parts: Parts
+  /** Learns what the watch of the kernel sees. */
+  readonly driftCheck: DriftCheck
+  /** The claims of routes with a mark, which may become another one. */
+  readonly #marked = new Map<ServicePortKey, Claim<DesiredRoute>>()
+  /** All objects are known. */
+  #isSynced = false
+  /** The last reading of the kernel failed. */
+  #isUnread = false
+  /** A write has succeeded. */
+  #hasWritten = false
+  /** The last write failed; before the first one, nothing is in the kernel. */
+  #isFailed = true
+  /** Number of operations that the kernel did not take in the last write. */
+  #failed = 0
+  #logFields: Readonly<Record<string, unknown>> = {}
+
+  constructor(options: IpvsLayerOptions) {
+    this.#options = options
+    this.#parts = openParts(options)
+    const { ledger, rules, reconciler } = this.#parts
+    const onDrift = (): void => reconciler.request()
+    this.driftCheck = new DriftCheck({ ...options, ipvs: options.kernel.ipvs, ledger, rules, onDrift })
+  }
+
+  async open(known: 'listed' | 'synced'): Promise<void> {
+    this.#isSynced = known === 'synced'
+  }
+
+  /** Finds changes that cause no event: ended connections, and changes by other programs. Reads everything if a reconcile is due. */
+  async look(): Promise<Look> {
+    const { otherAgents, reconciler } = this.#parts
+    otherAgents.runningNow()
+    const look = reconciler.isDue ? 'none' : await this.#lookBriefly()
+    if (!reconciler.isDue) return look
+    if (!(await this.#read())) return 'failed'
+    return look === 'different' ? look : 'full'
+  }
+
+  async #lookBriefly(): Promise<Exclude<Look, 'failed'>> {
+    const { draining, reconciler } = this.#parts
+    if (await draining.look()) return await this.driftCheck.look()
+    reconciler.request()
+    return 'different'
+  }
+
+  /** False: sets or virtual servers were never read. Without them, no route can be claimed, and nothing written. */
+  async #read(): Promise<boolean> {
+    const { keepSettings, scheduling } = this.#options
+    const { guard, rules, drainChoice, reconciler } = this.#parts
+    await keepSettings()
+    await guard.read()
+    await scheduling.recheck()
+    const areSetsRead = await rules.read({ keepLeftovers: !this.#isSynced })
+    if (!rules.isAdopted) return false
+    this.#isUnread = !(await reconciler.read())
+    await drainChoice.refresh()
+    if (!areSetsRead) reconciler.requestAfterSurprise()
+    return reconciler.isAdopted || !this.#isUnread
+  }
+
+  configure(settings: IpvsFamilySettings): void {
+    const { rules, guard } = this.#parts
+    rules.configure(settings)
+    guard.setMachine(settings.machine)
+  }
+
+  claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
+    const { ledger, rules } = this.#parts
+    if (claim !== undefined && needsMark(claim.served)) {
+      this.#marked.set(key, claim)
+      return this.#claimMarked(claim)
+    }
+    this.#marked.delete(key)
+    rules.marks.release(key)
+    if (claim === undefined) this.#options.scheduling.forget(key)
+    ledger.claim(key, claim?.served, claim?.desired(undefined) ?? [])
+  }
+
+  #claimMarked({ served, desired }: Claim<DesiredRoute>): void {
+    const { ledger, rules } = this.#parts
+    const frontends = (): readonly VirtualServerKey[] => desired(undefined).map(({ key }) => key)
+    ledger.claim(served.key, served, desired(rules.marks.take(served, frontends)))
+  }
+
+  /** Claims the routes again that lost their mark to another program, or that can have one now. False: there are none. */
+  #renewMarks(): boolean {
+    const { ledger, rules } = this.#parts
+    const keys = rules.marks.renew(ledger.foreignMarks)
+    for (const key of keys) {
+      const claim = this.#marked.get(key)
+      if (claim !== undefined) this.#claimMarked(claim)
+    }
+    return keys.length > 0
+  }
+
+  /** Compares the last reading first: the claims show which objects of the kernel are ours. */
+  async write(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
+    const { failures, ledger, vips, reconciler, rules, writer } = this.#parts
+    this.driftCheck.forget()
+    for (const entry of failures.servers.due()) ledger.markDirty(entry)
+    for (const address of failures.vips.due()) vips.markDirty(address)
+    if (this.#isUnread) pass.fail()
+    this.#isUnread = false
+    const isReconcile = reconciler.compare({
+      keepLeftovers: !isComplete,
+      isMarkedOurs: (server) => rules.marksOurs(server),
+      isMarkedVip: (address) => rules.marksVip(address),
+    })
+    this.#renewMarks()
+    if (isComplete) {
+      ledger.dropLeftovers()
+      rules.dropLeftovers()
+    }
+    await writer.write(pass, { isComplete })
+    // Service ports that wait for a mark get the marks that this write freed.
+    if (!pass.isFailed && this.#renewMarks()) await writer.write(pass, { isComplete })
+    reconciler.endPass()
+    this.#end(pass, isReconcile)
+    return !pass.isFailed
+  }
+
+  #end(pass: Pass, isReconcile: boolean): void {
+    this.#isFailed = pass.isFailed
+    this.#hasWritten ||= !pass.isFailed
+    this.#failed = pass.failed(serverOperations, bindingOperations)
+    const operations = pass.applied(serverOperations, bindingOperations)
+    this.#logFields = { reconcile: isReconcile, failed: this.#failed, operations }
+  }
+
+  /** The service ports whose scheduler became available. */
+  dueRoutes(): readonly ServicePortKey[] {
+    return this.#options.scheduling.takeDue()
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#parts.applier.takeConflicts()
+  }
+
+  noteNode({ vipBinding }: NodeChange): boolean {
+    if (vipBinding) this.#parts.reconciler.request()
+    return vipBinding
+  }
+
+  /**
+   * Another program removed the dummy device, changed lo, or changed an address that matters here. The repair does not wait for the next
+   * period.
+   */
+  noteLinks(events: readonly LinkEvent[]): boolean {
+    const isConcerned = events.some((event) => this.#isConcernedBy(event))
+    if (isConcerned) this.#parts.reconciler.request()
+    return isConcerned
+  }
+
+  /** An address concerns the mode that is one of its VIPs, the node's source address towards them, or one of its node ports. */
+  #isConcernedBy(event: LinkEvent): boolean {
+    if (event.kind === 'overrun') return true
+    // When lo goes down, the kernel removes all routes of lo, and notifies only of the link.
+    if (event.kind === 'link')
+      return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
+    const { family, node, vipBinding } = this.#options
+    const { vips } = this.#parts
+    const isOnDummy = event.index === vips.place.dummyIndex
+    if (event.family === family && !isOnDummy) return true
+    if (event.address === node.facts.addresses[family]) return true
+    // While routes bind VIPs, this layer itself removes the addresses of the dummy device.
+    const isOwnDoing = vipBinding === 'routes' && isOnDummy
+    return event.change === 'remove' && !isOwnDoing && vips.isNeeded(event.address)
+  }
+
+  /** Takes changes of nf_tables by other programs. True: the next pass compares the rules; the caller requests it. */
+  noteChanges(changes: readonly NftChange[]): boolean {
+    this.#parts.otherAgents.note(changes)
+    const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
+    if (isConcerned) this.driftCheck.noteUnlock()
+    return isConcerned
+  }
+
+  /** The write in progress ends at its next batch. */
+  stopSoon(): void {
+    this.#parts.applier.stopSoon()
+  }
+
+  get isWriteDue(): boolean {
+    const { failures, guard, ledger, reconciler, rules, vips } = this.#parts
+    return (
+      !this.#hasWritten ||
+      this.#isUnread ||
+      reconciler.isDue ||
+      reconciler.hasReading ||
+      ledger.hasDirty ||
+      vips.hasDirty ||
+      failures.nextInMs() === 0 ||
+      rules.isWriteDue ||
+      guard.isWriteDue
+    )
+  }
+
+  get isBehind(): boolean {
+    return this.#isFailed
+  }
+
+  /** An answer that contradicts the acknowledged state is no refusal, but its object is not known to be in the kernel. */
+  get hasRefusals(): boolean {
+    return this.#failed > 0 || this.#parts.failures.nextInMs() !== undefined
+  }
+
+  nextInMs(): number {
+    const { draining, failures, reconciler, rules } = this.#parts
+    const times = [
+      draining.nextInMs(),
+      failures.nextInMs(),
+      rules.nextInMs(),
+      this.#hasWritten ? this.driftCheck.nextInMs() : undefined,
+    ]
+    return Math.min(...times.map((ms) => ms ?? Infinity), reconciler.nextInMs())
+  }
+
+  get sizes(): Readonly<Record<string, number>> {
+    const { ledger, vips } = this.#parts
+    return { 'virtual-server': ledger.acknowledgedCount, vip: vips.size }
+  }
+
+  get logFields(): Readonly<Record<string, unknown>> {
+    return this.#logFields
+  }
+
+  /** The virtual servers of the route with its present mark, without a change of any kind. */
+  present({ served, desired }: Claim<DesiredRoute>): readonly DesiredVirtualServer[] {
+    return desired(needsMark(served) ? this.#parts.rules.marks.markOf(served.key) : undefined)
+  }
+
+  /** Those whose virtual server is not another route's. */
+  ownOf(claim: Claim<DesiredRoute>): readonly DesiredVirtualServer[] {
+    const { ledger } = this.#parts
+    return this.present(claim).filter(({ key }) => ledger.ownerOf(key) === claim.served.key)
+  }
+
+  get guard(): Pick<NatGuard, 'placeOf'> {
+    return this.#parts.guard
+  }
+
+  get marks(): Pick<SetsAndChains['marks'], 'answerFor'> {
+    return this.#parts.rules.marks
+  }
+}
+
+type Parts = ReturnType<typeof openParts>
+
+/** Opens the parts of a layer, each with those that it uses. None reads the kernel yet. */
+function openParts(options: IpvsLayerOptions) {
+  const { kernel, flavour, vipBinding, isExcluded, hasEndpoint } = options
+  const { gracefulPeriodMs } = options.config.ipvs
+  const { ipvs, sysctl } = kernel
+  const rules = new SetsAndChains(options)
+  const guard = new NatGuard({
+    ...options,
+    ...kernel,
+    table: natGuardTables.ipvs,
+    ownFlavour: flavour,
+    mayGuard: () => rules.isMarking,
+  })
+  const vips = new VipTable({
+    binding: vipBinding,
+    onNeed: (address, isVip) => guard.put(address, isVip),
+  })
+  const drainChoice = new DrainChoice({ sysctl, gracefulPeriodMs })
+  const ledger = new IpvsLedger(vips, isExcluded, drainChoice.drains)
+  const failures = new Failures(options)
+  const reconciler = new Reconciler({ ...options, ledger, vips })
+  const draining = new Draining({
+    ...options,
+    ipvs,
+    ledger,
+    gracefulPeriodMs,
+    isGone: (key, endpoint) => key === undefined || !hasEndpoint(key, endpoint),
+  })
+  const applier = new IpvsApplier({ ...options, ledger, vips, guard, failures, reconciler })
+  return {
+    rules,
+    guard,
+    vips,
+    drainChoice,
+    ledger,
+    failures,
+    reconciler,
+    draining,
+    applier,
+    writer: new DirtyWriter({ applier, ledger, vips, rules, guard, reconciler }),
+    otherAgents: new OtherAgents({ ...options, mode: 'ipvs' }),
+  }
+}
