@@ -73,11 +73,13 @@ async function walk(way, places) {
     globalThis.viaductEnter = isBegin ? (number) => entered.push(number) : undefined
   })
   const visited = entered.flatMap((number) => places[number] ?? [])
-  const rooms = visited.map(({ room }) => room)
+  // The files of src/ itself are no room: each room uses them.
+  const inRooms = visited.filter(({ room }) => room !== '')
+  const rooms = inRooms.map(({ room }) => room)
   const { changes, pairs } = changesOf(rooms)
   const files = new Set(visited.map(({ path }) => path)).size
   console.log(`| ${way} | ${new Set(rooms).size} | ${changes} | ${files} | ${new Set(entered).size} |`)
-  if (process.argv.includes('--steps')) printSteps(visited)
+  if (process.argv.includes('--steps')) printSteps(inRooms)
   if (!process.argv.includes('--pairs')) return
   const most = [...pairs].toSorted(([, a], [, b]) => b - a).slice(0, shownPairs)
   for (const [pair, count] of most) console.log(`  ${count} between ${pair}`)
@@ -89,7 +91,7 @@ function printSteps(visited) {
   for (const [index, { room, name, path }] of visited.entries()) {
     const isNewRoom = room !== visited[index - 1]?.room
     if (isNewRoom && line !== '') console.log(line)
-    if (isNewRoom) line = `  ${room === '' ? 'src' : room}:`
+    if (isNewRoom) line = `  ${room}:`
     line += ` ${name === '' ? basename(path, '.js') : name}`
   }
   console.log(line)

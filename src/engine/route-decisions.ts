@@ -6,11 +6,11 @@ import type { LinkEvent, Links, Routes } from '../kernel/index.js'
 import type { ServicePort, ServicePortKey, Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import {
+  type Decision,
+  decide,
   dependsOnMachine,
   leftOutFrontends,
   type Route,
-  route,
-  routeWithout,
   type Taken,
 } from '../routing/index.js'
 import type { ConflictReports } from './frontend-conflict.js'
@@ -54,11 +54,13 @@ export class RouteDecisions {
       reports.noteLeftOut(key, [], { exists: false })
       return undefined
     }
-    if (dependsOnMachine(port, this.#taken)) {
+    const decision = this.#decide(port, this.#machine ?? [])
+    if (decision.dependsOnMachine) {
       this.#dependent.add(key)
       if (this.#machine === undefined) return this.#readAndDecide(port)
     } else if (this.#dependent.size > 0) this.#dependent.delete(key)
-    return this.#decide(port, this.#machine ?? [])
+    reports.noteLeftOut(key, decision.leftOut, { exists: true })
+    return decision.route
   }
 
   /** The protected places changed: makes the service ports dirty that gain or lose a frontend by it. Returns whether there are any. */
@@ -94,14 +96,14 @@ export class RouteDecisions {
   }
 
   async #readAndDecide(port: ServicePort): Promise<Route | undefined> {
-    return this.#decide(port, await this.#readMachine(port))
+    const { leftOut, route } = this.#decide(port, await this.#readMachine(port))
+    this.#options.reports.noteLeftOut(port.key, leftOut, { exists: true })
+    return route
   }
 
-  #decide(port: ServicePort, machine: readonly IpAddress[]): Route | undefined {
-    const { tracker, node, reports } = this.#options
-    const leftOut = leftOutFrontends(port, this.#taken, machine)
-    reports.noteLeftOut(port.key, leftOut, { exists: true })
-    return routeWithout(route(port, tracker.endpoints(port), node.facts), leftOut)
+  #decide(port: ServicePort, machine: readonly IpAddress[]): Decision {
+    const { tracker, node } = this.#options
+    return decide(port, tracker.endpoints(port), node.facts, { taken: this.#taken, machine })
   }
 
   /** Without an answer of the kernel, the address of the Node counts, and the next run asks again. */

@@ -31,13 +31,14 @@ export {
   type FrontendReasons,
 } from './explain-route.js'
 export {
+  type Decision,
+  decide,
   dependsOnMachine,
   type Holder,
   holderOf,
   holderReasons,
   leftOutFrontends,
   type LeftOutFrontend,
-  routeWithout,
   type Taken,
 } from './left-out-frontends.js'
 export type { Reason, RuleNumber } from './reasons.js'

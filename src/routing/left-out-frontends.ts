@@ -2,10 +2,11 @@
 // check ports of another Service (docs/adr/0007).
 import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
 import { hasAddress, type IpAddress } from '../address.js'
-import { seniorityReason, type ServicePort, type ServiceView } from '../model/index.js'
+import { type Endpoint, seniorityReason, type ServicePort, type ServiceView } from '../model/index.js'
 import { compareStandings, type Standing } from './claim-order.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
-import type { Route } from './route.js'
+import { type Route, route } from './route.js'
+import type { NodeView } from './endpoints.js'
 
 /** The owner of a frontend that a service port does not get. */
 export interface Holder {
@@ -130,6 +131,29 @@ function covers(
   return frontend === undefined ? isLocal(served) : served === frontend
 }
 
+/** The decision on one service port. */
+export interface Decision {
+  /** undefined: the node serves nothing of the service port. */
+  readonly route: Route | undefined
+  /** The frontends that it does not get, its health check port included. */
+  readonly leftOut: readonly LeftOutFrontend[]
+  /** `leftOut` may depend on the addresses of the machine. */
+  readonly dependsOnMachine: boolean
+}
+
+/** Decides on one service port. `endpoints` are as for `route`, `machine` as for `holderOf`. */
+export function decide(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  { taken, machine }: { readonly taken: Taken; readonly machine: readonly IpAddress[] },
+): Decision {
+  const whole = route(port, endpoints, node)
+  if (!mayBeLeftOut(port, taken)) return { route: whole, leftOut: none, dependsOnMachine: false }
+  const leftOut = leftOutFrontends(port, taken, machine)
+  return { route: routeWithout(whole, leftOut), leftOut, dependsOnMachine: dependsOnMachine(port, taken) }
+}
+
 /** The frontends of the service port that it does not get, its health check port included. */
 export function leftOutFrontends(
   port: Port,
@@ -161,7 +185,7 @@ export function dependsOnMachine(port: Port, taken: Taken): boolean {
 }
 
 /** The route without these frontends. undefined: its cluster IP is one of them, and the node serves nothing of the service port. */
-export function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]): Route | undefined {
+function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]): Route | undefined {
   if (leftOut.length === 0) return decided
   const names = new Set(leftOut.map(({ frontend }) => describeFrontend(frontend)))
   const kept = frontendsOf(decided).filter((frontend) => !names.has(describeFrontend(frontend)))

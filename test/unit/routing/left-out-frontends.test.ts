@@ -4,11 +4,11 @@ import { describe, it } from 'node:test'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker, type ProtectedPlaces } from '../../../src/node/index.js'
 import {
+  decide,
   dependsOnMachine,
   describeFrontend,
   leftOutFrontends,
   type Route,
-  routeWithout,
 } from '../../../src/routing/index.js'
 import { port, service, set } from '../../support/objects.js'
 import { ip, plainRoute } from '../../support/routes.js'
@@ -172,8 +172,7 @@ const cases: readonly {
 ]
 
 function rest(route: Partial<Route>): Route | undefined {
-  const whole = plainRoute(route)
-  return routeWithout(whole, leftOutFrontends(whole, taken, machine))
+  return decide(plainRoute(route), [], new NodeTracker('node-a').facts, { taken, machine }).route
 }
 
 describe('a Service does not get', () => {
@@ -205,7 +204,8 @@ describe('a Service does not get', () => {
 
   it('more than the one frontend: the others stay', () => {
     const route = { port: 6443, externalIPs: [ip('192.0.2.1'), ip('203.0.113.1')], nodePort: 30080 }
-    assert.deepEqual(rest(route), plainRoute({ ...route, externalIPs: [ip('203.0.113.1')] }))
+    const kept = rest(route)
+    assert.deepEqual([kept?.externalIPs, kept?.nodePort], [[ip('203.0.113.1')], 30080])
   })
 
   it('a health check port of the agent, and keeps its node port', () => {
@@ -216,9 +216,11 @@ describe('a Service does not get', () => {
   it('anything at the place of the API server as its cluster IP', () =>
     assert.equal(rest({ port: 6443, clusterIP: ip('192.0.2.1'), nodePort: 30080 }), undefined))
 
-  it('another object for a route that meets nothing', () => {
+  it('nothing if it meets nothing', () => {
     const whole = plainRoute({ nodePort: 30080 })
-    assert.equal(routeWithout(whole, leftOutFrontends(whole, taken, machine)), whole)
+    const decision = decide(whole, [], new NodeTracker('node-a').facts, { taken, machine })
+    assert.deepEqual(decision.leftOut, [])
+    assert.equal(decision.route?.nodePort, 30080)
   })
 })
 

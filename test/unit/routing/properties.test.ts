@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { IpFamily } from '../../../src/address.js'
 import { type ServicePort, Tracker, type HealthCheck } from '../../../src/model/index.js'
-import { leftOutFrontends, route, type Route, routeWithout } from '../../../src/routing/index.js'
+import { decide, type Route } from '../../../src/routing/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { ip } from '../../support/routes.js'
 import { anyHistory, finalObjects, machineAddress } from '../../support/worlds.js'
@@ -42,8 +42,8 @@ class Decisions {
   }
 
   #decide(port: ServicePort): Route | undefined {
-    const leftOut = leftOutFrontends(port, { places: noPlaces, services: this.#tracker }, machine)
-    return routeWithout(route(port, this.#tracker.endpoints(port), node), leftOut)
+    const taken = { places: noPlaces, services: this.#tracker }
+    return decide(port, this.#tracker.endpoints(port), node, { taken, machine }).route
   }
 }
 
