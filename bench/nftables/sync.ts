@@ -12,7 +12,7 @@ import { openMetrics } from '../../src/metrics/index.js'
 import { compileRoute } from '../../src/layers/nft-table/compile/compile.js'
 import type { DesiredRoute } from '../../src/layers/nft-table/compile/desired.js'
 import type { NftModeSettings } from '../../src/layers/nft-table/compile/settings.js'
-import { NftTables } from '../../src/layers/nft-table/tables/tables.js'
+import { NftTable } from '../../src/layers/nft-table/tables/table.js'
 import { prepareV8 } from '../../src/process/index.js'
 import type { Route } from '../../src/routing/index.js'
 import { ClusterRoutes } from '../stage/cluster-routes.js'
@@ -73,7 +73,7 @@ function compile(routes: readonly Route[]): readonly Compiled[] {
 class Tables {
   readonly #log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   readonly #metrics = openMetrics(new Registry())
-  readonly #tables: NftTables
+  readonly #tables: NftTable
 
   constructor(nftables: Nftables) {
     const problems = new StateReporter({
@@ -93,7 +93,7 @@ class Tables {
       problems,
       portNameOf,
     } as const
-    this.#tables = new NftTables(options)
+    this.#tables = new NftTable(options)
     this.#tables.setSettings(settings)
   }
 

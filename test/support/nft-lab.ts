@@ -1,4 +1,4 @@
-// NftTables on the model of nf_tables, with a clock that tests move.
+// NftTable on the model of nf_tables, with a clock that tests move.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { Pass } from '../../src/engine/index.js'
@@ -11,7 +11,7 @@ import {
   type DesiredRoute,
   elementsOf,
   type NftModeSettings,
-  NftTables,
+  NftTable,
 } from '../../src/layers/nft-table/index.js'
 import type { Route } from '../../src/routing/index.js'
 import type { ModelNftNamespace } from '../model/index.js'
@@ -26,13 +26,13 @@ export interface NftLabOptions {
   readonly isComplete?: boolean
 }
 
-/** One NftTables with its surroundings. */
+/** One NftTable with its surroundings. */
 export class NftLab<N extends Nftables = ModelNftables> {
   readonly log = new MemoryLog()
   readonly clock = new ManualClock()
   readonly registry = new Registry()
   readonly nftables: N
-  readonly tables: NftTables
+  readonly tables: NftTable
   readonly settings: NftModeSettings
   readonly #metrics = openMetrics(this.registry)
   readonly #problems: StateReporter
@@ -54,7 +54,7 @@ export class NftLab<N extends Nftables = ModelNftables> {
       clock: this.clock,
       count: () => {},
     })
-    this.tables = new NftTables({
+    this.tables = new NftTable({
       family,
       nftables,
       clock: this.clock,

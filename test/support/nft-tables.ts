@@ -1,4 +1,4 @@
-// Routes for the tests of NftTables, and what their table must have.
+// Routes for the tests of NftTable, and what their table must have.
 import assert from 'node:assert/strict'
 import { compileRoute } from '../../src/layers/nft-table/index.js'
 import type { Route } from '../../src/routing/index.js'

@@ -1,7 +1,7 @@
 // In: Routes, this node. Out: the tables `ip kube-proxy` and `ip6 kube-proxy` of nf_tables.
 // Never: a mode; the configuration of a mode; Kubernetes objects; tables with other names, except the copy for a hand-over.
 // Owner of: the desired and the acknowledged content of the tables (tables/).
-// Read next: layer.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/tables.ts, docs/adr/0019.
+// Read next: layer.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/table.ts, docs/adr/0019.
 export type { FrontendUse, StructureUse } from './compile/chain-plan.js'
 export { compileRoute } from './compile/compile.js'
 export type { DesiredFrontend, DesiredRoute, Hairpin } from './compile/desired.js'
@@ -18,5 +18,5 @@ export { packetRules } from './packet-rules.js'
 export { OtherAgents } from './other-agents.js'
 export { familiesWithNftables, lackOf } from './probes.js'
 export { TransactionPause, transactionPauseMs } from './transaction-pause.js'
-export { type NftSizes, NftTables, type NftTablesOptions, type NftWriteOptions } from './tables/tables.js'
+export { type NftSizes, NftTable, type NftTableOptions, type NftWriteOptions } from './tables/table.js'
 export { NftModeWatch } from './watch.js'

@@ -21,7 +21,7 @@ import type { NftFamilySettings } from './family-settings.js'
 import type { FixedRules } from './fixed-rules.js'
 import { NftLookSchedule } from './look-schedule.js'
 import { OtherAgents } from './other-agents.js'
-import { NftTables } from './tables/tables.js'
+import { NftTable } from './tables/table.js'
 import type { WatchedTable } from './watch.js'
 
 export interface NftLayerOptions extends FamilyContext, FamilyParts {
@@ -38,7 +38,7 @@ export interface NftLayerOptions extends FamilyContext, FamilyParts {
 
 export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, WatchedTable {
   readonly #options: NftLayerOptions
-  readonly tables: NftTables
+  readonly table: NftTable
   readonly #lookSchedule: NftLookSchedule
   readonly #otherAgents: OtherAgents
   readonly #endpointLimit: EndpointLimit
@@ -53,7 +53,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
     this.#lookSchedule = new NftLookSchedule(options.clock, options.syncPeriodMs)
     this.#otherAgents = new OtherAgents({ ...options, mode: 'table' })
-    this.tables = new NftTables({
+    this.table = new NftTable({
       ...options,
       onForeign: (found) => this.#otherAgents.noteForeign(found),
     })
@@ -67,7 +67,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     const look = await this.#dueLook()
     if (look === 'none') return look
     const { fixedRules, stages } = this.#options
-    const isDifferent = await this.tables.look(look)
+    const isDifferent = await this.table.look(look)
     const isFixedDifferent = await stages.inKernel(async () => (await fixedRules?.look(look)) === true)
     if (isDifferent || isFixedDifferent) return 'different'
     return look === 'full' ? 'full' : 'partial'
@@ -78,20 +78,20 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     schedule.setOther(this.#otherAgents.runningNow())
     const look = schedule.take()
     if (look !== 'flush') return look
-    if (!(await this.tables.isFlushed())) return 'none'
+    if (!(await this.table.isFlushed())) return 'none'
     schedule.noteFlush()
     return 'partial'
   }
 
   configure({ serviceCidrs, ...settings }: NftFamilySettings, { node, machine }: FamilyFacts): void {
-    this.tables.setSettings(settings)
-    if (serviceCidrs !== undefined) this.tables.setServiceCidrs(serviceCidrs)
+    this.table.setSettings(settings)
+    if (serviceCidrs !== undefined) this.table.setServiceCidrs(serviceCidrs)
     this.#options.fixedRules?.setNode({ node, machine })
   }
 
   claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
     const { decided, desired } = claim ?? {}
-    this.tables.claim(key, decided, desired)
+    this.table.claim(key, decided, desired)
     this.#options.fixedRules?.claim(key, decided)
     this.#endpointLimit.note(key, decided)
   }
@@ -108,23 +108,23 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
    */
   async #writeAll(pass: Pass, options: WriteOptions): Promise<boolean> {
     const { fixedRules, stages } = this.#options
-    if (fixedRules === undefined) return await this.tables.write(pass, options)
+    if (fixedRules === undefined) return await this.table.write(pass, options)
     const isFixed = await stages.inKernel(async () => await fixedRules.write(pass, options))
-    if (!fixedRules.isInForce || !(await this.tables.write(pass, options))) return false
+    if (!fixedRules.isInForce || !(await this.table.write(pass, options))) return false
     if (!options.isComplete) return isFixed
     return (await stages.inKernel(async () => await fixedRules.takeOver(pass))) && isFixed
   }
 
   dueRoutes(): readonly ServicePortKey[] {
-    return [...this.tables.dueRoutes(), ...(this.#options.fixedRules?.dueRoutes() ?? [])]
+    return [...this.table.dueRoutes(), ...(this.#options.fixedRules?.dueRoutes() ?? [])]
   }
 
   takeConflicts(): readonly FrontendConflict[] {
-    return [...this.tables.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
+    return [...this.table.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
   }
 
   takeFlowDoubt(): boolean {
-    return this.tables.takeDeletedUdpAffinity()
+    return this.table.takeDeletedUdpAffinity()
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
@@ -132,7 +132,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     this.#otherAgents.note(changes)
     if (concernsTable(changes, family)) pause?.hurry()
     const isFixedConcerned = fixedRules?.noteChanges(changes) === true
-    const isConcerned = this.tables.noteChanges(changes) || isFixedConcerned
+    const isConcerned = this.table.noteChanges(changes) || isFixedConcerned
     if (isConcerned) this.#lookSchedule.noteChange()
     return isConcerned
   }
@@ -142,43 +142,43 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   }
 
   stopSoon(): void {
-    this.tables.stopSoon()
+    this.table.stopSoon()
   }
 
   async differences(): Promise<readonly string[]> {
     return [
-      ...(await this.tables.chainDifferences()),
+      ...(await this.table.chainDifferences()),
       ...((await this.#options.fixedRules?.differences()) ?? []),
     ]
   }
 
   get isWriteDue(): boolean {
-    return this.tables.isWriteDue || this.#options.fixedRules?.isWriteDue === true
+    return this.table.isWriteDue || this.#options.fixedRules?.isWriteDue === true
   }
 
   get isBehind(): boolean {
-    return this.tables.isBehind || this.#options.fixedRules?.isBehind === true
+    return this.table.isBehind || this.#options.fixedRules?.isBehind === true
   }
 
   get hasRefusals(): boolean {
-    return this.tables.hasRefusals
+    return this.table.hasRefusals
   }
 
   nextInMs(): number {
     return Math.min(
       this.#lookSchedule.nextInMs(),
-      this.tables.nextInMs() ?? Infinity,
+      this.table.nextInMs() ?? Infinity,
       this.#options.fixedRules?.nextInMs() ?? Infinity,
       this.#otherAgents.nextInMs() ?? Infinity,
     )
   }
 
   get sizes(): Readonly<Record<string, number>> {
-    return this.tables.sizes
+    return this.table.sizes
   }
 
   get isDenied(): boolean {
-    return this.tables.isDenied
+    return this.table.isDenied
   }
 }
 

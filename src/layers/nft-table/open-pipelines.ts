@@ -52,7 +52,7 @@ export function openNftPipelines(
           pause,
           nftables: kernel.nftables,
           onApplied: (generation) => {
-            for (const other of layers) if (other !== layer) other.tables.noteOtherFamily(generation)
+            for (const other of layers) if (other !== layer) other.table.noteOtherFamily(generation)
           },
         })
         layers.push(layer)

@@ -5,8 +5,8 @@ import { NfElements, type NfOp, type Nftables } from '../../../kernel/index.js'
 import { setsOf } from './frontend-elements.js'
 import { type FrontendState, splitPacked } from './frontend-state.js'
 import { type FrontendId, isUdp, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
-import type { TableState } from './state.js'
-import type { TableSender } from './table-sender.js'
+import type { TableContent } from './content.js'
+import type { TransactionSender } from './transaction-sender.js'
 
 /**
  * Times of the searches after a change. A client whose first packet left before the change may be recorded after it, as often as
@@ -56,26 +56,26 @@ function keptBy(state: FrontendState | undefined, stride: number): Kept {
 
 export interface AffinityCleanerOptions {
   readonly nftables: Nftables
-  readonly sender: TableSender
+  readonly sender: TransactionSender
   readonly clock: Clock
-  readonly state: TableState
+  readonly content: TableContent
 }
 
 /** Deletes affinity to endpoints that a frontend lost, and affinity of a longer time than it has now, in searches after the change. */
 export class AffinityCleaner {
   readonly #nftables: Nftables
-  readonly #sender: TableSender
+  readonly #sender: TransactionSender
   readonly #clock: Clock
-  readonly #state: TableState
+  readonly #content: TableContent
   readonly #losses = new Map<FrontendId, Loss>()
   #restsUntilMs = 0
   #hasDeletedUdp = false
 
-  constructor({ nftables, sender, clock, state }: AffinityCleanerOptions) {
+  constructor({ nftables, sender, clock, content }: AffinityCleanerOptions) {
     this.#nftables = nftables
     this.#sender = sender
     this.#clock = clock
-    this.#state = state
+    this.#content = content
   }
 
   /** The kernel took a change by which these frontends lost endpoints, or a part of their affinity time. */
@@ -134,13 +134,13 @@ export class AffinityCleaner {
 
   /** The elements to delete, by map. Throws KernelError. */
   async #readStale(): Promise<readonly NfElements[]> {
-    const { ledger, structure } = this.#state
+    const { schema, structure } = this.#content
     const stale: NfElements[] = []
     for (const isNodePort of [false, true]) {
       const isConcerned = [...this.#losses.keys()].some(
         (id) => (id.length === nodePortIdLength) === isNodePort,
       )
-      const set = setsOf(ledger.schema, isNodePort).sessionAffinity
+      const set = setsOf(schema, isNodePort).sessionAffinity
       if (!isConcerned || !structure.hasSet(set)) continue
       const elements = this.#stale(await this.#nftables.elements(set))
       if (elements.length > 0) stale.push(elements)
@@ -149,7 +149,7 @@ export class AffinityCleaner {
   }
 
   #stale(recorded: NfElements): NfElements {
-    const { frontends, packer } = this.#state.ledger
+    const { frontends, packer } = this.#content
     const keptOf = new Map<FrontendId, Kept>()
     for (const id of this.#losses.keys())
       keptOf.set(id, keptBy(frontends.get(id)?.acknowledged, packer.endpointBytes))
@@ -166,7 +166,7 @@ export class AffinityCleaner {
 
   /** The frontend of each element. */
   #idsOf(recorded: NfElements): readonly FrontendId[] {
-    const { addressBytes } = this.#state.ledger.packer
+    const { addressBytes } = this.#content.packer
     return Array.from({ length: recorded.length }, (_, index) =>
       packBytes(recorded.key(index).subarray(addressBytes)),
     )

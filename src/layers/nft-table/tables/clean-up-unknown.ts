@@ -3,8 +3,8 @@ import type { Pass } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
 import type { NfOp } from '../../../kernel/index.js'
 import { nftOperations, SentOperations } from './operations.js'
-import type { TableState } from './state.js'
-import type { TableSender } from './table-sender.js'
+import type { TableContent } from './content.js'
+import type { TransactionSender } from './transaction-sender.js'
 
 /** Operations of a transaction: the kernel deletes a thousand chains in some milliseconds. */
 const opsPerTransaction = 1000
@@ -15,11 +15,11 @@ const opsPerTransaction = 1000
  * element that leads to it. Throws KernelError when the kernel refuses everything.
  */
 export async function removeUnknown(
-  sender: TableSender,
-  state: TableState,
+  sender: TransactionSender,
+  content: TableContent,
   pass: Pass,
 ): Promise<readonly KernelError[]> {
-  const { structure, table } = state
+  const { structure, table } = content
   const { sets, chains, counters } = structure.unknown
   const chainOps = (op: 'flush-chain' | 'delete-chain'): readonly NfOp[] =>
     chains.map((chain) => ({ op, chain: { ...table, chain } }))
@@ -33,15 +33,17 @@ export async function removeUnknown(
   const errors: KernelError[] = []
   for (const step of steps) {
     for (let from = 0; from < step.length; from += opsPerTransaction)
-      errors.push(...(await remove(sender, state, { ops: step.slice(from, from + opsPerTransaction), pass })))
+      errors.push(
+        ...(await remove(sender, content, { ops: step.slice(from, from + opsPerTransaction), pass })),
+      )
   }
   return errors
 }
 
 /** Sends the operations, once more without those that are refused. */
 async function remove(
-  sender: TableSender,
-  { structure, staleParts, staticSets }: TableState,
+  sender: TransactionSender,
+  { structure, staleParts, staticSets }: TableContent,
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []

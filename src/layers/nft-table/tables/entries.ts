@@ -82,3 +82,6 @@ export class HeldEntry extends FoundObject<boolean> {
     return this.holders === 0 && !this.acknowledged
   }
 }
+
+/** The object that an element is a part of. */
+export type ElementOwner = FrontendEntry | HeldEntry

@@ -11,7 +11,7 @@ import {
   joinSources,
   splitSources,
 } from './frontend-state.js'
-import type { HeldSet, NftLedger } from './ledger.js'
+import type { HeldSet, TableContent } from './content.js'
 import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
 import { numberedSet } from './occasional-sets.js'
 import { readEndpoints } from './read-endpoints.js'
@@ -51,17 +51,17 @@ interface ReadParts {
   readonly strays?: readonly PackedBytes[]
 }
 
-/** Reads sets into the ledger of one family. */
+/** Reads sets into the content of one family's table. */
 export class ElementReader {
-  readonly #ledger: NftLedger
+  readonly #content: TableContent
   readonly #schema: NftSchema
   readonly #fixed = new Map<string, FrontendReader>()
   readonly #held = new Map<string, HeldSet>()
 
-  constructor(ledger: NftLedger) {
-    this.#ledger = ledger
-    this.#schema = ledger.schema
-    for (const held of ledger.heldSets) this.#held.set(held.set.set, held)
+  constructor(content: TableContent) {
+    this.#content = content
+    this.#schema = content.schema
+    for (const held of content.heldSets) this.#held.set(held.set.set, held)
     for (const isNodePort of [false, true])
       for (const reader of this.#fixedReaders(isNodePort)) this.#fixed.set(reader.set.set, reader)
   }
@@ -87,7 +87,7 @@ export class ElementReader {
     const { read, set, isNodePort } = reader
     const isEmpty = elements === undefined || elements.length === 0
     // As at a start on a node without the table.
-    if (isEmpty && this.#ledger.frontends.acknowledgedCount === 0) return unchanged
+    if (isEmpty && this.#content.frontends.acknowledgedCount === 0) return unchanged
     return this.#update(read(elements ?? new NfElements(set)), isNodePort, keepsLeftovers)
   }
 
@@ -96,7 +96,7 @@ export class ElementReader {
     isNodePort: boolean,
     keepsLeftovers: boolean,
   ): ElementDrift {
-    const { frontends, packer } = this.#ledger
+    const { frontends, packer } = this.#content
     for (const id of ids) if (frontends.get(id) === undefined) frontends.add(new FrontendEntry(id))
     let changed = 0
     const foreign = new Sample()
@@ -156,7 +156,7 @@ export class ElementReader {
   /** A frontend that is in the sets of two times stays in the one that was read first: it is a stray in the other. */
   #readAffinity(elements: NfElements, seconds: number): ReadParts {
     const members = keysOf(elements)
-    const { frontends } = this.#ledger
+    const { frontends } = this.#content
     const strays = [...members].filter((id) => {
       const known = frontends.get(id)?.acknowledged.affinitySeconds ?? 0
       return known !== 0 && known !== seconds
@@ -174,7 +174,7 @@ export class ElementReader {
   }
 
   #readSources(elements: NfElements, prefixLength: number): ReadParts {
-    const { addressBytes } = this.#ledger.packer
+    const { addressBytes } = this.#content.packer
     const networks = new Map<FrontendId, PackedBytes[]>()
     for (const key of keysOf(elements)) {
       const id = key.slice(0, -addressBytes)

@@ -5,7 +5,7 @@ import type { ForeignContent } from '../other-agents.js'
 import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
-import type { TableState } from './state.js'
+import type { TableContent } from './content.js'
 import type { PartsToRead } from './stale-parts.js'
 
 export type NftDriftKind =
@@ -39,13 +39,13 @@ export interface ReadOptions {
 
 export class TableReader {
   readonly #nftables: Nftables
-  readonly #state: TableState
+  readonly #content: TableContent
   readonly #elements: ElementReader
 
-  constructor(nftables: Nftables, state: TableState) {
+  constructor(nftables: Nftables, content: TableContent) {
     this.#nftables = nftables
-    this.#state = state
-    this.#elements = new ElementReader(state.ledger)
+    this.#content = content
+    this.#elements = new ElementReader(content)
   }
 
   /**
@@ -53,10 +53,10 @@ export class TableReader {
    */
   async read(options: ReadOptions): Promise<Reading> {
     const reading = new Reading()
-    const { staleParts } = this.#state
+    const { staleParts } = this.#content
     if (staleParts.isNone) return reading
     const parts = staleParts.take()
-    this.#state.compile()
+    this.#content.compile()
     try {
       if (parts.isAll) await this.#readAll(reading, options)
       else await this.#readParts(parts, reading, options)
@@ -68,36 +68,36 @@ export class TableReader {
   }
 
   async #readAll(reading: Reading, options: ReadOptions): Promise<void> {
-    const { staleParts, structure, ledger, staticSets } = this.#state
+    const { staleParts, structure, heldSets, staticSets } = this.#content
     staleParts.beginAll(await this.#nftables.generation())
     const found = await this.#readObjects(reading)
     const names = new Set([
       ...structure.sets.map(({ set }) => set),
       ...found.keys(),
-      ...ledger.heldSets.map(({ set }) => set.set),
+      ...heldSets.map(({ set }) => set.set),
       ...staticSets.map(({ set }) => set.set),
     ])
     for (const name of names) await this.#readSet(name, found, reading, options)
-    this.#state.compile()
+    this.#content.compile()
     for (const { chain } of structure.chains) await this.#readRules(chain.chain, reading)
   }
 
   async #readParts(parts: PartsToRead, reading: Reading, options: ReadOptions): Promise<void> {
-    const { structure } = this.#state
+    const { structure } = this.#content
     const sets = new Set(parts.sets)
     const isIncomplete = parts.hasObjects || [...sets].some((name) => !structure.hasSet({ set: name }))
     const found = isIncomplete ? await this.#readObjects(reading) : undefined
     if (found !== undefined) for (const { set } of structure.sets) if (!found.has(set)) sets.add(set)
     for (const name of sets) await this.#readSet(name, found, reading, options)
     // Another agent removes what no frontend needs any more: this one must not make it again.
-    if (reading.missing.length > 0) this.#state.recompile()
-    else this.#state.compile()
+    if (reading.missing.length > 0) this.#content.recompile()
+    else this.#content.compile()
     for (const name of parts.chains) await this.#readRules(name, reading)
   }
 
   /** The sets of the kernel, by name. */
   async #readObjects(reading: Reading): Promise<ReadonlyMap<string, NfSetState>> {
-    const { table, structure } = this.#state
+    const { table, structure } = this.#content
     const state = (await this.#nftables.tables(table.family)).find((each) => each.table === table.table)
     if (state?.owner !== undefined) throw ownedBy(state.owner, table.table)
     // ENOENT: there is no such table, or it has gone since.
@@ -107,7 +107,7 @@ export class TableReader {
     const { missingSets, missingChains } = structure.readObjects({ table: state, sets, chains, counters })
     // Chains that are out of use stay until a full comparison: a restart before it adopts them.
     if (state !== undefined && !structure.isUnusable)
-      for (const { chain } of chains) this.#state.noteChain(chain)
+      for (const { chain } of chains) this.#content.noteChain(chain)
     for (const name of missingSets) reading.note('set-missing', name)
     for (const name of missingChains) reading.note('chain-missing', name)
     return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))
@@ -120,14 +120,14 @@ export class TableReader {
     reading: Reading,
     options: ReadOptions,
   ): Promise<void> {
-    const { strays, staticSets } = this.#state
+    const { strays, staticSets } = this.#content
     const fixed = staticSets.find(({ set }) => set.set === name)
     const set = fixed?.set ?? this.#elements.setOf(name)
     if (set === undefined) return
     const attributes = found?.get(name)?.attributes
     const isThere = found === undefined || (attributes !== undefined && isUsableSet(set, attributes))
     const elements = isThere ? await orAbsent(async () => await this.#nftables.elements(set)) : undefined
-    if (elements !== undefined) this.#state.noteSet(name)
+    if (elements !== undefined) this.#content.noteSet(name)
     if (fixed !== undefined) {
       const foreign = fixed.foreignIn(elements)
       if (fixed.read(elements)) return
@@ -144,7 +144,7 @@ export class TableReader {
   }
 
   async #readRules(name: string, reading: Reading): Promise<void> {
-    const { structure, table } = this.#state
+    const { structure, table } = this.#content
     if (!structure.isReadable(name)) return
     const rules = await this.#nftables.rules({ ...table, chain: name })
     const isForeign = structure.hasForeignRules(name, rules)

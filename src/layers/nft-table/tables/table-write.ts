@@ -1,4 +1,4 @@
-// One write of a table: its objects in transactions of bounded size, which the kernel takes one after the other. It plans one
+// One write of a table: brings what is desired to the kernel, in transactions of bounded size, one after the other. It plans one
 // transaction while the kernel works on the one before.
 import { constants } from 'node:os'
 import type { Clock } from '../../../clock.js'
@@ -6,16 +6,13 @@ import type { Pass } from '../../../engine/index.js'
 import { KernelError } from '../../../errors.js'
 import type { NfOp, NfOutcome } from '../../../kernel/index.js'
 import type { AffinityCleaner } from './affinity.js'
-import type { ElementOp, ElementOwner } from './element-batch.js'
-import type { FrontendEntry, HeldEntry } from './entries.js'
-import type { FrontendPlanner } from './frontend-elements.js'
+import type { HeldSet, TableContent } from './content.js'
+import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
 import { isPublished, isSameState } from './frontend-state.js'
-import type { HeldSet } from './ledger.js'
 import { nftOperations, SentOperations } from './operations.js'
-import type { TableState } from './state.js'
 import type { StructureOps } from './structure-state.js'
-import type { TableSender } from './table-sender.js'
-import { targetOf, TransactionPlan } from './transaction-plan.js'
+import { type ElementOp, targetOf, TransactionPlan } from './transaction-plan.js'
+import type { TransactionSender } from './transaction-sender.js'
 
 /** Elements of a transaction, and those of one frontend more. */
 export const elementLimits = {
@@ -33,17 +30,22 @@ export interface Refusal {
   readonly isDrift: boolean
 }
 
-export interface WritingOptions {
-  readonly sender: TableSender
+export interface TableWriteOptions {
+  readonly sender: TransactionSender
   readonly clock: Clock
-  readonly state: TableState
+  readonly content: TableContent
   readonly affinity: AffinityCleaner
-  readonly planner: FrontendPlanner
   readonly pass: Pass
-  /** The number of elements with which a transaction is full. */
-  readonly mostElements: number
   /** True: no further transaction is sent. */
   readonly isStopping: () => boolean
+}
+
+/** The dirty objects. */
+interface Work {
+  readonly frontends: readonly FrontendEntry[]
+  readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
+  /** One transaction does not take everything. */
+  readonly isInParts: boolean
 }
 
 /** A transaction, in the order of its operations. */
@@ -55,9 +57,13 @@ interface Transaction {
 
 const existence: ReadonlySet<string> = new Set(['ENOENT', 'EEXIST'])
 
-export class Writing {
-  readonly #options: WritingOptions
+/** One write of all that is dirty: made, then run once. */
+export class TableWrite {
+  readonly #options: TableWriteOptions
   readonly #structure: StructureOps
+  readonly #work: Work
+  /** The number of elements with which a transaction is full. */
+  readonly #mostElements: number
   #plan: TransactionPlan
   #isBegun = false
   #refusal: Refusal | undefined
@@ -66,11 +72,20 @@ export class Writing {
   /** Settles when its outcome is in the acknowledged state. */
   #inFlight: Promise<void> = Promise.resolve()
 
-  constructor(options: WritingOptions) {
+  /** Takes all objects that are dirty now. `run` must follow. */
+  constructor(options: TableWriteOptions) {
     this.#options = options
-    const { structure } = options.state
+    const { content } = options
+    const frontends = content.frontends.takeDirty()
+    const held = content.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
+    content.compile(frontends)
+    const { structure } = content
+    const most = structure.isServing ? elementLimits.whole : elementLimits.part
+    const isInParts = isMoreThan(frontends, most, content.packer.endpointBytes)
+    this.#work = { frontends, held, isInParts }
+    this.#mostElements = isInParts ? elementLimits.part : elementLimits.whole
     this.#structure = structure.plan({ isForeign: structure.isForeign })
-    this.#plan = this.#newPlan()
+    this.#plan = new TransactionPlan(content)
   }
 
   /** Why the kernel refused a transaction; undefined: it refused none, or its answer was lost. */
@@ -78,18 +93,56 @@ export class Writing {
     return this.#refusal
   }
 
+  /**
+   * Writes the structure and all dirty objects. One transaction, unless it would have too many elements: then the endpoints of
+   * frontends that no packet meets come first, and what makes them serve after them. While no packet enters the table, the order of
+   * elements does not matter: the structure comes first, so that the kernel works on it while the first elements are planned, and the
+   * base chains come at the end. Throws KernelError; transactions before the failed one stay, and objects that the kernel does not
+   * have are dirty still. False: `isStopping` returned true before the last transaction; the rest was not sent.
+   */
+  async run(): Promise<boolean> {
+    const { frontends, held } = this.#work
+    let isSent = false
+    try {
+      isSent = await this.#sendAll()
+      return isSent
+    } finally {
+      const { content } = this.#options
+      if (!isSent) {
+        for (const entry of frontends) content.frontends.markDirty(entry)
+        for (const { of, entries } of held) for (const entry of entries) of.entries.markDirty(entry)
+      }
+    }
+  }
+
+  async #sendAll(): Promise<boolean> {
+    const { frontends, held, isInParts } = this.#work
+    const { isServing } = this.#options.content.structure
+    try {
+      if (isInParts && !isServing) await this.#writeStructure()
+      await this.#writeStrays()
+      if (isInParts && isServing) await this.#writeData(frontends)
+      await this.#writeFrontends(frontends)
+      for (const { of, entries } of held) await this.#writeHeld(of, entries)
+      return await this.#end()
+    } finally {
+      // Also after a stop: no transaction may still run when the write ends.
+      await this.#settled()
+    }
+  }
+
   /** The sets, and the chains that no packet enters yet, in a transaction of their own. */
-  async writeStructure(): Promise<void> {
+  async #writeStructure(): Promise<void> {
     await this.#send([])
   }
 
   /** Deletes elements that belong to no object. They are known until the kernel has deleted them. */
-  async writeStrays(): Promise<void> {
-    const { state, isStopping } = this.#options
-    for (const [name, { set, keys }] of state.strays) {
+  async #writeStrays(): Promise<void> {
+    const { content, isStopping } = this.#options
+    for (const [name, { set, keys }] of content.strays) {
       for (const key of keys) {
         if (isStopping()) return
-        this.#plan.elements.remove(set, undefined, { key })
+        this.#plan.remove(set, undefined, { key })
         if (this.#isFull) await this.#sendFull()
       }
       this.#plan.strays.push(name)
@@ -97,9 +150,9 @@ export class Writing {
   }
 
   /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
-  async writeData(frontends: readonly FrontendEntry[]): Promise<void> {
-    const { state, isStopping } = this.#options
-    const { endpointBytes } = state.ledger.packer
+  async #writeData(frontends: readonly FrontendEntry[]): Promise<void> {
+    const { content, isStopping } = this.#options
+    const { endpointBytes } = content.packer
     for (const entry of frontends) {
       if (isStopping()) return
       const { acknowledged } = entry
@@ -113,19 +166,19 @@ export class Writing {
     if (this.#plan.size > 0) await this.#send([])
   }
 
-  async writeFrontends(frontends: readonly FrontendEntry[]): Promise<void> {
-    const { state, isStopping } = this.#options
-    const { endpointBytes } = state.ledger.packer
+  async #writeFrontends(frontends: readonly FrontendEntry[]): Promise<void> {
+    const { content, isStopping } = this.#options
+    const { endpointBytes } = content.packer
     for (const entry of frontends) {
       if (isStopping()) return
       // The plan needs the acknowledged state.
-      if (this.#sent?.hasFrontend(entry) === true) await this.settled()
+      if (this.#sent?.hasFrontend(entry) === true) await this.#settled()
       this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
       if (this.#isFull) await this.#sendFull()
     }
   }
 
-  async writeHeld(of: HeldSet, entries: readonly HeldEntry[]): Promise<void> {
+  async #writeHeld(of: HeldSet, entries: readonly HeldEntry[]): Promise<void> {
     for (const entry of entries) {
       if (this.#options.isStopping()) return
       this.#plan.addHeld(of, entry)
@@ -134,27 +187,27 @@ export class Writing {
   }
 
   /** The last transaction, with what makes the elements serve. False: the write was stopped, and nothing more was sent. */
-  async end(): Promise<boolean> {
-    const { structure, staticSets } = this.#options.state
+  async #end(): Promise<boolean> {
+    const { structure, staticSets } = this.#options.content
     const known = new Set(structure.sets.map(({ set }) => set))
     const isNew = (name: string): boolean =>
       this.#structure.first.some((op) => op.op === 'add-set' && op.set.set === name)
     const fixed = staticSets.filter(({ set }) => known.has(set.set))
     const content = fixed.flatMap((each) => each.plan({ isNew: isNew(each.set.set) && !this.#isBegun }))
     if (!(await this.#send([...content, ...this.#structure.last]))) return false
-    await this.settled()
+    await this.#settled()
     for (const each of fixed) each.confirm()
     return true
   }
 
   /** Resolves when no transaction is in flight. Throws the KernelError of the one that was not applied. */
-  async settled(): Promise<void> {
+  async #settled(): Promise<void> {
     await this.#options.pass.stages.inKernel(async () => await this.#inFlight)
   }
 
   /** The plan is as much as a transaction takes. */
   get #isFull(): boolean {
-    return this.#plan.size >= this.#options.mostElements
+    return this.#plan.size >= this.#mostElements
   }
 
   async #sendFull(): Promise<void> {
@@ -170,36 +223,36 @@ export class Writing {
     const plan = this.#plan
     const transaction = {
       first: this.#isBegun ? [] : this.#structure.first,
-      elements: plan.elements.ops(),
+      elements: plan.ops(),
       last,
     }
     // After a refusal nothing more is sent: the plan may need what was refused.
-    await this.settled()
+    await this.#settled()
     if (this.#options.isStopping()) return false
     this.#sent = plan
     this.#inFlight = this.#commit(plan, transaction)
-    // `settled` throws this failure too.
+    // `#settled` throws this failure too.
     this.#inFlight.catch(() => undefined)
     this.#isBegun = true
-    this.#plan = this.#newPlan()
+    this.#plan = new TransactionPlan(this.#options.content)
     return true
   }
 
   async #commit(plan: TransactionPlan, transaction: Transaction): Promise<void> {
-    const { state, affinity, pass } = this.#options
+    const { content, affinity, pass } = this.#options
     const { first, elements, last } = transaction
     const ops = [...first, ...elements.map(({ op }) => op), ...last]
     if (ops.length > 0) await this.#apply(transaction, ops)
     pass.stages.plan(() => {
-      state.structure.confirm(ops)
+      content.structure.confirm(ops)
       plan.confirm()
-      for (const name of plan.strays) state.strays.delete(name)
+      for (const name of plan.strays) content.strays.delete(name)
       affinity.note(plan.losses)
     })
   }
 
   async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
-    const { sender, state, pass } = this.#options
+    const { sender, content, pass } = this.#options
     const outcome = await sender.apply(ops)
     const [failure] = outcome.failures
     if (outcome.state === 'applied') {
@@ -207,12 +260,8 @@ export class Writing {
       return
     }
     if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)
-    else state.staleParts.markAllStale()
+    else content.staleParts.markAllStale()
     throw failure?.error ?? lostAnswer()
-  }
-
-  #newPlan(): TransactionPlan {
-    return new TransactionPlan(this.#options.state.ledger, this.#options.planner)
   }
 }
 
@@ -233,4 +282,15 @@ function refusalOf({ first, elements }: Transaction, { failures }: NfOutcome): R
 function lostAnswer(): KernelError {
   const operation = 'commit nf_tables transaction'
   return new KernelError({ errno: constants.errno.ENOBUFS, subsystem: 'nftables', operation })
+}
+
+/** Whether the frontends may have more elements than `limit`. */
+function isMoreThan(frontends: readonly FrontendEntry[], limit: number, endpointBytes: number): boolean {
+  let size = 0
+  for (const { acknowledged, desired } of frontends) {
+    if (acknowledged === desired) continue
+    size += 2 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
+    if (size > limit) return true
+  }
+  return false
 }

@@ -1,14 +1,21 @@
+// The content of one family's table, desired and acknowledged.
 import type { IpFamily } from '../../../address.js'
 import { Holdings, ObjectTable } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { type Claimant, describeFrontend, type FrontendConflict, standingOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'
 import { type NftSchema, schemaOf } from '../compile/schema.js'
-import type { NfSet } from '../../../kernel/index.js'
-import type { ElementOwner } from './element-batch.js'
-import { FrontendEntry, HeldEntry, type WantedFrontend } from './entries.js'
+import { compileStructure } from '../compile/structure.js'
+import type { NftModeSettings } from '../compile/settings.js'
+import type { NfSet, NfTableKey } from '../../../kernel/index.js'
+import { type ElementOwner, FrontendEntry, HeldEntry, type WantedFrontend } from './entries.js'
+import { type FlagSet, flagSets } from './frontend-elements.js'
 import { packFrontend } from './frontend-state.js'
 import { type PackedBytes, Packer } from './packed.js'
+import { StaleParts } from './stale-parts.js'
+import { addressElements, StaticSet } from './static-sets.js'
+import { StructureState } from './structure-state.js'
+import { UsedValues } from './use.js'
 
 const nothing: DesiredRoute = { frontends: [], hairpins: [] }
 
@@ -18,13 +25,27 @@ export interface HeldSet {
   readonly entries: ObjectTable<PackedBytes, HeldEntry>
 }
 
+/** Elements of a set that belong to no object. */
+interface Strays {
+  readonly set: NfSet
+  readonly keys: readonly PackedBytes[]
+}
+
 /**
- * The desired and the acknowledged elements of the routes of one family. Work is proportional to the changes. It keeps some strings
- * per frontend, and no object per element of a frontend.
+ * The content of one family's table: chains and sets (`structure`), sets that are written as a whole, and the elements of the routes. Work
+ * is proportional to the changes. It keeps some strings per frontend, and no object per element of a frontend.
  */
-export class NftLedger {
+export class TableContent {
   readonly schema: NftSchema
   readonly packer: Packer
+  readonly flagSets: Readonly<Record<'services' | 'nodePorts', readonly FlagSet[]>>
+  readonly table: NfTableKey
+  readonly structure: StructureState
+  readonly staleParts: StaleParts
+  readonly nodePortIPs: StaticSet
+  readonly serviceCidrs: StaticSet
+  /** To be deleted, by the names of the sets. */
+  readonly strays = new Map<string, Strays>()
   readonly frontends = new ObjectTable<PackedBytes, FrontendEntry>()
   /** Held by the frontends on the address. */
   readonly clusterIPs: HeldSet
@@ -36,12 +57,73 @@ export class NftLedger {
   readonly #contested = new Set<FrontendEntry>()
   #owned = 0
   #endpoints = 0
+  readonly #use = new UsedValues()
+  #settings: NftModeSettings | undefined
+  #compiledFor: { readonly settings: NftModeSettings; readonly size: number } | undefined
 
   constructor(family: IpFamily) {
-    this.schema = schemaOf(family)
+    const schema = schemaOf(family)
+    this.schema = schema
     this.packer = new Packer(family)
-    this.clusterIPs = { set: this.schema.clusterIPs, entries: new ObjectTable() }
-    this.hairpins = { set: this.schema.hairpinConnections, entries: new ObjectTable() }
+    this.flagSets = { services: flagSets(schema, false), nodePorts: flagSets(schema, true) }
+    this.table = schema.table
+    this.structure = new StructureState(schema)
+    this.staleParts = new StaleParts(schema.table)
+    this.nodePortIPs = new StaticSet(schema.nodePortIPs)
+    this.serviceCidrs = new StaticSet(schema.serviceCidrs)
+    this.clusterIPs = { set: schema.clusterIPs, entries: new ObjectTable() }
+    this.hairpins = { set: schema.hairpinConnections, entries: new ObjectTable() }
+  }
+
+  get settings(): NftModeSettings | undefined {
+    return this.#settings
+  }
+
+  set settings(settings: NftModeSettings) {
+    this.#settings = settings
+    const { nodePortAddresses } = settings
+    const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses
+    this.nodePortIPs.want(addressElements(this.schema.nodePortIPs, addresses))
+  }
+
+  /** Sets that are written as a whole. */
+  get staticSets(): readonly StaticSet[] {
+    return [this.nodePortIPs, this.serviceCidrs]
+  }
+
+  /** The kernel has a set of this name: what it is for is in use. */
+  noteSet(name: string): void {
+    this.#use.noteSet(this.schema, name)
+  }
+
+  /** The kernel has a chain of this name. */
+  noteChain(name: string): void {
+    this.#use.noteChain(name)
+  }
+
+  /**
+   * Compiles the structure for the settings, and for what the frontends have and want. `changed`: the frontends that may have changed
+   * since the last call. A frontend is dirty from its change to the next write.
+   */
+  compile(changed: Iterable<FrontendEntry> = this.frontends.dirty): void {
+    const settings = this.#settings
+    if (settings === undefined) return
+    const { packer } = this
+    for (const { acknowledged, desired, isNodePort } of changed) {
+      this.#use.note(acknowledged, isNodePort, packer)
+      this.#use.note(desired, isNodePort, packer)
+    }
+    const { size } = this.#use
+    if (this.#compiledFor?.settings === settings && this.#compiledFor.size === size) return
+    this.#compiledFor = { settings, size }
+    this.structure.wanted = compileStructure(settings, this.#use)
+  }
+
+  /** Compiles the structure for what is in use now, without what was in use before. Walks all frontends. */
+  recompile(): void {
+    this.#use.clear()
+    this.#compiledFor = undefined
+    this.compile(this.frontends.values())
   }
 
   get heldSets(): readonly HeldSet[] {

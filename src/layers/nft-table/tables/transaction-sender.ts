@@ -3,7 +3,7 @@ import type { NfOutcome, NfTransaction, Nftables } from '../../../kernel/index.j
 import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { StaleParts } from './stale-parts.js'
 
-export interface TableSenderOptions {
+export interface TransactionSenderOptions {
   readonly nftables: Pick<Nftables, 'apply'>
   readonly clock: Clock
   readonly metrics: Pick<FamilyMetrics, 'nftablesTransactionSeconds'>
@@ -13,11 +13,11 @@ export interface TableSenderOptions {
 }
 
 /** Sends the transactions of one family's table. The watch leaves them out, so their generations are noted here. */
-export class TableSender {
-  readonly #options: TableSenderOptions
+export class TransactionSender {
+  readonly #options: TransactionSenderOptions
   #count = 0
 
-  constructor(options: TableSenderOptions) {
+  constructor(options: TransactionSenderOptions) {
     this.#options = options
   }
 

@@ -1,4 +1,6 @@
-// The table of one family: its desired state, the state that the kernel acknowledged, and the way from one to the other.
+// The table of one family, from a claim to the kernel: NftTable decides when to read, write and retry; TableContent holds what is desired
+// and what is acknowledged, frontend by frontend (FrontendEntry); a TableWrite takes what is dirty and fills TransactionPlans; the
+// TransactionSender gives them to the addon. TableReader goes the other way.
 import type { Cidr, IpFamily } from '../../../address.js'
 import type { Clock } from '../../../clock.js'
 import { KernelQuestions, logFamily, type Pass, RetryQueue, type StageTimes } from '../../../engine/index.js'
@@ -14,13 +16,13 @@ import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
 import { AffinityCleaner } from './affinity.js'
 import { removeUnknown } from './clean-up-unknown.js'
-import { TableState } from './state.js'
+import { TableContent } from './content.js'
 import { networkElements } from './static-sets.js'
 import { type Reading, TableReader } from './table-reader.js'
-import { TableSender } from './table-sender.js'
-import { TableWriter } from './table-writer.js'
+import { type Refusal, TableWrite } from './table-write.js'
+import { TransactionSender } from './transaction-sender.js'
 
-export interface NftTablesOptions {
+export interface NftTableOptions {
   readonly family: IpFamily
   /** Its `watch()` leaves out the writes of this object. */
   readonly nftables: Nftables
@@ -60,12 +62,11 @@ type Work = 'read' | 'write' | 'affinity' | 'clean-up'
  * The table of one family. Calls with a promise must not overlap. No method rejects with a KernelError: a refusal is reported as a
  * problem, and tried again.
  */
-export class NftTables {
-  readonly #options: NftTablesOptions
-  readonly #state: TableState
+export class NftTable {
+  readonly #options: NftTableOptions
+  readonly #content: TableContent
   readonly #reader: TableReader
-  readonly #writer: TableWriter
-  readonly #sender: TableSender
+  readonly #sender: TransactionSender
   readonly #affinity: AffinityCleaner
   readonly #retries: RetryQueue<Work>
   readonly #questions: KernelQuestions
@@ -86,20 +87,14 @@ export class NftTables {
   /** Differences that the next transaction repairs. Without a transaction, another agent wrote what this one wants as well. */
   #unreported: Reading[] = []
 
-  constructor(options: NftTablesOptions) {
+  constructor(options: NftTableOptions) {
     const { family, nftables, clock } = options
     this.#options = options
-    this.#state = new TableState(family)
-    this.#reader = new TableReader(nftables, this.#state)
+    this.#content = new TableContent(family)
+    this.#reader = new TableReader(nftables, this.#content)
     const { onApplied = (): void => {} } = options
-    this.#sender = new TableSender({ ...options, onApplied, staleParts: this.#state.staleParts })
-    this.#affinity = new AffinityCleaner({ nftables, sender: this.#sender, clock, state: this.#state })
-    this.#writer = new TableWriter({
-      sender: this.#sender,
-      clock,
-      state: this.#state,
-      affinity: this.#affinity,
-    })
+    this.#sender = new TransactionSender({ ...options, onApplied, staleParts: this.#content.staleParts })
+    this.#affinity = new AffinityCleaner({ nftables, sender: this.#sender, clock, content: this.#content })
     this.#retries = new RetryQueue(clock)
     this.#questions = new KernelQuestions(options)
     this.#leftOut = new LeftOutObjects({
@@ -114,7 +109,7 @@ export class NftTables {
 
   /** The chains of the table that another program removed or changed, a sentence each. Reads all of them at once. Throws KernelError. */
   async chainDifferences(): Promise<readonly string[]> {
-    const { table, structure } = this.#state
+    const { table, structure } = this.#content
     const { nftables } = this.#options
     const found = await orRefusal(
       async () => ({ chains: await nftables.chains(table), rules: await nftables.rules(table) }),
@@ -130,13 +125,13 @@ export class NftTables {
 
   /** The settings of the whole mode; required before the first `write`. Routes that depend on them must be claimed again. */
   setSettings(settings: NftModeSettings): void {
-    this.#state.settings = settings
+    this.#content.settings = settings
   }
 
   /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). Those of the other family are ignored. The kernel's networks stay until the first call. */
   setServiceCidrs(cidrs: readonly Cidr[]): void {
-    const { ledger, serviceCidrs } = this.#state
-    serviceCidrs.want(networkElements(ledger.schema.serviceCidrs, this.#options.family, cidrs))
+    const { schema, serviceCidrs } = this.#content
+    serviceCidrs.want(networkElements(schema.serviceCidrs, this.#options.family, cidrs))
   }
 
   /**
@@ -144,27 +139,27 @@ export class NftTables {
    * backends.
    */
   claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
-    this.#state.ledger.claim(route, claimant, desired)
+    this.#content.claim(route, claimant, desired)
     this.#leftOut.noteClaim(route)
   }
 
   /** Conflicts of the claims and releases since the last call, and conflicts that ended. */
   takeConflicts(): readonly FrontendConflict[] {
-    return this.#state.ledger.takeConflicts()
+    return this.#content.takeConflicts()
   }
 
   get sizes(): NftSizes {
-    return this.#state.ledger.sizes
+    return this.#content.sizes
   }
 
   /** Takes in changes of other programs. True: they concern our table, and a look (`partial`) is due. */
   noteChanges(changes: readonly NftChange[]): boolean {
-    return this.#state.staleParts.note(changes)
+    return this.#content.staleParts.note(changes)
   }
 
   /** The other family's table was written: the ruleset's generation, and nothing of this table changed. */
   noteOtherFamily(generation: number): void {
-    this.#state.staleParts.noteGeneration(generation)
+    this.#content.staleParts.noteGeneration(generation)
   }
 
   /**
@@ -174,7 +169,7 @@ export class NftTables {
   async isFlushed(): Promise<boolean> {
     if (!this.#isOurs) return false
     const { nftables } = this.#options
-    const { table, structure } = this.#state
+    const { table, structure } = this.#content
     const found = await orRefusal(async () => await nftables.rules(table))
     if (found instanceof KernelError) return isNotFound(found)
     return structure.isFlushed(found)
@@ -186,7 +181,7 @@ export class NftTables {
    */
   async look(kind: 'partial' | 'full'): Promise<boolean> {
     if (!this.#isRead || this.#isWaiting) return false
-    const { staleParts } = this.#state
+    const { staleParts } = this.#content
     if (kind === 'full') {
       const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
       if (generation instanceof KernelError) return false
@@ -203,7 +198,7 @@ export class NftTables {
    * the table serves until all objects are known.
    */
   async write(pass: Pass, { isComplete }: NftWriteOptions): Promise<boolean> {
-    if (this.#state.settings === undefined) throw new BugError('a write before the settings')
+    if (this.#content.settings === undefined) throw new BugError('a write before the settings')
     if (this.#isWaiting && !isComplete) return false
     this.#complete(isComplete)
     if ((await this.#read()) === undefined) {
@@ -211,7 +206,7 @@ export class NftTables {
       return false
     }
     this.#dropLeftovers()
-    this.#isWaiting = !isComplete && !this.#isOurs && this.#state.structure.isForeign
+    this.#isWaiting = !isComplete && !this.#isOurs && this.#content.structure.isForeign
     if (this.#isWaiting) return false
     const before = this.#sender.count
     const sent = await this.#ask('write', async () => await this.#send(pass))
@@ -290,9 +285,9 @@ export class NftTables {
   /** Objects of a former run that no route has claimed go, once all objects are known. */
   #dropLeftovers(): void {
     if (!this.#isComplete) return
-    const { ledger } = this.#state
-    ledger.frontends.dropLeftovers()
-    for (const { entries } of ledger.heldSets) entries.dropLeftovers()
+    const { frontends, heldSets } = this.#content
+    frontends.dropLeftovers()
+    for (const { entries } of heldSets) entries.dropLeftovers()
   }
 
   #noteRights(answer: unknown): void {
@@ -301,9 +296,9 @@ export class NftTables {
 
   /** undefined: the kernel refused. */
   async #read(): Promise<Reading | undefined> {
-    const { ledger, staleParts } = this.#state
+    const { frontends, heldSets, staleParts } = this.#content
     if (!this.#isRead)
-      for (const table of [ledger.frontends, ...ledger.heldSets.map(({ entries }) => entries)])
+      for (const table of [frontends, ...heldSets.map(({ entries }) => entries)])
         table.beginReading({ keepLeftovers: !this.#isComplete })
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
     const isReported = this.#isRead && !this.#isWaiting && !staleParts.isNone
@@ -320,7 +315,7 @@ export class NftTables {
 
   #noteDrift(reading: Reading): void {
     // Another program may have added objects.
-    this.#isUnclean ||= this.#isComplete && this.#state.structure.hasUnknown
+    this.#isUnclean ||= this.#isComplete && this.#content.structure.hasUnknown
     if (!reading.isDifferent) return
     this.#isBehind = true
     this.#unreported.push(reading)
@@ -335,7 +330,7 @@ export class NftTables {
       for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
       log.info('Kernel state differs and is repaired', {
         ipFamily: logFamily(family),
-        table: this.#state.table.table,
+        table: this.#content.table.table,
         missing: shortened(reading.missing),
         changed: shortened(reading.changed),
       })
@@ -344,8 +339,8 @@ export class NftTables {
 
   /** Chains and sets for values that no frontend has any more go with the next write. */
   #dropUnneeded(): void {
-    const { structure } = this.#state
-    this.#state.recompile()
+    const { structure } = this.#content
+    this.#content.recompile()
     if (!this.#isComplete || !structure.hasUnknown) return
     this.#isUnclean = true
     this.#isBehind = true
@@ -353,29 +348,34 @@ export class NftTables {
 
   /** Throws KernelError when the table cannot be written, also without refused service ports. False: the write was stopped. */
   async #send(pass: Pass): Promise<boolean> {
+    let write: TableWrite | undefined
     return await sendTransaction({
-      send: async () => await this.#writer.write(pass, () => this.#isStopping),
-      leaveOut: async (error) => await this.#leaveOut(error, pass),
+      send: async () => {
+        const { clock } = this.#options
+        const [sender, content, affinity] = [this.#sender, this.#content, this.#affinity]
+        const isStopping = (): boolean => this.#isStopping
+        write = new TableWrite({ sender, clock, content, affinity, pass, isStopping })
+        return await write.run()
+      },
+      leaveOut: async (error) => await this.#leaveOut(error, write?.refusal, pass),
       mostSearches,
     })
   }
 
   /** Takes the service ports of refused elements out, or reads the table again. False: neither helps. */
-  async #leaveOut(error: KernelError, pass: Pass): Promise<boolean> {
-    const { refusal } = this.#writer
+  async #leaveOut(error: KernelError, refusal: Refusal | undefined, pass: Pass): Promise<boolean> {
     if (refusal === undefined || notOfElements.has(error.code)) return false
-    const { ledger, staleParts } = this.#state
     if (refusal.isDrift) {
-      staleParts.markAllStale()
+      this.#content.staleParts.markAllStale()
       pass.note(error.message)
       this.#noteDrift(await this.#reader.read({ keepsLeftovers: false }))
       return true
     }
     const routes = new Map<ServicePortKey, KernelError>()
     for (const [owner, cause] of refusal.owners)
-      for (const route of ledger.routesOf(owner)) routes.set(route, cause)
+      for (const route of this.#content.routesOf(owner)) routes.set(route, cause)
     for (const [route, cause] of routes) {
-      ledger.claim(route, undefined, undefined)
+      this.#content.claim(route, undefined, undefined)
       this.#leftOut.add(route, cause)
       pass.note(`${route}: ${cause.message}`)
     }
@@ -390,7 +390,7 @@ export class NftTables {
     if (!this.#isUnclean || !this.#isComplete) return
     const errors = await this.#ask(
       'clean-up',
-      async () => await removeUnknown(this.#sender, this.#state, pass),
+      async () => await removeUnknown(this.#sender, this.#content, pass),
     )
     if (!(errors instanceof KernelError)) {
       for (const error of errors) pass.note(error.message)
@@ -403,7 +403,7 @@ export class NftTables {
   }
 
   async #ask<T>(work: Work, question: () => Promise<T>): Promise<T | KernelError> {
-    const { table } = this.#state.table
+    const { table } = this.#content.table
     const subjects: Readonly<Record<Work, string>> = {
       read: `table ${table}`,
       write: `table ${table}`,
