@@ -5,7 +5,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { openKernel, type PortOp, type PortPlace, type PortStore } from '../src/kernel/index.js'
+import { openKernel, type PortOp, type PortPlace } from '../src/kernel/index.js'
+import { type PortStore } from '../src/kernel/testing.js'
 import { Program } from '../test/support/processes.js'
 
 const count = 10_000

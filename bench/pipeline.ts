@@ -7,8 +7,9 @@ import { openLog } from '../src/log.js'
 import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
-import { openMode } from '../src/agent/index.js'
-import { openProblems, type Pipeline } from '../src/engine/index.js'
+import { openMode } from '../src/agent/testing.js'
+import { openProblems } from '../src/engine/index.js'
+import { type Pipeline } from '../src/engine/testing.js'
 import { systemClock } from '../src/clock.js'
 
 export const node = new NodeTracker('node-a')

@@ -3,8 +3,8 @@
 //   node commit.js N M     first commit, one endpoint changed, the cheap look, the full comparison
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openKernel, type Kernel, type XtOutcome } from '../../src/kernel/index.js'
-import { IptablesLedger } from '../../src/layers/xtables/index.js'
-import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
+import { IptablesLedger } from '../../src/layers/xtables/testing.js'
+import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/testing.js'
 import type { Route } from '../../src/routing/index.js'
 import { ClusterRoutes } from '../stage/cluster-routes.js'
 import { realServer, realServersOf } from '../state.js'

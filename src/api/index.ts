@@ -10,7 +10,7 @@ export type { ClientOptions } from './client-options.js'
 export { openApiClient } from './open-api-client.js'
 export { openClientOptions } from './open-client-options.js'
 export { FrameError } from './formats/frames.js'
-export { message, type FieldProblem, type Message } from './formats/protobuf.js'
+export { message, type FieldProblem } from './formats/protobuf.js'
 export * as protobufFields from './formats/protobuf-fields.js'
 export {
   FormatError,

@@ -2,5 +2,5 @@
 // Never: a change of the agent or the kernel.
 // Owner of: the control socket, its file and its folder.
 // Read next: control-server.ts, pages.ts; commands/ (the client).
-export { ControlServer, type ControlServerOptions } from './control-server.js'
-export { controlPages, type Records } from './pages.js'
+export { ControlServer } from './control-server.js'
+export { controlPages } from './pages.js'

@@ -2,7 +2,7 @@
 // Never: a write; a proxy mode. The agent opens the modes, in a network namespace of its own, and gives the result.
 // Owner of: the table of checks.
 // Read next: check.ts (a row), diagnose.ts (the table), mode-checks.ts, docs/doctor.md.
-export type { AgentStatus, ApiAnswers, Examined, ExaminedAgent, Finding, ModeProbe } from './check.js'
-export { checks, diagnose } from './diagnose.js'
+export type { AgentStatus, ApiAnswers, Examined, Finding, ModeProbe } from './check.js'
+export { diagnose } from './diagnose.js'
 export { changesBetween } from './changes.js'
 export { printChanges, printFindings } from './print.js'

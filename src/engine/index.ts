@@ -3,20 +3,14 @@
 // Owner of: runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
 // Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, pass.ts.
 export { Family, type FamilyOptions, type PassPause } from './family.js'
-export type { Admission, FamilyMode, FamilyParts, IsOfReading, ModeView } from './family-mode.js'
-export type { FollowUp, FollowUpParts, SyncedState } from './follow-up.js'
+export type { Admission, FamilyMode, FamilyParts, ModeView } from './family-mode.js'
 export type { Claim, Layer, Look, WriteOptions } from './layer.js'
-export { claimDirty, traceRoute } from './claim-dirty.js'
 export { ConflictReports } from './frontend-conflict.js'
-export { NodeAddresses } from './node-addresses.js'
 export type { FamilyContext, FamilyFacts, TrafficConfig } from './family-context.js'
-export { RouteDecisions } from './route-decisions.js'
-export { Backlog, type Change, type FamilyHealth, type RunEvents, type FirstNames } from './backlog.js'
+export { type FamilyHealth, type FirstNames } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
-export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
-export { Intake, type KnownObjects } from './intake.js'
+export { type KnownObjects } from './intake.js'
 export { openKernelWatch, JoinedWatch } from './kernel-watch.js'
-export { InForceTimes, type InForceTimesOptions } from './in-force-times.js'
 export { Inbox } from './inbox.js'
 export {
   type HealthCheckFailure,
@@ -31,12 +25,11 @@ export {
   type ModeWatch,
   type OpenModeOptions,
 } from './mode.js'
-export type { OpenTrackerOptions } from './open-tracker.js'
 export type { CountedOps, OperationCount } from './operation-counts.js'
-export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
+export { type OperationKind, Pass, type PassReason, type PassRecord } from './pass.js'
 export type { ExternalAddresses, NatPlace, PacketRules, ServiceMarks } from './packet-rules.js'
-export type { Pipeline, PipelineView } from './pipeline.js'
-export { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions.js'
+export type { PipelineView } from './pipeline.js'
+export { KernelQuestions } from './kernel-questions.js'
 export { openProblems } from './problems.js'
 export { RetryQueue } from './retry-queue.js'
 export {
@@ -50,5 +43,5 @@ export {
 } from './traffic-counters.js'
 export { retryStart } from './retry-start.js'
 export { type PassStages, StageTimes } from './stage-times.js'
-export { logFamily, reportSizes, worldSize } from './sync-report.js'
+export { logFamily } from './sync-report.js'
 export { Synchronizer } from './synchronizer.js'

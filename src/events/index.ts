@@ -2,4 +2,4 @@
 // Never: delays or fails a caller; sends more requests than clientConnection.qps and burst allow.
 // Owner of: the recent Events, so that repeated reports are counted; the queue of Events to send.
 // Read next: event-sender.ts; event-series.ts; ../event.ts (the report).
-export { EventSender, type EventSenderOptions } from './event-sender.js'
+export { EventSender } from './event-sender.js'

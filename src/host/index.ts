@@ -10,9 +10,7 @@ export { countCpus } from './cpus.js'
 export {
   type ChosenFlavour,
   chooseFlavour,
-  flavourContradiction,
   type FlavourKernel,
-  type FlavourSigns,
   kubeletSigns,
   otherFlavour,
   placeName,

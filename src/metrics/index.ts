@@ -2,17 +2,10 @@
 // Never: a series per Service; work between two scrapes.
 // Owner of: names, labels and buckets of every metric.
 // Read next: metrics.ts; kinds.ts.
-export type { ApiRequestReport } from './api-metrics.js'
 export { openHealthcheckMetrics, type HealthcheckMetrics } from './healthcheck-metrics.js'
-export type { CountUp, IpFamilyLabel, Level, Observation } from './kinds.js'
-export { openKernelMetrics, type KernelFacts, type PacketTotals } from './kernel-metrics.js'
-export {
-  openMetrics,
-  type FamilyMetrics,
-  type EventLabels,
-  type Metrics,
-  type OperationMetrics,
-} from './metrics.js'
+export type { CountUp, Observation } from './kinds.js'
+export { openKernelMetrics, type PacketTotals } from './kernel-metrics.js'
+export { openMetrics, type FamilyMetrics, type EventLabels, type Metrics } from './metrics.js'
 export {
   openLocalhostNodePortMetrics,
   type LocalhostNodePortCounts,

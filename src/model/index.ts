@@ -5,6 +5,6 @@
 export type { HealthCheck } from './health-checks.js'
 export { compareSeniority, type Seniority, seniorityReason } from './seniority.js'
 export { ServiceCidrs } from './service-cidrs.js'
-export { Tracker, type ReportedObject, type ReportProblems, type ServiceView } from './tracker.js'
-export { servicePortKey, servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
+export { Tracker, type ServiceView } from './tracker.js'
+export { servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
 export type { Endpoint } from './endpoint.js'

@@ -5,7 +5,6 @@
 // Read next: node-tracker.ts; node-watch.ts; local-detector.ts and node-port-addresses.ts; routing/ (zone and name), modes/ (the rest).
 export { configWarnings } from './config-warnings.js'
 export { localDetectorOf, type LocalDetector } from './local-detector.js'
-export { familyProblem, type FamilyFacts } from './family-problem.js'
 export { nodeName } from './node-name.js'
 export {
   healthCheckAddressesOf,
@@ -21,22 +20,7 @@ export {
   servesLocalhostByConfig,
   servesLocalhostNodePorts,
   type LocalAddresses,
-  type NodePortFacts,
 } from './node-port-addresses.js'
-export {
-  apiServerService,
-  type Place,
-  type ProtectedPlaces,
-  servedPlaces,
-  type ServedPlace,
-} from './protected-places.js'
-export { OtherNodes } from './other-nodes.js'
+export { apiServerService, type ProtectedPlaces, servedPlaces, type ServedPlace } from './protected-places.js'
 export { NodeWatch } from './node-watch.js'
-export {
-  mergeNodeChanges,
-  nodeAddresses,
-  NodeTracker,
-  noNodeChange,
-  type NodeChange,
-  type NodeFacts,
-} from './node-tracker.js'
+export { NodeTracker, noNodeChange, type NodeChange, type NodeFacts } from './node-tracker.js'

@@ -2,4 +2,4 @@
 // Never: a change of the agent or the kernel; text of an object in HTML without html.ts, which escapes it.
 // Owner of: the samples of the last hour; the connections of /ui/events.
 // Read next: status-page.ts, render.ts, html.ts.
-export { StatusPage, type StatusPageOptions } from './status-page.js'
+export { StatusPage } from './status-page.js'

@@ -2,15 +2,7 @@
 // Never: proxy modes, kernel types, I/O.
 // Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds. The rest are pure functions.
 // Read next: route.ts, claim-order.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
-export type { NodeView } from './endpoints.js'
-export {
-  type Claimant,
-  compareStandings,
-  type FrontendOrigin,
-  reasonOf,
-  type Standing,
-  standingOf,
-} from './claim-order.js'
+export { type Claimant, compareStandings, type FrontendOrigin, standingOf } from './claim-order.js'
 export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
 export {
@@ -24,7 +16,6 @@ export {
 } from './frontend.js'
 export {
   type EndpointChoice,
-  type EndpointReasons,
   type ExplainedRoute,
   explainFrontends,
   explainRoute,
@@ -34,7 +25,6 @@ export {
   type Decision,
   decide,
   dependsOnMachine,
-  type Holder,
   holderOf,
   holderReasons,
   leftOutFrontends,

@@ -2,14 +2,8 @@
 // Never: a change of state, except the log verbosity; the API server; the kernel's tables.
 // Owner of: listening sockets.
 // Read next: agent-servers.ts, health-pages.ts and operator-pages.ts; health-check-servers.ts (Services); http-server.ts and paced-socket.ts (bounds).
-export {
-  type AgentServer,
-  AgentServers,
-  type AgentServersOptions,
-  type PagedServer,
-} from './agent-servers.js'
-export { BoundServer, type BoundServerOptions, openListenProblems } from './bound-server.js'
-export { HealthCheckServers, type HealthCheckOptions } from './health-check-servers.js'
-export { Connections, createHttpServer, type HttpLimits, httpLimits, listen } from './http-server.js'
-export { Turns, type TurnsOptions } from './turns.js'
+export { AgentServers, type PagedServer } from './agent-servers.js'
+export { HealthCheckServers } from './health-check-servers.js'
+export { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
+export { Turns } from './turns.js'
 export { answering, json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'

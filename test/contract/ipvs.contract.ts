@@ -4,14 +4,8 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import { describeVirtualServer, RealServerCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { CountersCursor, VirtualServerFlag as Flag } from '../../src/kernel/index.js'
-import type {
-  Ipvs,
-  IpvsDump,
-  IpvsOp,
-  RealServer,
-  VirtualServer,
-  VirtualServerKey,
-} from '../../src/kernel/index.js'
+import type { Ipvs, IpvsDump, IpvsOp, RealServer, VirtualServerKey } from '../../src/kernel/index.js'
+import type { VirtualServer } from '../../src/kernel/testing.js'
 import { applyAll, failures, ip, refusedWith, rejectsWith } from './law.js'
 
 type RealSettings = RealServer['settings']

@@ -7,13 +7,13 @@ import type {
   IpsetSettings,
   Ipvs,
   KernelLook,
-  LookFinding,
   LookWatch,
   NftChains,
   VirtualServerKey,
   Xtables,
   XtTableName,
 } from '../../src/kernel/index.js'
+import type { LookFinding } from '../../src/kernel/testing.js'
 import { ip, rejectsWith } from './law.js'
 
 export interface KernelLookSubject {

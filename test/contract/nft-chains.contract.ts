@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
-import type { NftChain, NftChains, Xtables, XtTableName } from '../../src/kernel/index.js'
+import type { NftChains, Xtables, XtTableName } from '../../src/kernel/index.js'
+import type { NftChain } from '../../src/kernel/testing.js'
 import { rejectsWith } from './law.js'
 
 export interface NftChainsSubject {

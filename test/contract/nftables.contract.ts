@@ -3,9 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import {
   isSameRule,
-  isSameSet,
   type NfExpression,
-  type NfElementExtras,
   NfElements,
   type NfField,
   type NfOp,
@@ -16,6 +14,7 @@ import {
   type Nftables,
   packFields,
 } from '../../src/kernel/index.js'
+import { isSameSet, type NfElementExtras } from '../../src/kernel/testing.js'
 import { rejectsWith } from './law.js'
 
 export interface NftablesSubject {

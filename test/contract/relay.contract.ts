@@ -2,14 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { viaductRouteProtocol } from '../../src/kernel/index.js'
-import type {
-  Relay,
-  RelayAddress,
-  RelayListener,
-  RelayOp,
-  RelayService,
-  Routes,
-} from '../../src/kernel/index.js'
+import type { Relay, RelayListener, RelayOp, RelayService, Routes } from '../../src/kernel/index.js'
+import type { RelayAddress } from '../../src/kernel/testing.js'
 import { applyAll, failures, ip, refusedWith, rejectsWith } from './law.js'
 
 export interface RelaySubject {

@@ -3,15 +3,8 @@ import assert from 'node:assert/strict'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import { xtHooks } from '../../src/kernel/index.js'
-import type {
-  XtChainSummary,
-  Xtables,
-  XtFlavour,
-  XtHook,
-  XtOp,
-  XtRule,
-  XtTableName,
-} from '../../src/kernel/index.js'
+import type { Xtables, XtFlavour, XtHook, XtOp, XtRule, XtTableName } from '../../src/kernel/index.js'
+import type { XtChainSummary } from '../../src/kernel/testing.js'
 import type { OtherProgram } from './xtables-subjects.js'
 
 export const jump = (chain: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { resolveConfig } from '../../src/config/index.js'
 import type { IpsetOp, IpsetSettings } from '../../src/kernel/index.js'
-import { compileRoute, compileSkeleton, describeDesired } from '../../src/modes/iptables/index.js'
-import { IptablesLedger } from '../../src/layers/xtables/index.js'
+import { compileRoute, compileSkeleton, describeDesired } from '../../src/modes/iptables/testing.js'
+import { IptablesLedger } from '../../src/layers/xtables/testing.js'
 import {
   compileRoute as compileIpvsRoute,
   describeServers,
   setName,
   setSpec,
-} from '../../src/modes/ipvs/index.js'
+} from '../../src/modes/ipvs/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { applyAll } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'

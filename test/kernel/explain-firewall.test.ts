@@ -1,7 +1,8 @@
 // The node's own firewall in `viaduct explain`: rules that the tools have made, in both flavours of x_tables and in nf_tables.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { FirewallChains, type FirewallFate, fateAt, type Passage } from '../../src/inspect/index.js'
+import { FirewallChains, type Passage } from '../../src/inspect/index.js'
+import { type FirewallFate, fateAt } from '../../src/inspect/testing.js'
 import { openKernel, type XtFlavour } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { mustRun } from '../support/processes.js'

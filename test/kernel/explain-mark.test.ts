@@ -1,7 +1,8 @@
 // Rules of other programs that change the packet mark: a packet of policy Local may lose the mark of its Service.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { FirewallChains, markAt, type MarkComparison, type MarkedPacket } from '../../src/inspect/index.js'
+import { FirewallChains } from '../../src/inspect/index.js'
+import { markAt, type MarkComparison, type MarkedPacket } from '../../src/inspect/testing.js'
 import { openKernel } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { mustRun } from '../support/processes.js'

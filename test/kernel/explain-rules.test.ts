@@ -2,18 +2,17 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
+import { type Explanation, FirewallChains } from '../../src/inspect/index.js'
 import {
   type ChainReader,
-  type Explanation,
   explainPacket,
-  FirewallChains,
   type Packet,
   type PacketView,
   withOtherRules,
-} from '../../src/inspect/index.js'
+} from '../../src/inspect/testing.js'
 import { openKernel } from '../../src/kernel/index.js'
 import { Tracker } from '../../src/model/index.js'
-import { packetRules } from '../../src/modes/ipvs/index.js'
+import { packetRules } from '../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { endpoint, node as nodeObject, port, service, set, slice } from '../support/objects.js'

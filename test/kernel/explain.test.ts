@@ -6,16 +6,12 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { NfOp } from '../../src/kernel/index.js'
 import { differences } from '../../src/layers/xtables/differences.js'
-import { compileRoute, compileSkeleton } from '../../src/modes/iptables/index.js'
-import { IptablesLedger } from '../../src/layers/xtables/index.js'
+import { compileRoute, compileSkeleton } from '../../src/modes/iptables/testing.js'
+import { IptablesLedger } from '../../src/layers/xtables/testing.js'
 import { describeElement, packedElement } from '../../src/layers/nft-table/describe.js'
 import { differences as tableDifferences } from '../../src/layers/nft-table/differences.js'
-import {
-  compileRoute as compileTableRoute,
-  elementsOf,
-  type NftModeSettings,
-  tableName,
-} from '../../src/layers/nft-table/index.js'
+import { type NftModeSettings, tableName } from '../../src/layers/nft-table/index.js'
+import { compileRoute as compileTableRoute, elementsOf } from '../../src/layers/nft-table/testing.js'
 import { missingVips } from '../../src/layers/vips/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
-import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
-import { IptablesLedger, type DesiredRoute } from '../../src/layers/xtables/index.js'
+import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/testing.js'
+import { type DesiredRoute } from '../../src/layers/xtables/index.js'
+import { IptablesLedger } from '../../src/layers/xtables/testing.js'
 import { openProblems, Pass } from '../../src/engine/index.js'
 import { type FamilyMetrics, openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
@@ -20,7 +21,7 @@ import {
 import { ManualClock } from '../support/manual-clock.js'
 import { MemoryLog } from '../support/pipeline-lab.js'
 import { backends, ip, plainRoute } from '../support/routes.js'
-import { formerChains } from '../../src/agent/index.js'
+import { formerChains } from '../../src/agent/testing.js'
 
 requireFreshNamespace()
 

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
   isSameRule,
-  type NfElementExtras,
   NfElements,
   type NfExpression,
   type NfOp,
@@ -16,6 +15,7 @@ import {
   packFields,
   printTransaction,
 } from '../../src/kernel/index.js'
+import { type NfElementExtras } from '../../src/kernel/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { mustRun } from '../support/processes.js'

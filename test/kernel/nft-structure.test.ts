@@ -2,12 +2,10 @@
 // restart depends on the former, operators on the latter.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { isSameRule, isSameSet, type Nftables, printTransaction } from '../../src/kernel/index.js'
-import {
-  compileStructure,
-  type NftModeSettings,
-  type StructureUse,
-} from '../../src/layers/nft-table/index.js'
+import { isSameRule, type Nftables, printTransaction } from '../../src/kernel/index.js'
+import { isSameSet } from '../../src/kernel/testing.js'
+import { type NftModeSettings } from '../../src/layers/nft-table/index.js'
+import { compileStructure, type StructureUse } from '../../src/layers/nft-table/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { makeNftSettings, structureOps, tableOps } from '../support/nft-table.js'

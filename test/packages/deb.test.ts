@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { flags } from '../../src/cli/index.js'
+import { flags } from '../../src/cli/testing.js'
 import { commands, optionsOf } from '../../src/commands/index.js'
 import { mustRun, runToEnd } from '../support/processes.js'
 import { treeText } from '../support/tree.js'

@@ -1,7 +1,7 @@
 // A blank mode on a node that ipvs mode has served.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { reportFormerMode } from '../../src/agent/index.js'
+import { reportFormerMode } from '../../src/agent/testing.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import type { Mode } from '../../src/engine/index.js'
 import { type ModelKernel, openModelKernel } from '../model/index.js'

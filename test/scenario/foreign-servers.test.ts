@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openModelKernel } from '../model/index.js'
-import { cleanUp } from '../../src/modes/ipvs/index.js'
+import { cleanUp } from '../../src/modes/ipvs/testing.js'
 import { port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 

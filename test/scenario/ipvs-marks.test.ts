@@ -8,8 +8,8 @@ import {
   VirtualServerCursor,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
-import { cleanUp } from '../../src/modes/ipvs/index.js'
-import { servicePortKey } from '../../src/model/index.js'
+import { cleanUp } from '../../src/modes/ipvs/testing.js'
+import { servicePortKey } from '../../src/model/testing.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 

@@ -11,7 +11,7 @@ import {
   openModelKernel,
 } from '../model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { cleanUpAll } from '../../src/agent/index.js'
+import { cleanUpAll } from '../../src/agent/testing.js'
 import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
 import { service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type NfOp, NfElements, packFields } from '../../src/kernel/index.js'
-import { schemaOf } from '../../src/layers/nft-table/index.js'
+import { schemaOf } from '../../src/layers/nft-table/testing.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
 import { endpointsOf, find, NftModeLab, nftLines } from '../support/nft-mode-lab.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { cleanUpAll } from '../../src/agent/index.js'
+import { cleanUpAll } from '../../src/agent/testing.js'
 import { KernelError } from '../../src/errors.js'
 import { openModelKernel } from '../model/index.js'
 import { IptablesLab, linesWith } from '../support/iptables-lab.js'

@@ -1,7 +1,7 @@
 // A switch from and to userspace mode: a VIP is local all the time, and the objects of the former mode go.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { cleanUpAll } from '../../src/agent/index.js'
+import { cleanUpAll } from '../../src/agent/testing.js'
 import type { ProxyMode } from '../../src/config/index.js'
 import { RouteCursor } from '../../src/kernel/index.js'
 import { userspaceRouteMetric } from '../../src/layers/vips/index.js'

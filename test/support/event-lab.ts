@@ -1,6 +1,7 @@
 // An EventSender on a fake API server, with a clock that tests move.
 import { nodeReference, serviceReference, type EventReport } from '../../src/event.js'
-import { EventSender, type EventSenderOptions } from '../../src/events/index.js'
+import { EventSender } from '../../src/events/index.js'
+import { type EventSenderOptions } from '../../src/events/testing.js'
 import { openLog } from '../../src/log.js'
 import { masterOptions } from '../../src/api/client-options.js'
 import { documentOf, type Document } from './api-shapes.js'

@@ -81,6 +81,7 @@ export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | u
   if (to.startsWith('test/') || to.startsWith('bench/'))
     return `${from} imports ${to}: src never imports tests`
   if (!to.startsWith('src/')) return undefined
+  if (to.endsWith('/testing.ts')) return `${from} imports ${to}: it is for tests`
   const room = roomOf(from)
   const target = roomOf(to)
   if (isPure(from) && target !== undefined && !mayCompileFrom(to, target))

@@ -11,10 +11,10 @@ import {
   type RouteOp,
   type VirtualServerKey,
   type XtRule,
-  type XtSet,
   XtState,
   type XtTableName,
 } from '../../src/kernel/index.js'
+import { type XtSet } from '../../src/kernel/testing.js'
 import { natGuardSet } from '../../src/layers/vips/index.js'
 import type { ModelKernel } from '../model/index.js'
 

@@ -9,10 +9,10 @@ import { openLog } from '../../src/log.js'
 import {
   nodeFileSystem,
   openSource,
-  type FileSystem,
   type KubernetesObject,
   type ObjectEvent,
 } from '../../src/source/index.js'
+import { type FileSystem } from '../../src/source/testing.js'
 
 /** One line per event: `+Service default/web 10.96.0.1`, `-Service default/web`, `synced`. */
 export function describeEvent(event: ObjectEvent): string {

@@ -6,13 +6,8 @@ import { NfElements, type NfOp, type NfSet, type Nftables, packFields } from '..
 import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
-import {
-  compileRoute,
-  type DesiredRoute,
-  elementsOf,
-  type NftModeSettings,
-  NftTable,
-} from '../../src/layers/nft-table/index.js'
+import { type NftModeSettings } from '../../src/layers/nft-table/index.js'
+import { compileRoute, type DesiredRoute, elementsOf, NftTable } from '../../src/layers/nft-table/testing.js'
 import type { Route } from '../../src/routing/index.js'
 import type { ModelNftNamespace } from '../model/index.js'
 import { ModelNftables } from '../model/nftables.js'

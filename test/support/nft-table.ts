@@ -1,6 +1,7 @@
 // The table of nftables mode for some routes: kube-proxy's default settings, and the transaction that makes the whole table.
 import type { IpFamily } from '../../src/address.js'
 import { NfElements, type NfOp, type NfTransaction, packFields } from '../../src/kernel/index.js'
+import { type NftModeSettings } from '../../src/layers/nft-table/index.js'
 import {
   compileRoute,
   compileStructure,
@@ -8,11 +9,10 @@ import {
   type DesiredFrontend,
   type DesiredRoute,
   elementsOf,
-  type NftModeSettings,
   schemaOf,
   type Structure,
   type StructureUse,
-} from '../../src/layers/nft-table/index.js'
+} from '../../src/layers/nft-table/testing.js'
 import type { Route } from '../../src/routing/index.js'
 
 export function makeNftSettings(

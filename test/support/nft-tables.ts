@@ -1,6 +1,6 @@
 // Routes for the tests of NftTable, and what their table must have.
 import assert from 'node:assert/strict'
-import { compileRoute } from '../../src/layers/nft-table/index.js'
+import { compileRoute } from '../../src/layers/nft-table/testing.js'
 import type { Route } from '../../src/routing/index.js'
 import { inByteOrder, modelContent, type NftLab, openNftLab, wantedContent } from './nft-lab.js'
 import { backends, cidr, ip, plainRoute } from './routes.js'

@@ -1,6 +1,6 @@
 // Program: makes the tables of nft-example.ts in the namespace that it runs in.
 import { NfElements, type NfOp, packFields } from '../../src/kernel/index.js'
-import { schemaOf } from '../../src/layers/nft-table/index.js'
+import { schemaOf } from '../../src/layers/nft-table/testing.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { exampleRoutes, exampleSettings, virtualAddress } from './nft-example.js'
 import { tableOps } from './nft-table.js'

@@ -1,6 +1,6 @@
 // Settings of iptables mode for tests: kube-proxy's defaults, with the changes of a case.
 import type { IpFamily } from '../../src/address.js'
-import type { IptablesModeSettings } from '../../src/modes/iptables/index.js'
+import type { IptablesModeSettings } from '../../src/modes/iptables/testing.js'
 
 export function makeSettings(
   family: IpFamily = 'ipv4',

@@ -1,8 +1,9 @@
 // Compiles routes into whole tables without a kernel. The tables can be walked, listed and weighed.
 import type { IpFamily } from '../../src/address.js'
 import type { XtHook, XtRule, XtTarget } from '../../src/kernel/index.js'
-import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
-import { type DispatchChain, DispatchTree, type IptablesTable } from '../../src/layers/xtables/index.js'
+import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/testing.js'
+import { type DispatchChain, type IptablesTable } from '../../src/layers/xtables/index.js'
+import { DispatchTree } from '../../src/layers/xtables/testing.js'
 import type { Route } from '../../src/routing/index.js'
 import type { ModelTable, ModelTables } from './packet-model.js'
 

@@ -14,21 +14,17 @@ import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from
 import type { EventReport } from '../../src/event.js'
 import type { AdjustableLog, LogFields } from '../../src/log.js'
 import { type LocalhostNodePortCounts, openMetrics } from '../../src/metrics/index.js'
-import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/index.js'
+import { NodeTracker, noNodeChange } from '../../src/node/index.js'
+import { mergeNodeChanges } from '../../src/node/testing.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { iptablesMode } from '../../src/modes/iptables/index.js'
-import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
-import { nftablesMode } from '../../src/modes/nftables/index.js'
-import { userspaceMode } from '../../src/modes/userspace/index.js'
-import {
-  type HealthCheckListeners,
-  type Mode,
-  openProblems,
-  type Pipeline,
-  Synchronizer,
-} from '../../src/engine/index.js'
+import { iptablesMode } from '../../src/modes/iptables/testing.js'
+import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/testing.js'
+import { nftablesMode } from '../../src/modes/nftables/testing.js'
+import { userspaceMode } from '../../src/modes/userspace/testing.js'
+import { type HealthCheckListeners, type Mode, openProblems, Synchronizer } from '../../src/engine/index.js'
+import { type Pipeline } from '../../src/engine/testing.js'
 import { ManualClock, settle } from './manual-clock.js'
-import { formerChains, leavingGuards, openHousekeeping } from '../../src/agent/index.js'
+import { formerChains, leavingGuards, openHousekeeping } from '../../src/agent/testing.js'
 import { noFiles } from './no-files.js'
 
 export { ip } from './routes.js'

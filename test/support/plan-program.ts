@@ -1,6 +1,6 @@
 // Program, for a network namespace: node plan-program.js plan|start FLAGS. Prints the operations of the agent's start as a JSON array.
 // plan: on a kernel for a plan, which changes nothing. start: on the kernel itself, without servers and without an end.
-import { plan } from '../../src/agent/index.js'
+import { plan } from '../../src/agent/testing.js'
 import { parseArguments } from '../../src/cli/index.js'
 import { systemClock } from '../../src/clock.js'
 import { readConfigFile } from '../../src/config/index.js'

@@ -11,8 +11,8 @@ import type {
   RelayListener,
   RelayOp,
   RelayService,
-  RelaySettings,
 } from '../../src/kernel/index.js'
+import type { RelaySettings } from '../../src/kernel/testing.js'
 import { applyAll, ip } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 

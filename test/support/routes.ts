@@ -1,6 +1,6 @@
 // Routes for tests of the rooms after routing/: a plain ClusterIP port, with the changes of a case.
 import { type Cidr, familyOf, type IpAddress, parseCidr, parseIpAddress } from '../../src/address.js'
-import { servicePortKey } from '../../src/model/index.js'
+import { servicePortKey } from '../../src/model/testing.js'
 import type { Backend, Route } from '../../src/routing/index.js'
 
 /** `1.2.3.4` as an address. Throws for other texts. */

@@ -1,5 +1,5 @@
 // The checks of the traffic table as questions to `viaduct explain`, and its answers against the results that packets have.
-import type { Packet, PacketDecision } from '../../src/inspect/index.js'
+import type { Packet, PacketDecision } from '../../src/inspect/testing.js'
 import { ip } from '../support/routes.js'
 import { type Check, describeCheck, describeExpectation, type Target } from './table/case.js'
 import {

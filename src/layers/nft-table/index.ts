@@ -2,21 +2,13 @@
 // Never: a mode; the configuration of a mode; Kubernetes objects; tables with other names, except the copy for a hand-over.
 // Owner of: the desired and the acknowledged content of the tables (tables/).
 // Read next: layer.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/table.ts, docs/adr/0019.
-export type { FrontendUse, StructureUse } from './compile/chain-plan.js'
-export { compileRoute } from './compile/compile.js'
-export type { DesiredFrontend, DesiredRoute, Hairpin } from './compile/desired.js'
-export { type DesiredElement, elementsOf } from './compile/elements.js'
-export { maxEndpoints, type NftSchema, schemaOf, setNamed, tableName } from './compile/schema.js'
-export type { NftModeSettings, NftSemantics } from './compile/settings.js'
-export { compileStructure, type Structure, type StructureChain } from './compile/structure.js'
-export { describeDesired } from './describe.js'
+export { setNamed, tableName } from './compile/schema.js'
+export type { NftModeSettings } from './compile/settings.js'
 export type { FixedRules } from './fixed-rules.js'
 export { copyTable, deleteCopy, handOverTable, isWithoutOwnedTables } from './hand-over.js'
 export type { NodeState } from './node-state.js'
 export { openNftPipelines } from './open-pipelines.js'
-export { packetRules } from './packet-rules.js'
 export { OtherAgents } from './other-agents.js'
 export { familiesWithNftables, lackOf } from './probes.js'
 export { TransactionPause, transactionPauseMs } from './transaction-pause.js'
-export { type NftSizes, NftTable, type NftTableOptions, type NftWriteOptions } from './tables/table.js'
 export { NftModeWatch } from './watch.js'

@@ -11,7 +11,6 @@ export {
   type Meaning,
   type ObjectBatch,
   type ObjectKind,
-  type OperationList,
   confirmBatch,
   disownBatch,
   planBatch,

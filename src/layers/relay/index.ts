@@ -3,12 +3,9 @@
 // Owner of: the table of acknowledged services and listeners.
 // Read next: compile/compile.ts (a route), relay-table.ts, shared-relay.ts, docs/userspace.md.
 export {
-  compileNodePort,
   compileRoute,
   hostCidr,
-  type DesiredListener,
   type DesiredRoute,
-  isServed,
   relayProtocolOf,
   type RelayRouteSettings,
   takesNewClients,
@@ -18,6 +15,6 @@ export {
   openLocalhostNodePorts,
   withConditionWatch,
 } from './localhost-node-ports.js'
-export { RelayTable, type RelayTableOptions } from './relay-table.js'
+export { RelayTable } from './relay-table.js'
 export { RelayConditionWatch } from './condition-watch.js'
 export { type NearClients, nearClients, SharedRelay } from './shared-relay.js'

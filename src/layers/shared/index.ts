@@ -2,8 +2,7 @@
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners, held ports.
 // Read next: after-sync.ts, conntrack-cleaner.ts, held-ports.ts, watched-ports.ts, xtables-clean-up.ts.
-export { AfterSync, type AfterSyncPart } from './after-sync.js'
-export { ConntrackCleaner } from './conntrack-cleaner.js'
+export { type AfterSyncPart } from './after-sync.js'
 export { isFirstService } from './first-services.js'
 export { releaseUnwanted } from './port-reports.js'
 export { openFamily, openWarnings } from './open-family.js'

@@ -6,7 +6,6 @@ export {
   bindingOperations,
   missingVips,
   userspaceRouteMetric,
-  type VipBatch,
   type VipCut,
   type VipReading,
   VipTable,
@@ -21,14 +20,13 @@ export {
   hostAddresses,
   PackedRoutes,
 } from './packed-bindings.js'
-export { describeVipRoute, VipBindings, type VipBindingsOptions } from './vip-bindings.js'
+export { describeVipRoute, VipBindings } from './vip-bindings.js'
 export {
   openVipHints,
-  type DummyProblem,
   dummyAdvice,
   ensureDummyDevice,
   findDummyDevice,
   findLoopback,
   findVipPlace,
 } from './vip-place.js'
-export { type Vip, type VipHolder, type VipPlace } from './vip.js'
+export { type Vip, type VipPlace } from './vip.js'

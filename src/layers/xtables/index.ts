@@ -11,11 +11,9 @@ export type {
   Skeleton,
 } from './desired.js'
 export { differences } from './differences.js'
-export { DispatchTree } from './dispatch-tree.js'
 export { type FixedRuleSource, XtablesFixedRules } from './fixed-rules.js'
 export { XtablesLayer } from './layer.js'
-export { IptablesLedger } from './ledger.js'
 export type { LookSchedule } from './look-schedule.js'
 export { chainNames, dispatchChains, endpointChain, ownedChains, ServiceChains } from './names.js'
-export { type CountedRule, type CountedRules, PacketCounts } from './packet-counts.js'
+export { type CountedRules, PacketCounts } from './packet-counts.js'
 export { type EndpointRules, readCounters } from './read-counters.js'

@@ -3,5 +3,3 @@
 // Owner of: nothing.
 // Read next: mode.ts, node-settings.ts, clean-up.ts, ../../layers/nft-table/index.ts.
 export { nftablesKind } from './kind.js'
-export { nftablesMode } from './mode.js'
-export { type NftConfig, nftSettings } from './node-settings.js'

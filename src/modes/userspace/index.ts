@@ -2,7 +2,4 @@
 // Never: another mode; netfilter; Kubernetes objects.
 // Owner of: nothing. ../../layers/vips and ../../layers/relay hold the tables of acknowledged objects.
 // Read next: mode.ts, layer.ts, ../../layers/relay/compile/compile.ts (a route), docs/userspace.md.
-export { describeDesired } from './describe.js'
 export { userspaceKind } from './kind.js'
-export { userspaceMode } from './mode.js'
-export { packetRules } from './packet-rules.js'

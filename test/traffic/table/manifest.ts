@@ -1,12 +1,7 @@
 // Objects of a case as a user would write them: the text of a manifest file.
 import { formatCidr } from '../../../src/address.js'
-import type {
-  EndpointSlice,
-  KubernetesObject,
-  NodeObject,
-  Service,
-  ServiceCidr,
-} from '../../../src/source/index.js'
+import type { EndpointSlice, KubernetesObject, NodeObject, Service } from '../../../src/source/index.js'
+import type { ServiceCidr } from '../../../src/source/testing.js'
 
 /** A JSON manifest with all of the objects. */
 export function manifestText(objects: readonly KubernetesObject[]): string {

@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { adviceOn } from '../../../src/agent/index.js'
 import { ConfigError, KernelError } from '../../../src/errors.js'
-import type { ModuleRemedy } from '../../../src/kernel/index.js'
+import type { ModuleRemedy } from '../../../src/kernel/testing.js'
 
 const withoutIpvs = new KernelError({
   errno: constants.errno.ENOENT,

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { adviceOnHandOver, handOver } from '../../../src/agent/index.js'
+import { adviceOnHandOver, handOver } from '../../../src/agent/testing.js'
 import { NfElements, type NfOp } from '../../../src/kernel/index.js'
-import { copyTable, schemaOf } from '../../../src/layers/nft-table/index.js'
+import { copyTable } from '../../../src/layers/nft-table/index.js'
+import { schemaOf } from '../../../src/layers/nft-table/testing.js'
 import { openModelKernel, type ModelKernel } from '../../model/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { openHousekeeping } from '../../../src/agent/index.js'
+import { openHousekeeping } from '../../../src/agent/testing.js'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { Mode } from '../../../src/engine/index.js'
 import type { XtOp } from '../../../src/kernel/index.js'

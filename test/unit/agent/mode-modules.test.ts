@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { modulesOf } from '../../../src/agent/mode-modules.js'
 import { resolveConfig } from '../../../src/config/index.js'
-import { compatModules, type KernelModules, type ModuleState } from '../../../src/kernel/index.js'
+import { compatModules, type KernelModules } from '../../../src/kernel/index.js'
+import { type ModuleState } from '../../../src/kernel/testing.js'
 
 const config = resolveConfig({ manifests: 'none' })
 const nothing = { loadable: [], unknown: [], absent: [], locked: [], canAsk: true }

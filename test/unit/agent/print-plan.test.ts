@@ -1,7 +1,7 @@
 // The order of the operations in a plan: that in which the tools can run.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { reportPlan } from '../../../src/agent/index.js'
+import { reportPlan } from '../../../src/agent/testing.js'
 import type { KernelOperation } from '../../../src/kernel/index.js'
 
 const rule: KernelOperation = {

@@ -1,7 +1,8 @@
 // The parts of a bundle, and the secrets that are left out.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type BundleFile, collect, type Part, withoutSecrets } from '../../../src/bundle/index.js'
+import { type BundleFile, collect, type Part } from '../../../src/bundle/index.js'
+import { withoutSecrets } from '../../../src/bundle/testing.js'
 import { ManualClock } from '../../support/manual-clock.js'
 
 describe('secrets', () => {

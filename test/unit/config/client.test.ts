@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { resolveConfig, wantedEncodings, type ClientConnection } from '../../../src/config/index.js'
+import { resolveConfig, wantedEncodings } from '../../../src/config/index.js'
+import { type ClientConnection } from '../../../src/config/testing.js'
 import { ConfigError } from '../../../src/errors.js'
 
 function wanted(clientConnection: Partial<ClientConnection>): readonly string[] {

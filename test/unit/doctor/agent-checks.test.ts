@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type AgentStatus, checks } from '../../../src/doctor/index.js'
+import { type AgentStatus } from '../../../src/doctor/index.js'
+import { checks } from '../../../src/doctor/testing.js'
 import { examinedNode } from '../../support/examined-node.js'
 
 const family = { family: 'IPv4', isHealthy: true, lastSync: '2026-01-01T00:00:00Z' }

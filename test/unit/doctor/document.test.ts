@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { checks } from '../../../src/doctor/index.js'
+import { checks } from '../../../src/doctor/testing.js'
 import { treeText } from '../../support/tree.js'
 
 it('docs/doctor.md has the table of checks', () => {

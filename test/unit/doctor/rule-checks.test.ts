@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { diagnose } from '../../../src/doctor/index.js'
 import { KernelError } from '../../../src/errors.js'
-import type { MarkUse } from '../../../src/kernel/index.js'
+import type { MarkUse } from '../../../src/kernel/testing.js'
 import { examinedNode } from '../../support/examined-node.js'
 
 const place = { flavour: 'legacy', family: 'ipv4', table: 'mangle', chain: 'INPUT' } as const

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ObjectChange } from '../../../src/source/index.js'
-import { Backlog, type Change } from '../../../src/engine/index.js'
+import { Backlog, type Change } from '../../../src/engine/testing.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { slice } from '../../support/objects.js'
 

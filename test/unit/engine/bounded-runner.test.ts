@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { BoundedRunner, RetryQueue, type BoundedRunnerOptions } from '../../../src/engine/index.js'
+import { RetryQueue } from '../../../src/engine/index.js'
+import { BoundedRunner, type BoundedRunnerOptions } from '../../../src/engine/testing.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 
 /** A bounded runner. The test ends its runs. */

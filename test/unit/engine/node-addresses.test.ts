@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { resolveConfig } from '../../../src/config/index.js'
-import { NodeAddresses } from '../../../src/engine/index.js'
+import { NodeAddresses } from '../../../src/engine/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { openModelKernel } from '../../model/index.js'
 import { ip } from '../../support/routes.js'

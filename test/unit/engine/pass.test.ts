@@ -3,20 +3,18 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import {
-  InForceTimes,
-  type Intake,
   KernelQuestions,
   openProblems,
   type OperationKind,
   Pass,
-  PassHistory,
   RetryQueue,
-  type RunEvents,
   StageTimes,
 } from '../../../src/engine/index.js'
+import { InForceTimes, type Intake, PassHistory, type RunEvents } from '../../../src/engine/testing.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { type ServicePortKey, servicePortKey } from '../../../src/model/index.js'
+import { type ServicePortKey } from '../../../src/model/index.js'
+import { servicePortKey } from '../../../src/model/testing.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 

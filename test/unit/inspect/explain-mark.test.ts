@@ -1,7 +1,8 @@
 // The work of `explain` for many rules that change the packet mark.
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { FirewallChains, markAt } from '../../../src/inspect/index.js'
+import { FirewallChains } from '../../../src/inspect/index.js'
+import { markAt } from '../../../src/inspect/testing.js'
 import type { FirewallChain, FirewallRule } from '../../../src/kernel/index.js'
 import { ip } from '../../support/routes.js'
 

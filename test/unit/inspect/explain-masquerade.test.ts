@@ -2,16 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpAddress } from '../../../src/address.js'
-import {
-  explainPacket,
-  FirewallChains,
-  type Packet,
-  type PacketView,
-  withOtherRules,
-} from '../../../src/inspect/index.js'
+import { FirewallChains } from '../../../src/inspect/index.js'
+import { explainPacket, type Packet, type PacketView, withOtherRules } from '../../../src/inspect/testing.js'
 import type { FirewallChain, FirewallRule } from '../../../src/kernel/index.js'
 import { Tracker } from '../../../src/model/index.js'
-import { packetRules } from '../../../src/modes/ipvs/index.js'
+import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { node as nodeObject, port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'

@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../../src/errors.js'
+import { type Explanation } from '../../../src/inspect/index.js'
 import {
-  type Explanation,
   explainPacket,
   type KernelRoutes,
   ownSource,
   type Packet,
   type PacketView,
   withRoutes,
-} from '../../../src/inspect/index.js'
+} from '../../../src/inspect/testing.js'
 import { LossReader } from '../../../src/inspect/route-losses.js'
 import type { RouteChoice, RouteQuestion } from '../../../src/kernel/index.js'
 import { Tracker } from '../../../src/model/index.js'
-import { packetRules } from '../../../src/modes/ipvs/index.js'
+import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { node as nodeObject, port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'

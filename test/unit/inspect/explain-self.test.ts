@@ -1,7 +1,7 @@
 // `explain` for a client that is an endpoint itself, in nftables mode without a local detector.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { explainPacket } from '../../../src/inspect/index.js'
+import { explainPacket } from '../../../src/inspect/testing.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'

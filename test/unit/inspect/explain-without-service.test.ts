@@ -1,7 +1,7 @@
 // `explain` for packets that reach no Service: what the node does with them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { explainPacket, type Packet } from '../../../src/inspect/index.js'
+import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { port, service, set } from '../../support/objects.js'

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { PacketRules, PipelineView } from '../../../src/engine/index.js'
-import { explainPacket, type Packet } from '../../../src/inspect/index.js'
+import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
 import { ownersOf, portThatOwns } from '../../../src/inspect/frontend-owners.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { describePolicyRule, type PolicyRule } from '../../../src/kernel/index.js'
+import { describePolicyRule } from '../../../src/kernel/index.js'
+import { type PolicyRule } from '../../../src/kernel/testing.js'
 
 const rule: PolicyRule = {
   family: 'ipv4',

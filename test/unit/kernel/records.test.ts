@@ -3,7 +3,8 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { parseIpAddress, type IpAddress } from '../../../src/address.js'
 import { BugError } from '../../../src/errors.js'
-import type { IpvsOp, RealServer, RouteOp, VirtualServer } from '../../../src/kernel/index.js'
+import type { IpvsOp, RealServer, RouteOp } from '../../../src/kernel/index.js'
+import type { VirtualServer } from '../../../src/kernel/testing.js'
 import {
   AddressCursor,
   RealServerCursor,

@@ -4,13 +4,8 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
 import { KernelError } from '../../../src/errors.js'
-import type {
-  NfApplyOptions,
-  NfExpression,
-  NfOutcome,
-  NfTransaction,
-  XtOp,
-} from '../../../src/kernel/index.js'
+import type { NfExpression, NfOutcome, NfTransaction, XtOp } from '../../../src/kernel/index.js'
+import type { NfApplyOptions } from '../../../src/kernel/testing.js'
 import { describeXtRule } from '../../../src/kernel/index.js'
 import { decodeXtRule } from '../../../src/kernel/xtables/nft/decode.js'
 import { encodeXtRule } from '../../../src/kernel/xtables/nft/encode.js'

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import {
-  compareSeniority,
-  servicePortKey,
-  type Seniority,
-  seniorityReason,
-} from '../../../src/model/index.js'
+import { compareSeniority, type Seniority, seniorityReason } from '../../../src/model/index.js'
+import { servicePortKey } from '../../../src/model/testing.js'
 import { compareStandings } from '../../../src/routing/index.js'
 
 const cases: readonly {

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr, type IpFamily } from '../../../src/address.js'
 import { Tracker, type ServicePort } from '../../../src/model/index.js'
-import type { LoadBalancerIngress, Service } from '../../../src/source/index.js'
+import type { Service } from '../../../src/source/index.js'
+import type { LoadBalancerIngress } from '../../../src/source/testing.js'
 import { port, remove, service, set } from '../../support/objects.js'
 
 /** A Service of both families. */

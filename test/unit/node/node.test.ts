@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { NodeTracker, nodeAddresses, nodeName, type NodeChange } from '../../../src/node/index.js'
+import { NodeTracker, nodeName, type NodeChange } from '../../../src/node/index.js'
+import { nodeAddresses } from '../../../src/node/testing.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { cidr, ip } from '../../support/routes.js'
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { treeRoot } from '../../support/tree.js'
-import { formerChains } from '../../../src/agent/index.js'
+import { formerChains } from '../../../src/agent/testing.js'
 
 const text = readFileSync(join(treeRoot, 'docs/operations.md'), 'utf8')
 

@@ -44,6 +44,8 @@ describe('the import rule', () => {
     ['src/log.ts', 'src/config/index.ts', 'root files'],
     ['src/engine/synchronizer.ts', 'test/support/tree.ts', 'never imports tests'],
     ['src/kernel/open-kernel.ts', 'test/model/index.ts', 'never imports tests'],
+    ['src/modes/ipvs/mode.ts', 'src/engine/testing.ts', 'for tests'],
+    ['src/engine/family.ts', 'src/engine/testing.ts', 'for tests'],
     ['src/engine/synchronizer.ts', 'src/agent.ts', 'nothing imports a program'],
     ['src/engine/synchronizer.ts', 'src/agent/index.ts', 'against the flow'],
   ] as const

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { servicePortKey } from '../../../src/model/index.js'
+import { servicePortKey } from '../../../src/model/testing.js'
 import {
   type Claimant,
   describeFrontend,

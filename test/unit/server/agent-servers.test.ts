@@ -5,7 +5,8 @@ import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
 import type { EventReport } from '../../../src/event.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { AgentServers, type AgentServersOptions } from '../../../src/server/index.js'
+import { AgentServers } from '../../../src/server/index.js'
+import { type AgentServersOptions } from '../../../src/server/testing.js'
 import type { FamilyHealth } from '../../../src/engine/index.js'
 import {
   ask,

@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
+import { answering, type Page } from '../../../src/server/index.js'
 import {
-  answering,
   BoundServer,
   httpLimits,
   openListenProblems,
   type BoundServerOptions,
-  type Page,
-} from '../../../src/server/index.js'
+} from '../../../src/server/testing.js'
 import {
   ask,
   assertRefused,

@@ -6,12 +6,8 @@ import { afterEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import {
-  AgentServers,
-  BoundServer,
-  HealthCheckServers,
-  openListenProblems,
-} from '../../../src/server/index.js'
+import { AgentServers, HealthCheckServers } from '../../../src/server/index.js'
+import { BoundServer, openListenProblems } from '../../../src/server/testing.js'
 import { ask, connected, freePort, readUntil, settledSockets, until } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip, MemoryLog } from '../../support/pipeline-lab.js'

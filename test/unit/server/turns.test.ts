@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Turns, type TurnsOptions } from '../../../src/server/index.js'
+import { Turns } from '../../../src/server/index.js'
+import { type TurnsOptions } from '../../../src/server/testing.js'
 import { Shares } from '../../../src/server/turns.js'
 import { ManualClock } from '../../support/manual-clock.js'
 

@@ -12,7 +12,8 @@ import {
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
-import { type FileSystem, nodeFileSystem, type WatchListener } from '../../../src/source/index.js'
+import { nodeFileSystem } from '../../../src/source/index.js'
+import { type FileSystem, type WatchListener } from '../../../src/source/testing.js'
 import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr } from '../../../../src/address.js'
-import {
-  compileRoute,
-  type DesiredFrontend,
-  maxEndpoints,
-  type NftModeSettings,
-} from '../../../../src/layers/nft-table/index.js'
+import { type NftModeSettings } from '../../../../src/layers/nft-table/index.js'
+import { compileRoute, type DesiredFrontend, maxEndpoints } from '../../../../src/layers/nft-table/testing.js'
 import { type Backend, describeFrontend, type Route } from '../../../../src/routing/index.js'
 import { makeNftSettings } from '../../../support/nft-table.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'

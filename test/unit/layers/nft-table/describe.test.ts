@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileRoute, describeDesired } from '../../../../src/layers/nft-table/index.js'
+import { compileRoute, describeDesired } from '../../../../src/layers/nft-table/testing.js'
 import { makeNftSettings } from '../../../support/nft-table.js'
 import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { printTransaction } from '../../../../src/kernel/index.js'
-import {
-  compileStructure,
-  type NftModeSettings,
-  type StructureUse,
-  schemaOf,
-} from '../../../../src/layers/nft-table/index.js'
+import { type NftModeSettings } from '../../../../src/layers/nft-table/index.js'
+import { compileStructure, type StructureUse, schemaOf } from '../../../../src/layers/nft-table/testing.js'
 import { StructureState } from '../../../../src/layers/nft-table/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
 import { cidr, ip } from '../../../support/routes.js'

@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { NfElements, type NfOp } from '../../../../src/kernel/index.js'
-import { compileRoute, compileStructure } from '../../../../src/layers/nft-table/index.js'
+import { compileRoute, compileStructure } from '../../../../src/layers/nft-table/testing.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { ModelNftables } from '../../../model/nftables.js'
 import {

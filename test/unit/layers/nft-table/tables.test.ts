@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Route } from '../../../../src/routing/index.js'
-import { compileRoute } from '../../../../src/layers/nft-table/index.js'
+import { compileRoute } from '../../../../src/layers/nft-table/testing.js'
 import {
   countElements,
   inByteOrder,

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr } from '../../../../src/address.js'
-import { compileNodePort, compileRoute, type RelayRouteSettings } from '../../../../src/layers/relay/index.js'
+import { compileRoute, type RelayRouteSettings } from '../../../../src/layers/relay/index.js'
+import { compileNodePort } from '../../../../src/layers/relay/testing.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 

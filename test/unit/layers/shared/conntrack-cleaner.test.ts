@@ -7,9 +7,9 @@ import { openModelKernel, type ModelConntrack, type ModelFlow } from '../../../m
 import { openProblems } from '../../../../src/engine/index.js'
 import { openLog } from '../../../../src/log.js'
 import { openMetrics } from '../../../../src/metrics/index.js'
-import { servicePortKey } from '../../../../src/model/index.js'
+import { servicePortKey } from '../../../../src/model/testing.js'
 import type { Route } from '../../../../src/routing/index.js'
-import { ConntrackCleaner } from '../../../../src/layers/shared/index.js'
+import { ConntrackCleaner } from '../../../../src/layers/shared/testing.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 

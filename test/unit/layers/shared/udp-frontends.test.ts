@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { servicePortKey } from '../../../../src/model/index.js'
+import { servicePortKey } from '../../../../src/model/testing.js'
 import { describeFrontend, type Route } from '../../../../src/routing/index.js'
 import { UdpFrontends } from '../../../../src/layers/shared/conntrack-cleaner.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { BugError } from '../../../../src/errors.js'
 import type { XtOp } from '../../../../src/kernel/index.js'
-import { type DesiredRoute, IptablesLedger } from '../../../../src/layers/xtables/index.js'
+import { type DesiredRoute } from '../../../../src/layers/xtables/index.js'
+import { IptablesLedger } from '../../../../src/layers/xtables/testing.js'
 import type { ServicePortKey } from '../../../../src/model/index.js'
 import {
   compileRoute,
   compileSkeleton,
   type IptablesModeSettings,
-} from '../../../../src/modes/iptables/index.js'
+} from '../../../../src/modes/iptables/testing.js'
 import { backends, plainRoute } from '../../../support/routes.js'
 
 const settings: IptablesModeSettings = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileRoute, compileSkeleton } from '../../../../src/modes/iptables/index.js'
+import { compileRoute, compileSkeleton } from '../../../../src/modes/iptables/testing.js'
 import { ownedChains } from '../../../../src/layers/xtables/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf } from '../../../support/packet-model-tables.js'

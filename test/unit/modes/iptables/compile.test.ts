@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/testing.js'
 import { endpointRules } from '../../../../src/modes/iptables/compile/compile.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileRoute, describeDesired } from '../../../../src/modes/iptables/index.js'
+import { compileRoute, describeDesired } from '../../../../src/modes/iptables/testing.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'

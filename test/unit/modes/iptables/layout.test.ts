@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/testing.js'
 import { describeFrontend, frontendsOf, type Route } from '../../../../src/routing/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf, type Weight, weightOf } from '../../../support/packet-model-tables.js'

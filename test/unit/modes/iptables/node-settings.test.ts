@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
 import { tableSettings } from '../../../../src/modes/iptables/node-settings.js'
-import { type NodeFacts, OtherNodes } from '../../../../src/node/index.js'
+import { type NodeFacts } from '../../../../src/node/index.js'
+import { OtherNodes } from '../../../../src/node/testing.js'
 import { cidr, ip } from '../../../support/routes.js'
 
 const node: NodeFacts = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpAddress, IpFamily } from '../../../../src/address.js'
-import type { IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import type { IptablesModeSettings } from '../../../../src/modes/iptables/testing.js'
 import type { Backend, Route } from '../../../../src/routing/index.js'
 import { type ModelNode, type ModelPacket, walk } from '../../../support/packet-model.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'

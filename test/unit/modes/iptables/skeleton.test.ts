@@ -4,8 +4,8 @@ import {
   compileSkeleton,
   countedRules,
   type IptablesModeSettings,
-} from '../../../../src/modes/iptables/index.js'
-import { type CountedRule } from '../../../../src/layers/xtables/index.js'
+} from '../../../../src/modes/iptables/testing.js'
+import { type CountedRule } from '../../../../src/layers/xtables/testing.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { formatRule, listing, tablesOf } from '../../../support/packet-model-tables.js'
 import { ip } from '../../../support/routes.js'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { describeXtRule, type NftChangedObject } from '../../../../src/kernel/index.js'
 import { mayChangeRules } from '../../../../src/modes/ipvs/chains.js'
-import { compileChains, type IpvsChainSettings } from '../../../../src/modes/ipvs/index.js'
+import { compileChains, type IpvsChainSettings } from '../../../../src/modes/ipvs/testing.js'
 import { cidr } from '../../../support/routes.js'
 
 const byCidr: IpvsChainSettings = {

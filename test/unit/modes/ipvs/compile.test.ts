@@ -7,7 +7,7 @@ import {
   markAddress,
   needsMark,
   setName,
-} from '../../../../src/modes/ipvs/index.js'
+} from '../../../../src/modes/ipvs/testing.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 

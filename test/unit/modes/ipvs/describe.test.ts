@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
-import { compileRoute, describeServers, type IpvsModeSettings } from '../../../../src/modes/ipvs/index.js'
+import { compileRoute, describeServers, type IpvsModeSettings } from '../../../../src/modes/ipvs/testing.js'
 import type { Frontend, Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 import { treeText } from '../../../support/tree.js'

@@ -6,7 +6,7 @@ import type { IpsetOp, IpsetSettings, IpvsOp, RouteOp } from '../../../../src/ke
 import { setName, setSpec } from '../../../../src/modes/ipvs/compile/sets.js'
 import { entryText, serviceText } from '../../../../src/modes/ipvs/describe.js'
 import { differences } from '../../../../src/modes/ipvs/differences.js'
-import { compileRoute } from '../../../../src/modes/ipvs/index.js'
+import { compileRoute } from '../../../../src/modes/ipvs/testing.js'
 import { openModelKernel } from '../../../model/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 

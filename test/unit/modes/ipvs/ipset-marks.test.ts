@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
-import { servicePortKey, type ServicePortKey } from '../../../../src/model/index.js'
+import { type ServicePortKey } from '../../../../src/model/index.js'
+import { servicePortKey } from '../../../../src/model/testing.js'
 import { MarkTable } from '../../../../src/modes/ipvs/tables/ipset-marks.js'
 
 const mask = 0x7ff

@@ -3,9 +3,9 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpsetHeader, IpsetOp } from '../../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../../model/index.js'
-import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../../src/modes/ipvs/index.js'
-import { servicePortKey } from '../../../../src/model/index.js'
-import { type DesiredSetEntry, type SetKey, setSpec } from '../../../../src/modes/ipvs/index.js'
+import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../../src/modes/ipvs/testing.js'
+import { servicePortKey } from '../../../../src/model/testing.js'
+import { type DesiredSetEntry, type SetKey, setSpec } from '../../../../src/modes/ipvs/testing.js'
 import { ip } from '../../../support/routes.js'
 
 const { EBUSY } = constants.errno

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
-import { unmetRequests, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
+import { unmetRequests, type SchedulingSettings } from '../../../../src/modes/ipvs/testing.js'
 import { realServersFor, virtualServerSettings } from '../../../../src/modes/ipvs/compile/server-settings.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { type ConfigInput, resolveConfig } from '../../../../src/config/index.js'
 import { openModelKernel, type ModelKernel } from '../../../model/index.js'
-import { IpvsSettings } from '../../../../src/modes/ipvs/index.js'
+import { IpvsSettings } from '../../../../src/modes/ipvs/testing.js'
 import { set, service, synced } from '../../../support/objects.js'
 import { MemoryLog, PipelineLab } from '../../../support/pipeline-lab.js'
 

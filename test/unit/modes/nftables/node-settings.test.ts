@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type ConfigInput, resolveConfig } from '../../../../src/config/index.js'
-import { type NftConfig, nftSettings } from '../../../../src/modes/nftables/index.js'
-import { type NodeFacts, OtherNodes } from '../../../../src/node/index.js'
+import { type NftConfig, nftSettings } from '../../../../src/modes/nftables/testing.js'
+import { type NodeFacts } from '../../../../src/node/index.js'
+import { OtherNodes } from '../../../../src/node/testing.js'
 import { cidr, ip } from '../../../support/routes.js'
 
 const node: NodeFacts = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { compileRoute } from '../../../../src/layers/relay/index.js'
-import { describeDesired } from '../../../../src/modes/userspace/index.js'
+import { describeDesired } from '../../../../src/modes/userspace/testing.js'
 import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 

@@ -1,0 +1,10 @@
+// The inside of this room, for tests and benchmarks. No file of src imports it.
+export type { AdviceModules } from './advice.js'
+export { cleanUpAll } from './clean-up-all.js'
+export { reportFormerMode } from './default-mode.js'
+export { adviceOnHandOver, handOver } from './hand-over-command.js'
+export { openHousekeeping } from './housekeeping.js'
+export { formerChains, leavingGuards } from './modes.js'
+export { openMode } from './open-mode.js'
+export { plan } from './plan.js'
+export { printPlan, reportPlan } from './print-plan.js'

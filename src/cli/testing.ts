@@ -1,0 +1,2 @@
+// The inside of this room, for tests and benchmarks. No file of src imports it.
+export { flags } from './flags.js'

@@ -1,0 +1,10 @@
+// The inside of this room, for tests and benchmarks. No file of src imports it.
+export { Backlog, type Change, type RunEvents } from './backlog.js'
+export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
+export { claimDirty } from './claim-dirty.js'
+export { InForceTimes } from './in-force-times.js'
+export { Intake } from './intake.js'
+export { NodeAddresses } from './node-addresses.js'
+export { PassHistory } from './pass.js'
+export type { Pipeline } from './pipeline.js'
+export { RouteDecisions } from './route-decisions.js'
