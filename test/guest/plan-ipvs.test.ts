@@ -19,7 +19,7 @@ function isOfNamespace({ object }: KernelOperation): boolean {
   return !/nf_conntrack_(?:max|buckets)$/u.test(object)
 }
 
-describe('a plan with IP_VS', { timeout: 900_000 }, () => {
+describe('a plan with IP_VS', { timeout: 1_800_000 }, () => {
   let node: Namespace
 
   beforeEach(async () => {

@@ -10,6 +10,7 @@ import type { ModelFlow } from '../model/index.js'
 import { ip } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { countFlows, flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
+import { lostPackets, lostSince } from '../support/lost-packets.js'
 import { mustRun } from '../support/processes.js'
 
 /** The kernel's default of nf_conntrack_max is 262,144. */
@@ -40,6 +41,9 @@ const families = [
   },
 ] as const
 type Family = (typeof families)[number]
+
+/** A datagram that is not answered by then is lost. */
+const longestAnswerMs = 15_000
 
 /** A client of a service on loopback, and endpoints that answer with their own address. */
 class ServiceOnLoopback {
@@ -84,11 +88,20 @@ class ServiceOnLoopback {
     await mustRun([iptables, '-t', 'nat', '-A', 'OUTPUT', ...match, ...target])
   }
 
-  /** Sends a request. Returns the endpoint that answers. */
+  /** Sends a request. Returns the endpoint that answers. NB: a datagram may be lost beside other work; the error says where. */
   async ask(client: Socket): Promise<string> {
+    const before = await lostPackets()
+    const answered = once(client, 'message', { signal: AbortSignal.timeout(longestAnswerMs) })
     client.send('?', 53, this.#family.vip)
-    const [answer]: unknown[] = await once(client, 'message')
-    return String(answer)
+    try {
+      const [answer]: unknown[] = await answered
+      return String(answer)
+    } catch (error) {
+      const lost = lostSince(before, await lostPackets())
+      throw new Error(`no answer from ${this.#family.vip}; counters of lost packets: ${lost}`, {
+        cause: error,
+      })
+    }
   }
 
   /** Sends a request without waiting for an answer. */
