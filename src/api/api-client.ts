@@ -238,13 +238,21 @@ async function readReply(chunks: AsyncIterable<Buffer>, operation: string): Prom
   return Buffer.concat(parts, size)
 }
 
+/** The time in the header Retry-After; 0: there is none. */
+function secondsOfHeader({ 'retry-after': text = '', date = '' }: Incoming['headers']): number {
+  const seconds = Number(text)
+  // RFC 9110 section 10.2.3 permits a date too, which load balancers send. Both dates are of the server's clock.
+  const dateSeconds = (Date.parse(text) - Date.parse(date)) / 1000
+  return [seconds, dateSeconds].find((value) => value > 0) ?? 0
+}
+
 /** The error for an answer with another status than 200. */
 async function refusal(
   { status: code, headers }: Incoming,
   chunks: AsyncIterable<Buffer>,
   operation: string,
 ): Promise<ApiError> {
-  const header = Number(headers['retry-after'] ?? 0)
+  const header = secondsOfHeader(headers)
   let status: Status = statusOf(undefined)
   try {
     const body = await readReply(chunks, operation)

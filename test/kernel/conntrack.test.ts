@@ -90,14 +90,14 @@ class ServiceOnLoopback {
 
   /** Sends a request. Returns the endpoint that answers. NB: a datagram may be lost beside other work; the error says where. */
   async ask(client: Socket): Promise<string> {
-    const before = await lostPackets()
+    const lostBefore = await lostPackets()
     const answered = once(client, 'message', { signal: AbortSignal.timeout(longestAnswerMs) })
     client.send('?', 53, this.#family.vip)
     try {
       const [answer]: unknown[] = await answered
       return String(answer)
     } catch (error) {
-      const lost = lostSince(before, await lostPackets())
+      const lost = lostSince(lostBefore, await lostPackets())
       throw new Error(`no answer from ${this.#family.vip}; counters of lost packets: ${lost}`, {
         cause: error,
       })

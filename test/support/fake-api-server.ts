@@ -36,7 +36,12 @@ export type Fault =
   | { readonly type: 'hang-up' }
   /** The server never answers the request. */
   | { readonly type: 'silence' }
-  | { readonly type: 'status'; readonly status: Document; readonly retryAfter?: string }
+  | {
+      readonly type: 'status'
+      readonly status: Document
+      readonly retryAfter?: string
+      readonly date?: string
+    }
   /** Status 200 and this body. */
   | {
       readonly type: 'body'
@@ -406,11 +411,10 @@ export class FakeApiServer {
       case 'silence':
         return
       case 'status':
-        return this.#refuse(
-          response,
-          fault.status,
-          fault.retryAfter === undefined ? {} : { 'retry-after': fault.retryAfter },
-        )
+        return this.#refuse(response, fault.status, {
+          ...(fault.retryAfter === undefined ? {} : { 'retry-after': fault.retryAfter }),
+          ...(fault.date === undefined ? {} : { date: fault.date }),
+        })
       case 'body': {
         const { body, contentType, contentEncoding, truncated = false } = fault
         response.writeHead(200, {

@@ -357,7 +357,27 @@ describe('a server that requests a delay', () => {
       delayMs: 60_000,
     },
     {
-      name: 'by a date, which API servers do not send',
+      name: 'by a date, as load balancers do',
+      fault: {
+        type: 'status',
+        status: { code: 503 },
+        date: 'Sat, 28 Nov 2026 12:00:00 GMT',
+        retryAfter: 'Sat, 28 Nov 2026 12:00:20 GMT',
+      },
+      delayMs: 20_000,
+    },
+    {
+      name: 'by a date that has passed',
+      fault: {
+        type: 'status',
+        status: { code: 503 },
+        date: 'Sat, 28 Nov 2026 12:00:00 GMT',
+        retryAfter: 'Sat, 28 Nov 2026 11:00:00 GMT',
+      },
+      delayMs: delays.first,
+    },
+    {
+      name: 'by a text that is no time',
       fault: { type: 'status', status: { code: 429 }, retryAfter: 'soon' },
       delayMs: delays.first,
     },
