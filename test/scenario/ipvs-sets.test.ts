@@ -202,6 +202,30 @@ describe('a set that the kernel refuses affects only its own entries', () => {
     await lab.stop()
   })
 
+  // Pass followed pass without a rest, as the retry of the set stayed due.
+  it('a set that must be read first waits for the reading, and is retried with back-off meanwhile', async () => {
+    const lab = new PipelineLab({ config })
+    const { batches } = lab.kernel.ipset
+    let errno: number = ipsetErrno.IPSET_ERR_HASH_FULL
+    batches.plan = { fault: (op) => (isRefused(op) ? errno : undefined) }
+    await lab.deliver(...shop, synced)
+    let runs = 0
+    lab.synchronizer.onRunEnd(() => {
+      if (++runs === 200) void lab.stop()
+    })
+    errno = EINVAL
+    batches.plan = {
+      ...batches.plan,
+      callFault: (call) => (call === 'sets' ? ENOMEM : undefined),
+    }
+    await lab.clock.advance(5000)
+    assert.ok(runs < 50, `${runs} runs in 5 s`)
+    batches.plan = {}
+    await lab.clock.advance(31_000)
+    assert.deepEqual(await entriesOf(lab.kernel, 'clusterIP'), ['10.96.0.1,tcp:80'])
+    await lab.stop()
+  })
+
   it('rules that could not be compared because their sets were missing are written when the sets exist', async () => {
     const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel

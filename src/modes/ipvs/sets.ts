@@ -97,12 +97,12 @@ export class IpvsSets {
 
   /** Whether `add` has a retry that is due. */
   get isRetryDue(): boolean {
-    return this.#retries.nextInMs() === 0
+    return this.nextInMs() === 0
   }
 
-  /** Milliseconds until the next retry; undefined: nothing is refused. */
+  /** Milliseconds until the next retry; undefined: nothing is refused, or the sets are to be read before. */
   nextInMs(): number | undefined {
-    return this.#retries.nextInMs()
+    return this.#options.table.isStale ? undefined : this.#retries.nextInMs()
   }
 
   /**

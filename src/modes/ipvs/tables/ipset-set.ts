@@ -60,6 +60,8 @@ export class SetState {
   /** The set in the kernel; undefined: there is no such set. */
   #present: Present | undefined
   #presentSettings: IpsetSettings | undefined
+  /** undefined: the set in the kernel, or the number of members, has changed. */
+  #need: SetNeed | undefined
 
   constructor(key: SetKey, family: IpFamily) {
     const { type, hasMarks = false } = setSpec(key)
@@ -70,8 +72,12 @@ export class SetState {
     this.#hasMarks = hasMarks
   }
 
-  /** The maker of a set chooses its size, but its other settings must equal ours. */
+  /** The maker of a set chooses its size, but its other settings must equal ours. Each pass asks all sets, most of which have not changed. */
   get need(): SetNeed {
+    return (this.#need ??= this.#findNeed())
+  }
+
+  #findNeed(): SetNeed {
     const present = this.#present
     if (present === undefined) return 'create'
     if (!this.isOfOurType) return 'replace'
@@ -151,6 +157,7 @@ export class SetState {
   see(header: IpsetHeader | undefined): void {
     this.#present = header
     this.#presentSettings = undefined
+    this.#need = undefined
     this.wasStale ||= this.isStale
     this.isStale = false
     this.wake()
@@ -160,6 +167,7 @@ export class SetState {
   made(settings: IpsetSettings): void {
     this.#present = { ...settings, family: this.type === 'bitmap:port' ? undefined : settings.family }
     this.#presentSettings = undefined
+    this.#need = undefined
     this.isStale = false
     this.wake()
   }
@@ -176,7 +184,10 @@ export class SetState {
   }
 
   member(entry: IpsetEntry, id = this.idOf(entry)): Member {
-    return this.members.get(id) ?? this.members.add(new Member(this, id, entry))
+    const found = this.members.get(id)
+    if (found !== undefined) return found
+    this.#need = undefined
+    return this.members.add(new Member(this, id, entry))
   }
 
   /** The kernel does not have the set, and so none of its entries. */
@@ -205,6 +216,7 @@ export class SetState {
       this.waiting.delete(member)
     }
     this.members.settle(member)
+    this.#need = undefined
   }
 
   /** The entry waits for `wake`. */
