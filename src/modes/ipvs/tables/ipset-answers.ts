@@ -3,9 +3,8 @@ import { familyOf, type IpAddress, type IpFamily } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import type { VirtualServerKey } from '../../../kernel/index.js'
 import { markAddress, type SetKey, setKeys } from '../compile/sets.js'
-import { absent } from './ipset-entry.js'
 import { type EntryId, entryIdOf, frontendIdOf } from './ipset-id.js'
-import { SetState } from './ipset-set.js'
+import { absent, SetState } from './ipset-set.js'
 
 /** The sets of one family. After a restart they show which virtual servers and VIPs are ours. */
 export class AcknowledgedSets {

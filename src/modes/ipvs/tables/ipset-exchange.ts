@@ -1,8 +1,7 @@
 // Replaces a set that is too small or has other settings: a second set gets all of its entries, and then its name.
 import type { IpFamily } from '../../../address.js'
 import type { IpsetOp, IpsetSettings } from '../../../kernel/index.js'
-import { type Member, markOf } from './ipset-entry.js'
-import type { SetState } from './ipset-set.js'
+import { markOf, type Member, type SetState } from './ipset-set.js'
 
 /** One operation on a set, and its effect. */
 export interface SetStep {

@@ -20,9 +20,8 @@ import {
 import { IpvsDriftCounter } from './drift.js'
 import { AcknowledgedSets } from './ipset-answers.js'
 import { type SetBatch, SetChanges } from './ipset-changes.js'
-import { absent, entryKind, markOf, type Member } from './ipset-entry.js'
 import { type CarriedMark, carriedMarkAt, type EntryId, entryIdAt } from './ipset-id.js'
-import type { SetState } from './ipset-set.js'
+import { absent, entryKind, markOf, type Member, type SetState } from './ipset-set.js'
 import { bufferOver } from '../../../layers/vips/index.js'
 
 /** A holder of entries: a virtual server of the ledger, or the mode itself. */
