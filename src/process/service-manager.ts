@@ -1,9 +1,9 @@
-// Notifications to a service manager: sd_notify(3), sd_watchdog_enabled(3).
+// The service manager: notifications to it (sd_notify(3), sd_watchdog_enabled(3)), and sockets that it has kept (sd_listen_fds_with_names(3)).
 import type { Clock } from '../clock.js'
 import { asRefusal } from '../errors.js'
 import type { Log } from '../log.js'
 
-export interface ServiceManagerOptions {
+interface ServiceManagerOptions {
   /** The process environment: NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly pid: number
@@ -56,4 +56,27 @@ function watchdogMs({ environment, pid }: ServiceManagerOptions): number | undef
   const { WATCHDOG_USEC: microseconds, WATCHDOG_PID: of = String(pid) } = environment
   const periodMs = Number(microseconds) / 1000
   return of === String(pid) && periodMs > 0 ? periodMs : undefined
+}
+
+/** The first passed descriptor, and the names of native/ports/socket_store.cc. */
+const firstDescriptor = 3
+const nameOfPorts = /^viaduct-ports-([1-9]\d{0,8})$/
+
+/**
+ * The stored sockets of held ports, of an earlier process of this service. Empty if the variables are for another process, or absent.
+ * Descriptors with other names are left alone.
+ */
+export function inheritedPortSockets(
+  environment: Readonly<Record<string, string | undefined>>,
+  pid: number,
+): readonly { readonly fd: number; readonly number: number }[] {
+  const { LISTEN_PID: of, LISTEN_FDS: count, LISTEN_FDNAMES: names = '' } = environment
+  if (of !== String(pid) || count === undefined || !/^\d{1,7}$/.test(count)) return []
+  return names
+    .split(':')
+    .slice(0, Number(count))
+    .flatMap((name, index) => {
+      const number = nameOfPorts.exec(name)?.[1]
+      return number === undefined ? [] : [{ fd: firstDescriptor + index, number: Number(number) }]
+    })
 }

@@ -1,12 +1,13 @@
-// The OOM score of the process, and the warnings under resource pressure.
+// The memory of the process, its OOM score, and the warnings under resource pressure.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { setOomScore, watchResourcePressure } from '../../../src/process/index.js'
+import { setOomScore, watchResourcePressure, releaseMemory } from '../../../src/process/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
+import { systemClock } from '../../../src/clock.js'
 
 function set(path: string): { readonly clock: ManualClock; readonly log: MemoryLog } {
   const [clock, log] = [new ManualClock(), new MemoryLog()]
@@ -130,3 +131,18 @@ describe('resource pressure', () => {
     assert.deepEqual(delays, [7, 0])
   })
 })
+
+it(
+  'releaseMemory() collects garbage, keeps referenced objects, and can run again',
+  { timeout: 20_000 },
+  async () => {
+    const kept = { name: 'kept' }
+    const needed = new WeakRef(kept)
+    const garbage = new WeakRef({ name: 'garbage' })
+    await releaseMemory(systemClock)
+    assert.equal(garbage.deref(), undefined)
+    assert.equal(needed.deref(), kept)
+    // A second session opens only if the first one has ended.
+    await releaseMemory(systemClock)
+  },
+)
