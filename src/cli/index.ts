@@ -2,7 +2,11 @@
 // Never: exit, print, read the environment, or a file except by the function that it gets.
 // Owner of: the grammar of the command line.
 // Read next: parse-arguments.ts; config/ (the table of settings); docs/flags.md.
-export { parseDoctorArguments, type DoctorArguments } from './doctor-arguments.js'
-export { parseHandOverArguments } from './hand-over-arguments.js'
-export { parsePlanArguments, type PlanArguments } from './plan-arguments.js'
 export { parseArguments, type ConfigFile, type Configuration } from './parse-arguments.js'
+export {
+  parseDoctorArguments,
+  type DoctorArguments,
+  parseHandOverArguments,
+  parsePlanArguments,
+  type PlanArguments,
+} from './command-arguments.js'
