@@ -1,11 +1,13 @@
 // The kernel settings of connection tracking, written before the first sync (F-073).
+import { readFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
 import { BugError, ConfigError, isPermanent, isTransient, KernelError, orRefusal } from '../errors.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
-import { ensureSetting, readOrNothing } from './kernel-settings.js'
+import { ensureSetting, type KernelSetting, readOrNothing } from './kernel-settings.js'
 
 /** kube-proxy's greatest limit, for any number of CPUs. */
 const mostConnections = 1_048_576
@@ -14,18 +16,14 @@ const folder = 'net/netfilter'
 /** Errnos of a setting that this network namespace may not change, or that no loaded module has. */
 const refusals: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOENT'])
 
-interface Setting {
-  /** Below net/netfilter. */
+interface Setting extends Omit<KernelSetting, 'path'> {
+  /** Below net/netfilter. A setting with the value 0 is not written. */
   readonly name: string
-  /** 0: the setting is not written. */
-  readonly value: number
-  /** `value` is a minimum. */
-  readonly isLeast?: boolean
   /** The flag that disables the setting. */
   readonly off: string
 }
 
-export interface ConntrackOptions {
+interface ConntrackOptions {
   readonly config: ConntrackConfig
   /** CPUs of the machine. */
   readonly cpus: number
@@ -149,4 +147,43 @@ function documentationAddress(): IpAddress {
   const address = parseIpAddress('198.51.100.0')
   if (address === undefined) throw new BugError('the probe address does not parse')
   return address
+}
+
+/**
+ * F-058: whether conntrack finds packets outside the TCP window invalid. With be_liberal it does not, and Viaduct drops no invalid
+ * packets. Throws KernelError.
+ */
+export async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
+  const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
+  return liberal === undefined || liberal === '0'
+}
+
+/** `0-3,8`. */
+const ranges = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/u
+
+/**
+ * The number of the machine's online CPUs, including those that this process may not use. If `file` cannot be read, the number of CPUs
+ * that this process may use.
+ */
+export async function countCpus(file = '/sys/devices/system/cpu/online'): Promise<number> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  if (!ranges.test(text.trim())) return availableParallelism()
+  let count = 0
+  for (const range of text.split(',')) {
+    const [first = 0, last = first] = range.split('-').map(Number)
+    count += last - first + 1
+  }
+  return count
+}
+
+/**
+ * Whether this process's first sysfs mount is read-only, as in some container runtimes. False too if there is no sysfs or `file` cannot
+ * be read.
+ */
+export async function isSysfsReadOnly(file = '/proc/self/mounts'): Promise<boolean> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  // proc(5): device, mount point, type, options, and two numbers.
+  const mounts = text.split('\n').map((line) => line.split(' '))
+  const sysfs = mounts.find(([, , type]) => type === 'sysfs')
+  return sysfs?.[3]?.split(',').includes('ro') === true
 }

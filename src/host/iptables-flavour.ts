@@ -3,8 +3,7 @@ import type { IpFamily } from '../address.js'
 import type { IptablesFlavour } from '../config/index.js'
 import { KernelError, orRefusal } from '../errors.js'
 import type { Kernel, Nftables, XtFlavour, XtTableName } from '../kernel/index.js'
-import { isWithoutXtables } from './find-xtables.js'
-import { isWithoutNftCompat, requireNftCompat } from './nft-compat.js'
+import { isWithoutXtables, isWithoutNftCompat, requireNftCompat } from './families.js'
 
 /** The parts of the kernel that show a flavour. */
 export type FlavourKernel = Pick<Kernel, 'xtables' | 'activeTables' | 'nftChains'> & {

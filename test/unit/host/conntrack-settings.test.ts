@@ -1,11 +1,13 @@
 // The kernel settings of connection tracking: the written values, and the errors of the writes.
 import assert from 'node:assert/strict'
-import { constants } from 'node:os'
-import { describe, it } from 'node:test'
+import { constants, availableParallelism, tmpdir } from 'node:os'
+import { describe, it, after, before } from 'node:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { EventReport } from '../../../src/event.js'
 import { openModelKernel } from '../../model/index.js'
-import { setConntrack } from '../../../src/host/index.js'
+import { setConntrack, countCpus, isSysfsReadOnly } from '../../../src/host/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
 /** Default values of a kernel, below net/netfilter/nf_conntrack_. */
@@ -118,11 +120,11 @@ describe('F-073 conntrack settings', () => {
       expected: { tcp_be_liberal: '1' },
     },
   ]
-  for (const { name, input, cpus, before = {}, expected } of cases) {
+  for (const { name, input, cpus, before: found = {}, expected } of cases) {
     it(name, async () => {
-      const { kernel, log, start } = openNode({ ...fresh, ...before })
+      const { kernel, log, start } = openNode({ ...fresh, ...found })
       await start(input, cpus)
-      const wanted = prefixed({ ...fresh, ...before, ...defaults, ...expected })
+      const wanted = prefixed({ ...fresh, ...found, ...defaults, ...expected })
       assert.deepEqual(Object.fromEntries(kernel.sysctl.values), wanted)
       assert.deepEqual(log.find('warn', ''), [])
       const { writes } = kernel.sysctl
@@ -222,5 +224,57 @@ describe('F-073 conntrack settings', () => {
     kernel.sysctl.fault = () => EROFS
     await start()
     assert.deepEqual(recorded, [])
+  })
+})
+
+describe('countCpus', () => {
+  let folder: string
+  before(async () => (folder = await mkdtemp(join(tmpdir(), 'viaduct-cpus-'))))
+  after(() => rm(folder, { recursive: true }))
+
+  const cases: readonly (readonly [string, number])[] = [
+    ['0\n', 1],
+    ['0-1\n', 2],
+    ['0-3,8-11,15\n', 9],
+    ['\n', availableParallelism()],
+    ['no list', availableParallelism()],
+  ]
+  for (const [text, count] of cases) {
+    it(`reads ${JSON.stringify(text)}`, async () => {
+      const file = join(folder, 'online')
+      await writeFile(file, text)
+      assert.equal(await countCpus(file), count)
+    })
+  }
+
+  it('counts the usable CPUs if there is no such file', async () => {
+    assert.equal(await countCpus(join(folder, 'none')), availableParallelism())
+  })
+})
+
+const proc = 'proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0'
+
+describe('isSysfsReadOnly', () => {
+  let folder: string
+  before(async () => (folder = await mkdtemp(join(tmpdir(), 'viaduct-mounts-'))))
+  after(() => rm(folder, { recursive: true }))
+
+  const cases: readonly (readonly [name: string, lines: readonly string[], isReadOnly: boolean])[] = [
+    ['read-only', [proc, 'sysfs /sys sysfs ro,nosuid,nodev,noexec,relatime 0 0'], true],
+    ['writable', [proc, 'sysfs /sys sysfs rw,nosuid,nodev,noexec,relatime 0 0'], false],
+    ['options that only contain the word', [proc, 'sysfs /sys sysfs rw,errors=remount-ro 0 0'], false],
+    ['the first of two counts', ['sysfs /sys sysfs rw 0 0', 'sysfs /mnt/sys sysfs ro 0 0'], false],
+    ['other read-only file systems', ['/dev/sda1 / ext4 ro 0 0', proc], false],
+  ]
+  for (const [name, lines, isReadOnly] of cases) {
+    it(name, async () => {
+      const file = join(folder, 'mounts')
+      await writeFile(file, `${lines.join('\n')}\n`)
+      assert.equal(await isSysfsReadOnly(file), isReadOnly)
+    })
+  }
+
+  it('is false if the file cannot be read', async () => {
+    assert.equal(await isSysfsReadOnly(join(folder, 'absent')), false)
   })
 })

@@ -1,24 +1,119 @@
-// Chains and tables of nf_tables that other programs have, and that keep packets from Viaduct's rules or drop what these accept.
+// Objects of other programs that keep packets from Viaduct's rules, drop what these accept, or do their work twice: in the other flavour of
+// x_tables, which a packet must pass too, and in nf_tables.
 import type { IpFamily } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import {
+  type Kernel,
+  type XtBarrier,
+  type XtFlavour,
   baseChain,
   describeChainPlace,
-  type Kernel,
   type NfChainState,
   type NfHookBarrier,
   type NfHook,
   nftFamilyNames,
-  type XtFlavour,
   xtHooks,
   type XtTableName,
+  type Links,
 } from '../kernel/index.js'
-import type { Log, StateReporter } from '../log.js'
-import { familyName } from './iptables-flavour.js'
+import { type Log, type Problem, StateReporter } from '../log.js'
+import {
+  familyName,
+  type FlavourKernel,
+  flavourContradiction,
+  kubeletSigns,
+  otherFlavour,
+  placeName,
+  servicesSign,
+} from './iptables-flavour.js'
 import { type NatRule, rulesBeforeServices } from './nat-rules.js'
-import { describeBarrier } from './other-flavour.js'
+import { dummyDeviceName } from './machine-addresses.js'
 
-export interface NftConflictsOptions {
+interface OtherFlavourOptions {
+  readonly kernel: FlavourKernel & Pick<Kernel, 'findBarrier'>
+  /** The flavour in which the mode has its rules. */
+  readonly inUse: XtFlavour
+  readonly families: readonly IpFamily[]
+  readonly log: Log
+  /** Gets the conflicts. */
+  readonly conflicts: StateReporter
+}
+
+/** The reports of `OtherFlavour` and `NftConflicts`. */
+export function openConflicts(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'Rules of other programs conflict with Viaduct',
+    recovery: 'Rules of other programs no longer conflict with Viaduct',
+  })
+}
+
+/** Looks for conflicts with the other flavour. Reports each once, and its end. */
+export class OtherFlavour {
+  readonly #options: OtherFlavourOptions
+  readonly #other: XtFlavour
+
+  constructor(options: OtherFlavourOptions) {
+    this.#options = options
+    this.#other = otherFlavour(options.inUse)
+  }
+
+  /**
+   * Looks once. `isClean`: an earlier call has removed the chains of kube-proxy and of Viaduct in the other flavour; chains that are there
+   * now came later. Never throws KernelError: what cannot be read keeps its state.
+   */
+  async look({ isClean }: { readonly isClean: boolean }): Promise<void> {
+    const { kernel, inUse, families } = this.#options
+    await this.#ask('flavour', async () => flavourContradiction(inUse, await kubeletSigns(kernel)))
+    for (const family of families)
+      await this.#ask(`barrier ${family}`, async () => await this.#describeBarrier(family))
+    if (isClean) await this.#ask('kube-proxy', async () => await this.#describeKubeProxy())
+  }
+
+  async #ask(key: string, question: () => Promise<string | undefined>): Promise<void> {
+    const answer = await orRefusal(question)
+    if (answer instanceof KernelError)
+      this.#options.log.debug('The other flavour of iptables cannot be read', { err: answer })
+    else this.#options.conflicts.report(key, answer === undefined ? undefined : { text: answer })
+  }
+
+  /** In filter FORWARD, where Viaduct accepts connections to Services. Only of a table that exists. */
+  async #describeBarrier(family: IpFamily): Promise<string | undefined> {
+    const { kernel, inUse } = this.#options
+    if (!(await kernel.activeTables(family, this.#other)).includes('filter')) return undefined
+    const barrier = await kernel.findBarrier({ family, table: 'filter', hook: 'FORWARD' }, this.#other)
+    if (barrier === undefined) return undefined
+    return (
+      `${familyName(family)} filter FORWARD in ${placeName(this.#other)} ${describeBarrier(barrier)}, ` +
+      `also what Viaduct accepts in ${placeName(inUse)}; ${describeRemedy(family, this.#other)}`
+    )
+  }
+
+  /** KUBE-SERVICES in the other flavour, where no mode of Viaduct writes now. */
+  async #describeKubeProxy(): Promise<string | undefined> {
+    const sign = await servicesSign(this.#options.kernel, this.#other)
+    if (sign === undefined) return undefined
+    return `${sign} has come back: stop the kube-proxy that makes it, and restart Viaduct, which removes it`
+  }
+}
+
+/** The effect of the barrier, as a clause without its subject. */
+function describeBarrier({ rule, isPolicy }: XtBarrier): string {
+  return isPolicy
+    ? 'drops by its policy what no rule there accepts'
+    : `drops or rejects by its rule ${rule + 1} what no earlier rule there accepts`
+}
+
+function describeRemedy(family: IpFamily, other: XtFlavour): string {
+  const tool = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${other}`
+  return (
+    `let the program that made it use the flavour ${otherFlavour(other)}, or accept the traffic of Services there ` +
+    `("${tool} -S FORWARD" shows the chain)`
+  )
+}
+
+interface NftConflictsOptions extends Pick<OtherFlavourOptions, 'families' | 'log' | 'conflicts'> {
   readonly kernel: Pick<Kernel, 'nftables' | 'forwardBarriers' | 'firewall'>
   /** The flavour of x_tables in which the mode has its rules; undefined: it has none. */
   readonly inUse: XtFlavour | undefined
@@ -26,10 +121,6 @@ export interface NftConflictsOptions {
   readonly hasOwnTable: boolean
   /** The tables of x_tables that the mode writes. */
   readonly tables: readonly XtTableName[]
-  readonly families: readonly IpFamily[]
-  readonly log: Log
-  /** Gets the conflicts. */
-  readonly conflicts: StateReporter
 }
 
 type Place = Pick<NfHookBarrier, 'family' | 'table' | 'chain'>
@@ -94,8 +185,6 @@ export class NftConflicts {
   }
 }
 
-type Problem = Parameters<StateReporter['report']>[1]
-
 function withoutEffect([first, ...others]: readonly NatRule[]): Problem {
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   return {
@@ -156,4 +245,18 @@ export function acceptingCommand(chain: Place, flavour: XtFlavour = 'nft'): stri
   if (!isOfIptables(chain)) return `nft insert rule ${barrierPlace(chain)} ct status dnat accept`
   const tool = chain.family === 'ipv4' ? 'iptables' : 'ip6tables'
   return `${tool}-${flavour} -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT`
+}
+
+/**
+ * Reports a dummy device of kube-proxy's ipvs mode, for a mode that has removed it: kube-proxy makes it again at each sync. Never throws
+ * KernelError: if the device cannot be looked for, the report stays as it is.
+ */
+export async function reportReturnedDevice(
+  links: Pick<Links, 'find'>,
+  conflicts: StateReporter,
+): Promise<void> {
+  const found = await orRefusal(async () => await links.find(dummyDeviceName))
+  if (found instanceof KernelError) return
+  const text = `the device ${dummyDeviceName} has come back: stop the kube-proxy in ipvs mode that makes it, and restart Viaduct, which removes it`
+  conflicts.report('device', found?.kind === 'dummy' ? { text } : undefined)
 }
