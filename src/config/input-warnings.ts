@@ -1,6 +1,6 @@
 // Warnings about valid settings that have no effect on any node, or not the effect that kube-proxy gives them.
 import { settings, type Config } from './settings.js'
-import { shownIn } from './write-config.js'
+import { shownIn } from './config-file.js'
 
 const withoutIpvs =
   'feature gate KubeProxyIPVS is false and mode is ipvs, which kube-proxy 1.37 refuses: ipvs mode runs all the same'

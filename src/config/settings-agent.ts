@@ -1,11 +1,10 @@
 // The table of settings, first part: what the agent does, its node, its API server, its log and its servers.
 import { defaultControlSocket } from '../control-socket.js'
 import { ConfigError } from '../errors.js'
-import { oneOf, port } from './checks.js'
+import { oneOf, port, formatListenAddress, listenAddress } from './checks.js'
 import { resolveFeatureGates, writtenFeatureGates } from './feature-gates.js'
 import { nodeAddress } from './local-traffic.js'
 import { flagSetting, inert, inputOnly, setting, viaductSetting } from './setting.js'
-import { formatListenAddress, listenAddress } from './listen-address.js'
 import * as t from './value-types.js'
 
 export type VipBinding = 'routes' | 'addresses'

@@ -1,12 +1,12 @@
-// From the bytes of a configuration file to ConfigInput.
+// A configuration file: from its bytes to ConfigInput, and from a configuration to its text.
 import { isUtf8 } from 'node:buffer'
+import { dump } from 'js-yaml'
 import { ConfigError } from '../errors.js'
-import { takeField } from './config-input.js'
-import { apiVersions, documents } from './documents.js'
-import { parseYaml } from './parse-yaml.js'
+import { takeField, settings, type ConfigInput, valueAt, withValueAt, type Config } from './settings.js'
+import { parseYaml, kubernetesSchema } from './parse-yaml.js'
 import type { AnySetting, Document } from './setting.js'
-import { settings, type ConfigInput } from './settings.js'
 import { fileRefusal, isMapping, kindOf } from './value-types.js'
+import type { ProxyMode } from './settings-traffic.js'
 
 /**
  * Reads YAML or JSON: one KubeProxyConfiguration, and at most one ViaductConfiguration. As in kube-proxy, an unknown field has no
@@ -140,3 +140,44 @@ function pathsAbove(path: string): readonly string[] {
   const steps = path.split('.')
   return steps.slice(1).map((_, index) => steps.slice(0, index + 1).join('.'))
 }
+
+/**
+ * Both documents, with every field except those that the kernel decides. readConfig reads the same configuration from them. A text has
+ * quotes only if YAML would read it as another type without them.
+ */
+export function formatConfig(config: Config): string {
+  return documents
+    .map((kind) =>
+      dump(documentOf(kind, config), { lineWidth: -1, quotingType: '"', schema: kubernetesSchema }),
+    )
+    .join('---\n')
+}
+
+/** The KubeProxyConfiguration in force while `mode` runs (F-097), with the fields of kube-proxy's own encoding. */
+export function effectiveConfiguration(config: Config, mode: ProxyMode): Readonly<Record<string, unknown>> {
+  return documentOf('KubeProxyConfiguration', { ...config, mode })
+}
+
+/** All fields in the order of the table; those of `kind` at their path. */
+function documentOf(kind: Document, config: Config): Readonly<Record<string, unknown>> {
+  let document: Readonly<Record<string, unknown>> = { apiVersion: apiVersions[kind], kind }
+  for (const setting of settings.filter((one) => one.document === kind)) {
+    const value = shownIn(config, setting)
+    if (value !== undefined)
+      document = withValueAt(document, setting.field.split('.'), setting.type.write(value))
+  }
+  return document
+}
+
+/** The input that stands for the value in `config`; undefined: none does. */
+export function shownIn(config: Config, { place, initial, show, use }: AnySetting): unknown {
+  const value = valueAt(config, place)
+  const isDefault = use === 'none' && value === undefined
+  return isDefault ? initial : show(value, (key) => valueAt(config, key.split('.')))
+}
+
+const apiVersions: Readonly<Record<Document, string>> = {
+  KubeProxyConfiguration: 'kubeproxy.config.k8s.io/v1alpha1',
+  ViaductConfiguration: 'viaduct.dev/v1alpha1',
+}
+const documents: readonly Document[] = ['KubeProxyConfiguration', 'ViaductConfiguration']
