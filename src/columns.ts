@@ -12,7 +12,7 @@ interface Column {
 }
 
 /** Blanks between two columns, as in kubectl. */
-export const gap = 3
+const gap = 3
 
 /** Aligns the columns of rows. A blank cell is `-`. A character that moves a terminal's cursor is replaced (`printable`). */
 export class Columns {
@@ -33,16 +33,16 @@ export class Columns {
 
   /** The row with a newline. A cell that is wider than its column widens the column from there on. */
   line(cells: readonly Cell[]): string {
-    const columns = this.#columns
+    const all = this.#columns
     let line = ''
-    for (let at = 0; at < columns.length; at++) {
-      const column = columns[at]
+    for (let at = 0; at < all.length; at++) {
+      const column = all[at]
       if (column === undefined) break
       const cell = cells[at]
       if (cell !== column.cell || cell === undefined) {
         const text = shown(cell)
         column.width = Math.max(column.width, text.length)
-        column.text = at === columns.length - 1 ? `${text}\n` : text.padEnd(column.width + gap)
+        column.text = at === all.length - 1 ? `${text}\n` : text.padEnd(column.width + gap)
         column.cell = cell
       }
       line += column.text
@@ -52,6 +52,19 @@ export class Columns {
 }
 
 /** The text of a cell; `-` for a blank one. */
-export function shown(cell: Cell): string {
+function shown(cell: Cell): string {
   return cell === undefined || cell === '' ? '-' : printable(String(cell))
+}
+
+/** A table of all its rows. No row: the headings alone. */
+export function columns(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const aligned = new Columns(headings)
+  for (const row of rows) aligned.widen(row)
+  return [headings, ...rows].map((row) => aligned.line(row)).join('')
+}
+
+/** Pairs as lines `Name:   value`, with aligned values. */
+export function pairs(entries: readonly (readonly [string, Cell])[]): string {
+  const width = Math.max(0, ...entries.map(([name]) => name.length))
+  return entries.map(([name, value]) => `${`${name}:`.padEnd(width + gap)}${shown(value)}\n`).join('')
 }

@@ -2,7 +2,7 @@
 export const defaultControlSocket = '/run/viaduct/viaduct.sock'
 
 /**
- * The number of the control API: that of the replies' shapes (commands/snapshot-shapes.ts). It grows when one of them changes. A command
+ * The number of the control API: that of the replies' shapes (commands/shapes.ts). It grows when one of them changes. A command
  * that meets another number says so, and shows what it understands.
  */
 export const controlApi = 1

@@ -2,5 +2,4 @@
 // Never: loads the library of archives (tar-file.ts) before it writes one; reads the agent or the kernel (agent/).
 // Owner of: what counts as a secret (secrets.ts).
 // Read next: parts.ts.
-export { type BundleFile, collect, type Part } from './parts.js'
-export { writeBundle } from './write.js'
+export { type BundleFile, collect, type Part, writeBundle } from './parts.js'

@@ -1,5 +1,6 @@
-// The parts of a bundle, made one after another.
+// The parts of a bundle: made one after another, and written.
 import { withoutSecrets } from './secrets.js'
+import type { ArchiveFile, ArchivePlace } from './tar-file.js'
 
 export interface Part {
   /** The name of its file. */
@@ -75,4 +76,11 @@ async function filesOf({ name, make }: Part, options: CollectOptions): Promise<r
   const files = pieces.length === 0 && isIncomplete ? [] : [{ name, text, isIncomplete }]
   if (problem === undefined) return files
   return [...files, { name: `${name}.error`, text: `${withoutSecrets(problem)}\n`, isIncomplete }]
+}
+
+/** Writes a tar.gz with these files, and ends its stream. Rejects with the error of `files` or of the stream. */
+export async function writeBundle(files: AsyncIterable<ArchiveFile>, place: ArchivePlace): Promise<void> {
+  // NB: loaded here, because no other command needs the library.
+  const { writeArchive } = await import('./tar-file.js')
+  await writeArchive(files, place)
 }

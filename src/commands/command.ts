@@ -1,7 +1,7 @@
 // One row of the table of commands: everything that the program knows about one command.
 import { defaultControlSocket } from '../control-socket.js'
 import type { Snapshots } from '../inspect/index.js'
-import type { Known } from './shape.js'
+import type { Known } from './shapes.js'
 
 /** A positional argument. */
 export interface Argument {

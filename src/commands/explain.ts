@@ -1,9 +1,8 @@
 import type { Explanation, PacketStep } from '../inspect/index.js'
-import type { Cell } from '../columns.js'
+import { type Cell, columns, pairs } from '../columns.js'
 import { printable } from '../words.js'
-import { columns, pairs } from './columns.js'
 import { type Command, CommandError } from './command.js'
-import type { Known } from './shape.js'
+import type { Known } from './shapes.js'
 
 type Explained = Known<Explanation>
 

@@ -1,10 +1,8 @@
 import type { PassSnapshot } from '../inspect/index.js'
-import type { Cell } from '../columns.js'
+import { type Cell, columns } from '../columns.js'
 import { printable } from '../words.js'
-import { columns } from './columns.js'
 import type { Command } from './command.js'
-import { operationsText } from './operations.js'
-import type { Known } from './shape.js'
+import type { Known } from './shapes.js'
 
 type Pass = Known<PassSnapshot>
 
@@ -113,4 +111,25 @@ export function passTable(
     return `${line}${more.map((text) => `  ${printable(text)}\n`).join('')}`
   })
   return `${head}${withMore.join('')}`
+}
+
+type Operations = NonNullable<Known<PassSnapshot>['operations']>
+type OperationCount = Operations[string][string]
+
+/** `nat 2 set-chain; ipvs 12 add-virtual-server, 3 set (1 refused)`. */
+function operationsText(operations: Operations): string {
+  return Object.entries(operations)
+    .map(([kind, counts]) => `${kind} ${Object.entries(counts).map(countText).join(', ')}`)
+    .join('; ')
+}
+
+function countText([name, { applied, refused = 0, unanswered = 0 }]: readonly [
+  string,
+  OperationCount,
+]): string {
+  const failed = [
+    ...(refused > 0 ? [`${refused} refused`] : []),
+    ...(unanswered > 0 ? [`${unanswered} unanswered`] : []),
+  ]
+  return `${applied ?? '-'} ${name}${failed.length === 0 ? '' : ` (${failed.join(', ')})`}`
 }

@@ -10,7 +10,12 @@ import {
   optionsOf,
   type Result,
 } from './command.js'
-import { commands } from './table.js'
+import { bundleCommand, doctorCommand, handOverCommand, diffCommand, planCommand } from './agent-commands.js'
+import { completionCommand } from './completion.js'
+import { connectionsCommand, endpointsCommand, routesCommand, servicesCommand } from './services.js'
+import { explainCommand } from './explain.js'
+import { historyCommand } from './history.js'
+import { statusCommand } from './status.js'
 
 /** The exit codes of all commands. */
 export const exitCodes = [
@@ -142,4 +147,41 @@ function describe(error: CommanderError, [, name = '']: readonly string[]): stri
   const [sentence = '', suggestion] = error.message.replace(/^error: /u, '').split('\n')
   const nearest = /^\(Did you mean (?<words>.*)\?\)$/u.exec(suggestion ?? '')?.groups?.['words']
   return nearest === undefined ? sentence : `${sentence}; did you mean ${nearest}?`
+}
+
+/** The table of commands, in the order of the help. */
+export const commands: readonly Command[] = [
+  statusCommand,
+  servicesCommand,
+  endpointsCommand,
+  routesCommand,
+  connectionsCommand,
+  explainCommand,
+  planCommand,
+  diffCommand,
+  historyCommand,
+  doctorCommand,
+  bundleCommand,
+  handOverCommand,
+  completionCommand,
+]
+
+/** The exit code that a shell shows for a C program that SIGPIPE ends. */
+const endedByPipe = 141
+
+/**
+ * Ends the process when an output cannot be written: silently when its reader, such as head(1), has closed the pipe; otherwise with a
+ * sentence, as for a full disk. For commands, not for the agent.
+ */
+export function endWithReaders(
+  outputs: readonly Pick<NodeJS.WriteStream, 'on'>[],
+  err: (text: string) => void,
+  exit: (code: number) => void,
+): void {
+  for (const output of outputs)
+    output.on('error', (error) => {
+      if ('code' in error && error.code === 'EPIPE') return exit(endedByPipe)
+      err(`viaduct: the output cannot be written: ${error.message}\n`)
+      exit(1)
+    })
 }

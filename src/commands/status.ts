@@ -1,11 +1,10 @@
-import type { Cell } from '../columns.js'
+import { type Cell, columns, pairs } from '../columns.js'
 import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
 import { buildText } from '../version.js'
 import { duration, printable } from '../words.js'
-import { columns, pairs } from './columns.js'
 import type { Command } from './command.js'
 import { failureLines, passTable } from './history.js'
-import type { Known } from './shape.js'
+import type { Known } from './shapes.js'
 
 type Status = Known<StatusSnapshot>
 type Family = NonNullable<Status['families']>[number]

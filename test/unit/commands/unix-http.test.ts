@@ -5,9 +5,8 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { AgentClient, askingAt } from '../../../src/commands/client.js'
+import { AgentClient, askingAt, getOverSocket } from '../../../src/commands/client.js'
 import { CommandError } from '../../../src/commands/command.js'
-import { getOverSocket } from '../../../src/commands/unix-http.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-unix-http-'))
 after(() => rmSync(folder, { recursive: true }))
