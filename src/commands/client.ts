@@ -10,7 +10,7 @@ import { knownOf, type Shape, snapshotShapes } from './shapes.js'
 type Parameters = Readonly<Record<string, string>>
 
 /** Longest time without a byte from the agent. */
-const silenceMs = 20_000
+const longestSilenceMs = 20_000
 
 /** The end of a list in JSON. */
 const listEnd = '\n]}\n'
@@ -153,7 +153,7 @@ async function getReply(socket: string, target: string): Promise<HttpReply> {
       2,
       `--socket: the path of a socket has 1 to ${maxSocketPathBytes} bytes, and this one ${length}`,
     )
-  return await explained(socket, async () => await getOverSocket(socket, target, silenceMs))
+  return await explained(socket, async () => await getOverSocket(socket, target, longestSilenceMs))
 }
 
 function targetOf(name: string, parameters: Parameters): string {

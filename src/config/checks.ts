@@ -17,7 +17,7 @@ export function within(first: number, last: number): Check<number> {
   }
 }
 
-export const port: Check<number> = (value, field) => {
+export const portNumber: Check<number> = (value, field) => {
   if (value >= 0 && value <= 65_535) return value
   throw new ConfigError(field, `must be a valid port, not ${value}`)
 }

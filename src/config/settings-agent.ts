@@ -1,7 +1,7 @@
 // The table of settings, first part: what the agent does, its node, its API server, its log and its servers.
 import { defaultControlSocket } from '../control-socket.js'
 import { ConfigError } from '../errors.js'
-import { oneOf, port, formatListenAddress, listenAddress } from './checks.js'
+import { oneOf, portNumber, formatListenAddress, listenAddress } from './checks.js'
 import { resolveFeatureGates, writtenFeatureGates } from './feature-gates.js'
 import { nodeAddress } from './local-traffic.js'
 import { flagSetting, inert, inputOnly, setting, viaductSetting } from './setting.js'
@@ -256,7 +256,7 @@ const healthzPort = inputOnly(
     metavar: 'PORT',
     help: 'port if --healthz-bind-address has none; 0: no health server',
     isBesideConfig: false,
-    resolve: port,
+    resolve: portNumber,
   }),
 )
 const metricsServer = inputOnly(
@@ -272,7 +272,7 @@ const metricsPort = inputOnly(
     metavar: 'PORT',
     help: 'port if --metrics-bind-address has none; 0: no metrics server',
     isBesideConfig: false,
-    resolve: port,
+    resolve: portNumber,
   }),
 )
 

@@ -1,13 +1,18 @@
+// The queue of Events to the API server, the limit of requests, and the reports of refusals.
 import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import { ApiError, type ApiClient, type ApiWrite, type ClientOptions, openApiClient } from '../api/index.js'
-import { eventObject, seriesField } from './event-object.js'
-import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
-import { Refusals } from './refusals.js'
-import { type RateLimit, TokenBucket } from './token-bucket.js'
+import {
+  eventObject,
+  seriesField,
+  type EventSeries,
+  seriesEndMs,
+  SeriesTable,
+  type EventObject,
+} from './event-series.js'
 
 export interface EventSenderOptions {
   /** undefined: there is no API server, so nothing is sent. */
@@ -227,4 +232,86 @@ function mayPass({ status }: ApiError): boolean {
 function problemOf(error: ApiError): Problem {
   const text = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
   return { text, fields: { err: error } }
+}
+
+/** A refusal without another one for this time is over. */
+const quietMs = 6 * 60_000
+
+/**
+ * Reports Events that the server refused, once per status: a namespace may refuse Events while others accept them.
+ */
+class Refusals {
+  readonly #reporter: StateReporter
+  /** Time of the last refusal, by text. */
+  readonly #lastMs = new Map<string, number>()
+
+  constructor(log: Log) {
+    this.#reporter = new StateReporter({
+      log,
+      level: 'warn',
+      problemLine: 'An Event was refused',
+      recovery: 'No such Event has been refused for 6 minutes',
+    })
+  }
+
+  /** Reports a refusal; `error` has a status. */
+  note(error: ApiError, { metadata, regarding }: EventObject, nowMs: number): void {
+    const advice =
+      error.status === 403
+        ? ': the agent needs the verbs create and patch for events of events.k8s.io there, or the namespace is being deleted'
+        : ''
+    const text = `status ${error.status}${advice}`
+    const object = `${regarding.kind} ${regarding.name}`
+    this.#lastMs.set(text, nowMs)
+    this.#reporter.report(text, { text, fields: { namespace: metadata.namespace, object, err: error } })
+  }
+
+  sweep(nowMs: number): void {
+    for (const [text, lastMs] of this.#lastMs) {
+      if (nowMs - lastMs < quietMs) continue
+      this.#lastMs.delete(text)
+      this.#reporter.report(text, undefined)
+    }
+  }
+
+  /** The number of refusals that are not over. */
+  get size(): number {
+    return this.#lastMs.size
+  }
+}
+
+/** Limits requests as client-go does: `burst` at once, and `qps` per second on average. */
+interface RateLimit {
+  /** Negative: no limit. */
+  readonly qps: number
+  readonly burst: number
+}
+
+// The longest delay of a timer of Node.
+const longestWaitMs = 2 ** 31 - 1
+
+class TokenBucket {
+  readonly #limit: RateLimit
+  readonly #now: () => number
+  #tokens: number
+  #countedMs: number
+
+  /** `now`: milliseconds; never goes back. */
+  constructor(limit: RateLimit, now: () => number) {
+    this.#limit = limit
+    this.#now = now
+    this.#tokens = limit.burst
+    this.#countedMs = now()
+  }
+
+  /** Takes a token, and returns the milliseconds until it may be used. */
+  take(): number {
+    const { qps, burst } = this.#limit
+    if (qps < 0) return 0
+    const nowMs = this.#now()
+    this.#tokens = Math.min(burst, this.#tokens + ((nowMs - this.#countedMs) * qps) / 1000)
+    this.#countedMs = nowMs
+    this.#tokens -= 1
+    return Math.min(Math.max(0, (-this.#tokens * 1000) / qps), longestWaitMs)
+  }
 }

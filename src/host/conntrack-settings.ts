@@ -94,10 +94,10 @@ async function setLimits(max: number, options: ConntrackOptions): Promise<void> 
 /** Records kube-proxy's Event with its reason. The note names /proc/sys or /sys; kube-proxy's always names /sys. */
 async function reportReadOnly(
   refused: KernelError,
-  { events, nodeName, isSysfsReadOnly }: ConntrackOptions,
+  { events, nodeName, isSysfsReadOnly: isReadOnly }: ConntrackOptions,
 ): Promise<void> {
   const isProcReadOnly = refused.code === 'EROFS'
-  if (!isProcReadOnly && !(await isSysfsReadOnly())) return
+  if (!isProcReadOnly && !(await isReadOnly())) return
   const place = isProcReadOnly ? '/proc/sys' : '/sys'
   events.record({
     type: 'Warning',

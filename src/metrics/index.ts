@@ -2,15 +2,16 @@
 // Never: a series per Service; work between two scrapes.
 // Owner of: names, labels and buckets of every metric.
 // Read next: metrics.ts; kinds.ts.
+export { openMetrics, type FamilyMetrics, type EventLabels, type Metrics } from './metrics.js'
 export { openHealthcheckMetrics, type HealthcheckMetrics } from './healthcheck-metrics.js'
 export type { CountUp, Observation } from './kinds.js'
-export { openKernelMetrics, type PacketTotals } from './kernel-metrics.js'
-export { openMetrics, type FamilyMetrics, type EventLabels, type Metrics } from './metrics.js'
 export {
+  openKernelMetrics,
+  type PacketTotals,
   openLocalhostNodePortMetrics,
   type LocalhostNodePortCounts,
   type LocalhostNodePortTotals,
-} from './localhost-metrics.js'
-export { LoopDelays } from './loop-delays.js'
-export { openRelayMetrics, type RelayTotals } from './relay-metrics.js'
-export { openProcessMetrics, processStartMs } from './process-metrics.js'
+  openRelayMetrics,
+  type RelayTotals,
+} from './scraped-metrics.js'
+export { LoopDelays, openProcessMetrics, processStartMs } from './process-metrics.js'

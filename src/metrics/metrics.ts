@@ -1,9 +1,12 @@
 // Metrics: kube-proxy's names where they exist (kubernetes.io/docs/reference/instrumentation/metrics), viaduct_ for the rest. No
 // per-service series: 10,000 series cost 60-80 ms of the event loop per scrape.
-import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { type ApiRequestReport, openApiMetrics } from './api-metrics.js'
-import { type IptablesMetrics, IptablesVectors } from './iptables-metrics.js'
-import { type NftablesMetrics, NftablesVectors } from './nftables-metrics.js'
+import { type Counter, type Gauge, Histogram, type Registry } from 'prom-client'
+import {
+  type IptablesMetrics,
+  IptablesVectors,
+  type NftablesMetrics,
+  NftablesVectors,
+} from './table-metrics.js'
 import {
   type CountUp,
   type IpFamilyLabel,
@@ -281,5 +284,35 @@ class FamilyVectors {
       kernelError: (operation, code) => this.#errors.inc({ ...label, operation, code }),
       drift: (kind) => this.#drift.labels({ ...label, kind }),
     }
+  }
+}
+
+export interface ApiRequestReport {
+  readonly host: string
+  readonly method: string
+  /** Status of the answer; `<error>`: no answer. */
+  readonly code: string
+  /** Time until the answer began. */
+  readonly seconds: number
+}
+
+const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+
+/** Registers the metrics. Call the returned function for each request. */
+function openApiMetrics(registry: Registry): (report: ApiRequestReport) => void {
+  const durations = new Histogram({
+    name: 'rest_client_request_duration_seconds',
+    help: '[ALPHA] Request latency in seconds. Broken down by verb, and host.',
+    labelNames: ['verb', 'host'],
+    buckets: requestBuckets,
+    registers: [registry],
+  })
+  const results = counter(registry, 'rest_client_requests_total', {
+    help: '[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.',
+    labelNames: ['code', 'method', 'host'],
+  })
+  return ({ host, method, code, seconds }) => {
+    durations.observe({ verb: method, host }, seconds)
+    results.inc({ code, method, host })
   }
 }

@@ -1,7 +1,6 @@
 // The Services that have a health check, with the number of local endpoint addresses of each (F-018, F-093).
 import type { Endpoint } from './endpoint.js'
-import { compareSeniority, type Seniority } from './seniority.js'
-import type { ServicePort } from './service-port.js'
+import { compareSeniority, type Seniority, type ServicePort } from './service-port.js'
 
 /** The health check of one Service, for load balancers. */
 export interface HealthCheck {

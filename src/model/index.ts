@@ -3,8 +3,14 @@
 // Owner of: the last known Services, EndpointSlices and ServiceCIDRs, for one IP family.
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
-export { compareSeniority, type Seniority, seniorityReason } from './seniority.js'
+export {
+  compareSeniority,
+  type Seniority,
+  seniorityReason,
+  servicePortName,
+  type ServicePort,
+  type ServicePortKey,
+} from './service-port.js'
 export { ServiceCidrs } from './service-cidrs.js'
 export { Tracker, type ServiceView } from './tracker.js'
-export { servicePortName, type ServicePort, type ServicePortKey } from './service-port.js'
 export type { Endpoint } from './endpoint.js'

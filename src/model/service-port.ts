@@ -48,7 +48,7 @@ export interface ServicePort extends PortExposure {
 }
 
 /** The service ports of one Service in this family, and the Service's problems. */
-export interface ReadService {
+interface ReadService {
   readonly ports: readonly ServicePort[]
   readonly problems: readonly string[]
   /** The frontends in this family of a Service without a cluster IP, in words. Absent: it has one, or it has no frontends. */
@@ -224,4 +224,25 @@ function equalScheduling(a: SchedulingAnnotations, b: SchedulingAnnotations): bo
 
 function equalTexts(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((text, i) => text === b[i])
+}
+
+/** The facts about a Service that its place in the order depends on. Every node knows the same ones. */
+export interface Seniority {
+  /** `namespace/name`. */
+  readonly service: string
+  /** Unix seconds of the Service's creation. undefined: unknown, which counts as younger than any known time. */
+  readonly createdSeconds?: number | undefined
+}
+
+/** Sorts the owner first: the older Service, then the name that is first bytewise. 0 only for equal names. */
+export function compareSeniority(a: Seniority, b: Seniority): number {
+  const [aSeconds, bSeconds] = [a.createdSeconds ?? Infinity, b.createdSeconds ?? Infinity]
+  if (aSeconds !== bSeconds) return aSeconds < bSeconds ? -1 : 1
+  if (a.service === b.service) return 0
+  return a.service < b.service ? -1 : 1
+}
+
+/** Why the owner comes before the loser: a clause that follows the owner's name and a comma. */
+export function seniorityReason(owner: Seniority, loser: Seniority): string {
+  return owner.createdSeconds === loser.createdSeconds ? 'which sorts first' : 'which is older'
 }

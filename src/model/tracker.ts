@@ -12,15 +12,16 @@ import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { PortIndex } from './port-index.js'
-import type { Seniority } from './seniority.js'
 import {
+  type Seniority,
   equalServicePorts,
   objectName,
   readServicePorts,
   servicePortKey,
   servicePortName,
+  type ServicePort,
+  type ServicePortKey,
 } from './service-port.js'
-import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
 /** An object that has problems, or is a Service without a cluster IP. */

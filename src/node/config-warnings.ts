@@ -1,11 +1,11 @@
-// Warnings about settings that are valid but incomplete (F-065, F-083, F-086).
+// Settings that do not fit the node: those that are valid but incomplete get a warning (F-065, F-083, F-086), and with some the agent
+// cannot run (F-085, F-086).
 import { familyOf, formatCidr, type Cidr, type IpFamily } from '../address.js'
 import type { Config, NodePortAddresses, ProxyMode } from '../config/index.js'
-import { familyNames } from './family-problem.js'
-import { includesLoopback, networksIn, relayedLoopback } from './node-port-addresses.js'
+import { includesLoopback, networksIn, relayedLoopback } from './mode-settings.js'
 import type { NodeFacts } from './node-tracker.js'
 
-export interface WarnedConfig extends Pick<
+interface WarnedConfig extends Pick<
   Config,
   | 'nodePortAddresses'
   | 'nodePortHolding'
@@ -148,4 +148,31 @@ function excludeWarnings({ ipvs }: WarnedConfig, families: readonly IpFamily[]):
 
 function withoutNetwork(networks: readonly Cidr[], families: readonly IpFamily[]): readonly IpFamily[] {
   return families.filter((family) => !networks.some((network) => network.family === family))
+}
+
+export interface FamilyFacts {
+  readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR'>
+  /** The programmed families. */
+  readonly families: readonly IpFamily[]
+  readonly primaryFamily: IpFamily
+  readonly node: Pick<NodeFacts, 'podCIDRs'>
+}
+
+const familyNames: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
+
+/** The reason why the agent cannot run with these settings; undefined: it can. */
+export function familyProblem({ config, families, primaryFamily, node }: FamilyFacts): string | undefined {
+  const primary = familyNames[primaryFamily]
+  if (!families.includes(primaryFamily)) return `no support for primary IP family "${primary}"`
+  const isSingle = families.length === 1
+  const cluster = `cluster is ${primary}-${isSingle ? 'only' : 'primary'}`
+  const other = familyNames[primaryFamily === 'ipv4' ? 'ipv6' : 'ipv4']
+  const isForeign = (networks: readonly Cidr[]): boolean =>
+    networks.length > 0 && networks.every(({ family }) => family !== primaryFamily)
+  const { detectLocalMode, clusterCIDR } = config
+  if (detectLocalMode === 'ClusterCIDR' && isSingle && isForeign(clusterCIDR))
+    return `${cluster} but clusterCIDRs contains only ${other} addresses`
+  if (detectLocalMode === 'NodeCIDR' && isForeign(node.podCIDRs))
+    return `${cluster} but node.spec.podCIDRs contains only ${other} addresses`
+  return undefined
 }

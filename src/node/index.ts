@@ -2,11 +2,11 @@
 // that no Service takes) and their changes; the settings of the modes that follow from them.
 // Never: asks the kernel or the network; decides the effect of a change, except the start and the end of the agent.
 // Owner of: the last known facts of this node's Node, and the places of the API server.
-// Read next: node-tracker.ts; node-watch.ts; local-detector.ts and node-port-addresses.ts; routing/ (zone and name), modes/ (the rest).
+// Read next: node-tracker.ts; node-watch.ts; mode-settings.ts; routing/ (zone and name), modes/ (the rest).
 export { configWarnings } from './config-warnings.js'
-export { localDetectorOf, type LocalDetector } from './local-detector.js'
-export { nodeName } from './node-name.js'
 export {
+  localDetectorOf,
+  type LocalDetector,
   healthCheckAddressesOf,
   healthCheckSockets,
   isLoopback,
@@ -20,7 +20,7 @@ export {
   servesLocalhostByConfig,
   servesLocalhostNodePorts,
   type LocalAddresses,
-} from './node-port-addresses.js'
+} from './mode-settings.js'
+export { nodeName, NodeTracker, noNodeChange, type NodeChange, type NodeFacts } from './node-tracker.js'
 export { apiServerService, type ProtectedPlaces, servedPlaces, type ServedPlace } from './protected-places.js'
 export { NodeWatch } from './node-watch.js'
-export { NodeTracker, noNodeChange, type NodeChange, type NodeFacts } from './node-tracker.js'

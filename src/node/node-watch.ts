@@ -5,7 +5,7 @@ import type { Config } from '../config/index.js'
 import { ConfigError, KernelError, orRefusal } from '../errors.js'
 import type { Log } from '../log.js'
 import type { ObjectEvent } from '../source/index.js'
-import { familyProblem } from './family-problem.js'
+import { familyProblem } from './config-warnings.js'
 import {
   mergeNodeChanges,
   noNodeChange,

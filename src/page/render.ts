@@ -11,8 +11,7 @@ import type {
 } from '../inspect/index.js'
 import { buildText } from '../version.js'
 import { type Content, html, type Html } from './html.js'
-import { driftPlot, latencyPlot, milliseconds } from './plots.js'
-import type { Sample } from './samples.js'
+import { driftPlot, latencyPlot, milliseconds, type Sample } from './samples.js'
 
 export interface PageContent {
   readonly status: StatusSnapshot

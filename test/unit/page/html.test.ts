@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { html } from '../../../src/page/html.js'
-import { isOwnHost } from '../../../src/page/host-check.js'
+import { isOwnHost } from '../../../src/page/status-page.js'
 
 describe('html', () => {
   it('escapes every value that is not HTML', () => {

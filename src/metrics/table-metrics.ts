@@ -1,4 +1,4 @@
-// Metrics of writes into tables of rules.
+// Metrics of writes into tables of rules and of nf_tables.
 import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import {
   type CountUp,
@@ -13,7 +13,7 @@ import {
 } from './kinds.js'
 
 /** Rules of one table of iptables mode. */
-export interface RuleMetrics {
+interface RuleMetrics {
   /** Rules of Viaduct in the kernel. */
   readonly total: Level
   /** Rules written by the last sync that changed any. */
@@ -96,6 +96,51 @@ export class IptablesVectors {
         total: this.#rulesTotal.labels({ ...label, table }),
         last: this.#rulesLast.labels({ ...label, table }),
       }),
+    }
+  }
+}
+
+/** Metrics of one IP family, labels bound in advance. */
+export interface NftablesMetrics {
+  /** Syncs of nftables mode with a transaction that the kernel refused. */
+  readonly nftablesSyncFailures: CountUp
+  /** The same for the removal of unused objects. */
+  readonly nftablesCleanupFailures: CountUp
+  /** One transaction, from the call into the addon to the kernel's answer. */
+  readonly nftablesTransactionSeconds: Observation
+}
+
+/** The metrics of both families. */
+export class NftablesVectors {
+  readonly #syncFailures: Counter<'ip_family'>
+  readonly #cleanupFailures: Counter<'ip_family'>
+  readonly #transactions: Histogram<'ip_family'>
+
+  constructor(registry: Registry) {
+    this.#syncFailures = familyCounter(
+      registry,
+      'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
+      '[ALPHA] Cumulative proxy nftables sync failures',
+    )
+    this.#cleanupFailures = familyCounter(
+      registry,
+      'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total',
+      '[ALPHA] Cumulative proxy nftables cleanup failures',
+    )
+    this.#transactions = histogram(
+      registry,
+      'viaduct_nftables_transaction_seconds',
+      'Duration of a transaction of nf_tables',
+      shortBuckets,
+    )
+  }
+
+  bind(family: IpFamilyLabel): NftablesMetrics {
+    const label = { ip_family: family }
+    return {
+      nftablesSyncFailures: this.#syncFailures.labels(label),
+      nftablesCleanupFailures: this.#cleanupFailures.labels(label),
+      nftablesTransactionSeconds: this.#transactions.labels(label),
     }
   }
 }

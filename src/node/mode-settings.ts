@@ -1,4 +1,5 @@
-// The addresses of the machine for node ports (F-060 to F-064) and for the listeners of health checks (F-066).
+// Settings of the modes that follow from the configuration and the node: the machine's addresses for node ports (F-060 to F-064) and for
+// the listeners of health checks (F-066), and the rule that recognizes traffic of this node's pods.
 import {
   cidrContains,
   isLinkLocal,
@@ -183,4 +184,35 @@ function constantCidr(text: string): Cidr {
 /** Whether the address is a loopback address. */
 export function isLoopback(address: IpAddress): boolean {
   return address.startsWith('127.') || address === '::1'
+}
+
+/** The rule that recognizes traffic of this node's pods. */
+export type LocalDetector =
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+  /** The exact name of a bridge, or a prefix of names that ends in `+`. */
+  | { readonly kind: 'interface'; readonly name: string }
+
+type LocalDetectorConfig = Pick<Config, 'detectLocalMode' | 'detectLocal' | 'clusterCIDR'>
+
+/** The detector of one family. undefined: no network of the family is known, so no rule can recognize the traffic. */
+export function localDetectorOf(
+  config: LocalDetectorConfig,
+  family: IpFamily,
+  node: Pick<NodeFacts, 'podCIDRs'>,
+): LocalDetector | undefined {
+  switch (config.detectLocalMode) {
+    case 'ClusterCIDR':
+      return byFirst(config.clusterCIDR, family)
+    case 'NodeCIDR':
+      return byFirst(node.podCIDRs, family)
+    case 'BridgeInterface':
+      return { kind: 'interface', name: config.detectLocal.bridgeInterface }
+    case 'InterfaceNamePrefix':
+      return { kind: 'interface', name: `${config.detectLocal.interfaceNamePrefix}+` }
+  }
+}
+
+function byFirst(networks: readonly Cidr[], family: IpFamily): LocalDetector | undefined {
+  const cidr = networks.find((network) => network.family === family)
+  return cidr === undefined ? undefined : { kind: 'cidr', cidr }
 }
