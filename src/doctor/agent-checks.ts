@@ -1,7 +1,6 @@
 // The agent of this node, by its answer on the control socket.
 import { type Build, buildText } from '../version.js'
-import { agentProcesses } from './agent-process.js'
-import { type AgentStatus, type Check, ok, problemsOr, type Verdict } from './check.js'
+import { type AgentStatus, type Check, ok, problemsOr, type Verdict, type Examined } from './check.js'
 
 export const agentChecks: readonly Check[] = [
   {
@@ -82,4 +81,18 @@ function otherBuild(agent: Build, own: Build): readonly Verdict[] {
       remedy: 'Restart the agent after an upgrade, or run the doctor of its version.',
     },
   ]
+}
+
+/** The launcher dist/agent.js, or its link in the image. */
+export function isViaduct(command: string): boolean {
+  return /(?:^|\/)(?:agent\.js|viaduct)(?: |$)/u.test(command)
+}
+
+/** Node with its options, whose values may stand apart, or nothing; then the program without a command such as `doctor` behind it. */
+const agentCommand =
+  /^(?:\S*\/)?(?:node\w*(?: -\S+(?: (?!\S*(?:agent\.js|viaduct)(?: |$))[^\s-]\S*)?)* (?:\S*\/)?)?(?:agent\.js|viaduct)(?: -| *$)/u
+
+/** The processes of agents. */
+export function agentProcesses({ processes }: Pick<Examined, 'processes'>): Examined['processes'] {
+  return processes.filter(({ command }) => agentCommand.test(command))
 }

@@ -1,8 +1,6 @@
-// The API server: name, connection, credentials, this node's object, and the clock.
+// The API server: name, connection, credentials, this node's object, the clock, and the rights of the agent.
 import { ApiError, type ApiReply } from '../api/index.js'
-import { anyAnswer, isOfApi, nodeAnswer, noServer } from './ask-api.js'
-import { type ApiAnswers, asRoot, type Check, type Examined, ok, type Verdict } from './check.js'
-import { rbacCheck } from './rbac-check.js'
+import { type ApiAnswers, asRoot, type Check, type Examined, ok, type Verdict, problemsOr } from './check.js'
 
 const mostSkewMs = 5000
 const slowMs = 1000
@@ -16,7 +14,16 @@ export const apiChecks: readonly Check[] = [
       return [api === undefined ? noServer : await reach(api)]
     },
   },
-  rbacCheck,
+  {
+    name: 'rbac',
+    looksAt: 'a SelfSubjectAccessReview for each verb and resource that the agent uses',
+    run: async (node) => {
+      const answer = await nodeAnswer(node)
+      if ('seen' in answer) return [answer]
+      const { api, modes } = node
+      return api === undefined ? [] : await reviewAll(api, modes)
+    },
+  },
   {
     name: 'node-object',
     looksAt: 'the Node object of this node',
@@ -144,4 +151,145 @@ function timeOf({ tookMs }: ApiReply, { origin }: URL): Verdict {
     cause: 'Changes of Services reach this node late.',
     remedy: 'Look at the load of the API server and the network to it.',
   }
+}
+
+interface Right {
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  /** The loss without this right; one sentence. Absent: the agent does not work. */
+  readonly lack?: string
+}
+
+const following = ['list', 'watch'] as const
+
+/** The agent's requests to the API server. */
+const rights: readonly Right[] = [
+  ...['services', 'nodes'].flatMap((resource) => following.map((verb) => ({ verb, group: '', resource }))),
+  ...following.map((verb) => ({ verb, group: 'discovery.k8s.io', resource: 'endpointslices' })),
+  ...['create', 'patch'].map((verb) => ({
+    verb,
+    group: 'events.k8s.io',
+    resource: 'events',
+    lack: 'The agent cannot record Events.',
+  })),
+]
+
+/** Those of the modes that drop packets to unused cluster IPs. */
+const cidrRights: readonly Right[] = following.map((verb) => ({
+  verb,
+  group: 'networking.k8s.io',
+  resource: 'servicecidrs',
+  lack: 'Packets to cluster IPs that no Service has are not dropped.',
+}))
+
+async function reviewAll(
+  api: ApiAnswers,
+  { chosen }: Pick<Examined['modes'], 'chosen'>,
+): Promise<readonly Verdict[]> {
+  const usesCidrs = chosen === 'nftables' || chosen === 'iptables (nft)'
+  const wanted = usesCidrs && (await hasServiceCidrs(api)) ? [...rights, ...cidrRights] : rights
+  // At once: an answer of a slow server may take seconds.
+  const answers = await Promise.all(wanted.map(async (right) => await review(api, right)))
+  const found = wanted.flatMap((right, index) => verdictOn(right, answers[index]))
+  return problemsOr(found, 'every verb is allowed')
+}
+
+/** API servers before 1.33 have none, and their roles do not allow to read them. */
+async function hasServiceCidrs(api: ApiAnswers): Promise<boolean> {
+  const reply = await orNothing(api.ask('GET', '/apis/networking.k8s.io/v1'))
+  const resources = field(jsonOf(reply?.body ?? ''), 'resources')
+  return Array.isArray(resources) && resources.some((each) => field(each, 'name') === 'servicecidrs')
+}
+
+/** `isAllowed` undefined: no review. */
+function verdictOn({ verb, group, resource, lack }: Right, isAllowed?: boolean): readonly Verdict[] {
+  if (isAllowed === true) return []
+  const object = `${verb} ${group === '' ? '' : `${group}/`}${resource}`
+  if (isAllowed === undefined)
+    return [
+      {
+        status: 'unknown',
+        seen: `the API server does not answer the SelfSubjectAccessReview for: ${object}`,
+        cause: 'It is not known whether the agent may do it.',
+        remedy: 'Bind the ClusterRole system:basic-user to the user of the agent, and run the doctor again.',
+      },
+    ]
+  return [
+    {
+      status: lack === undefined ? 'broken' : 'warning',
+      seen: `the API server does not allow: ${object}`,
+      cause: lack ?? 'The agent never has all objects, and never starts to remove.',
+      remedy:
+        'Bind the ClusterRole system:node-proxier to the user of the agent (deploy/kubernetes/base/cluster-role-binding.yaml).',
+    },
+  ]
+}
+
+/** undefined: no review. */
+async function review(
+  api: ApiAnswers,
+  { verb, group, resource }: Pick<Right, 'verb' | 'group' | 'resource'>,
+): Promise<boolean | undefined> {
+  const reply = await orNothing(
+    api.ask('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: { resourceAttributes: { verb, group, resource } },
+    }),
+  )
+  if (reply === undefined || reply.status < 200 || reply.status > 299) return undefined
+  return field(field(jsonOf(reply.body), 'status'), 'allowed') === true
+}
+
+type Asked = Pick<Examined, 'api' | 'sourceProblem'>
+
+/** The answer about the Node, or the verdict of a check that needs it. */
+export async function nodeAnswer(node: Asked): Promise<ApiReply | Verdict> {
+  const answer = await anyAnswer(node)
+  return 'seen' in answer || isOfApi(answer) ? answer : unasked
+}
+
+/** The same, of any status: also of a server that does not accept the credentials. */
+async function anyAnswer({ api, sourceProblem }: Asked): Promise<ApiReply | Verdict> {
+  if (sourceProblem !== undefined) return unasked
+  if (api === undefined) return noServer
+  return (await orNothing(api.node())) ?? unasked
+}
+
+/** undefined: no answer. */
+async function orNothing(asked: Promise<ApiReply>): Promise<ApiReply | undefined> {
+  return await asked.catch((error: unknown) => {
+    if (error instanceof ApiError) return undefined
+    throw error
+  })
+}
+
+/** The verdict of each check of the API server where there is none. */
+const noServer: Verdict = { status: 'ok', seen: 'manifests are the source' }
+
+const unasked: Verdict = {
+  status: 'unknown',
+  seen: 'the API server gives no answer to this: the finding api-server says why',
+  cause: 'Without an answer of the API server this check cannot be made.',
+  remedy: 'Solve the problem of api-server, and run the doctor again.',
+}
+
+/** Whether a Kubernetes API server answers, and accepts the credentials. It answers each question about a Node with a Node or a Status. */
+function isOfApi({ status, body }: Pick<ApiReply, 'status' | 'body'>): boolean {
+  return [200, 403, 404].includes(status) && ['Node', 'Status'].includes(String(field(jsonOf(body), 'kind')))
+}
+
+/** undefined: the text is no JSON. */
+export function jsonOf(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** A member of a JSON object; undefined: the value has no such member. */
+export function field(value: unknown, name: string): unknown {
+  return Reflect.get(Object(value), name)
 }

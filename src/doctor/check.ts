@@ -1,7 +1,9 @@
+// A check: one row of the table of checks, what it examines, and what it says.
 import type { ApiReply } from '../api/index.js'
 import type { Config } from '../config/index.js'
 import type { ForeignRules, Kernel, KernelClock, XtFlavour } from '../kernel/index.js'
 import type { Build } from '../version.js'
+import { type Capability, hasCapability } from '../host/index.js'
 
 /** The result of a check. `broken`: Services do not work, or will not. `unknown`: the check could not be made. */
 export type Verdict =
@@ -52,7 +54,7 @@ export interface ModeProbe {
 }
 
 /** A part of the kernel by its module. */
-export type KernelPart = 'nf_tables' | 'ip_set'
+type KernelPart = 'nf_tables' | 'ip_set'
 
 /** The state of a running agent: a part of the answer of /v1/status. */
 export interface AgentStatus {
@@ -169,4 +171,28 @@ export function unknownModules(modules: readonly string[]): {
       'The doctor loads no module, and the lists of /lib/modules, which tell what is built in, are not on this file system.',
     remedy: `Mount /lib/modules of the node read-only into the pod, or look on the node: modprobe -n -v -a ${modules.join(' ')} (no output: the kernel has them).`,
   }
+}
+
+/** Throws if they cannot be read. */
+export async function hasNetAdmin(node: Pick<Examined, 'read'>): Promise<boolean> {
+  return await hasOwn(node, 'CAP_NET_ADMIN')
+}
+
+/** As `hasNetAdmin`, for any capability. */
+export async function hasOwn({ read }: Pick<Examined, 'read'>, capability: Capability): Promise<boolean> {
+  const has = hasCapability((await read('/proc/self/status')) ?? '', capability)
+  if (has === undefined) throw new Error('/proc/self/status shows no capabilities')
+  return has
+}
+
+/** Whether another user runs this process than the agent, as far as it shows: neither root nor with CAP_NET_ADMIN. Throws as above. */
+export async function isOtherUser(node: Pick<Examined, 'read'>): Promise<boolean> {
+  const user = await statusLine(node.read, /^Uid:\s*\d+\s+(?<value>\d+)/mu, 'user')
+  return user !== '0' && !(await hasNetAdmin(node))
+}
+
+async function statusLine(read: Examined['read'], line: RegExp, what: string): Promise<string> {
+  const value = line.exec((await read('/proc/self/status')) ?? '')?.groups?.['value']
+  if (value === undefined) throw new Error(`/proc/self/status shows no ${what}`)
+  return value
 }

@@ -3,6 +3,4 @@
 // Owner of: the table of checks.
 // Read next: check.ts (a row), diagnose.ts (the table), mode-checks.ts, docs/doctor.md.
 export type { AgentStatus, ApiAnswers, Examined, Finding, ModeProbe } from './check.js'
-export { diagnose } from './diagnose.js'
-export { changesBetween } from './changes.js'
-export { printChanges, printFindings } from './print.js'
+export { diagnose, changesBetween, printChanges, printFindings } from './diagnose.js'

@@ -1,7 +1,17 @@
 // Rights and limits of this process, connection tracking, ports, and the configuration.
-import { isViaduct } from './agent-process.js'
-import { asRoot, type Check, type Examined, nodePorts, ok, problemsOr, type Verdict } from './check.js'
-import { hasNetAdmin, hasOwn, isOtherUser } from './own-rights.js'
+import { isViaduct } from './agent-checks.js'
+import {
+  asRoot,
+  type Check,
+  type Examined,
+  nodePorts,
+  ok,
+  problemsOr,
+  type Verdict,
+  hasNetAdmin,
+  hasOwn,
+  isOtherUser,
+} from './check.js'
 
 const fullPercent = 80
 const fewFiles = 1024

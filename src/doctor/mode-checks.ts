@@ -9,9 +9,9 @@ import {
   problemsOr,
   unknownModules,
   type Verdict,
+  isOtherUser,
 } from './check.js'
-import { isOtherUser } from './own-rights.js'
-import { podNetworks } from './pod-networks.js'
+import { podNetworks } from './network-checks.js'
 
 export const modeChecks: readonly Check[] = [
   {
