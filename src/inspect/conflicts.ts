@@ -1,14 +1,22 @@
-// Frontends that service ports want and do not get (docs/adr/0007, docs/adr/0028), as the modes report them.
+// Frontends that service ports want and do not get (docs/adr/0007, docs/adr/0028): those that the modes report, and the holder of each.
 import type { IpAddress } from '../address.js'
-import type { PipelineView } from '../engine/index.js'
+import type { PipelineView, PacketRules } from '../engine/index.js'
 import type { ServicePort } from '../model/index.js'
-import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../routing/index.js'
-import type { Inspected } from './inspected.js'
-import type { FrontendOwner } from './left-out.js'
-import { familyName } from './parts.js'
+import {
+  addressOf,
+  describeFrontend,
+  type Frontend,
+  frontendsOf,
+  type Route,
+  holderOf,
+  holderReasons,
+  type Taken,
+} from '../routing/index.js'
+import type { NodeFacts } from '../node/index.js'
+import { type Inspected, familyName } from './inspected.js'
 
 /** The frontends of a family that service ports do not get. */
-export interface LostFrontends {
+interface LostFrontends {
   /** By the key of the service port, a blank, and the name of the frontend; by the name of the Service, a blank, and an address. */
   readonly owners: ReadonlyMap<string, FrontendOwner>
   /** In ipvs mode a node port is a virtual server of each of these. */
@@ -82,4 +90,40 @@ export function owned(decided: Route, lost: LostFrontends | undefined): Route {
     externalIPs: decided.externalIPs.filter((address) => !addresses.has(address)),
     loadBalancerIPs: decided.loadBalancerIPs.filter((address) => !addresses.has(address)),
   }
+}
+
+/** The facts by which a mode leaves frontends out. */
+export interface LeftOutFacts {
+  readonly services: Taken['services']
+  readonly node: Pick<NodeFacts, 'places'>
+  /** The addresses of this machine, without VIPs. */
+  readonly machine: readonly IpAddress[]
+  /** undefined: the mode has not begun. */
+  readonly rules: Pick<PacketRules, 'foreignHolder'> | undefined
+}
+
+/** The owner of a frontend that another service port names and does not get. */
+export interface FrontendOwner {
+  /** A service port, a part of the node or the cluster such as `the API server`, or another machine. */
+  readonly owner: string
+  /** A clause that follows the owner and a comma. */
+  readonly reason: string
+}
+
+/** The holder of the frontend, if the mode leaves it out for the service port; undefined: the service port may have it. */
+export function leftOutFor(
+  { services, node, machine, rules }: LeftOutFacts,
+  port: ServicePort,
+  frontend: Frontend,
+): FrontendOwner | undefined {
+  const holder = holderOf(frontend, port, { places: node.places, services }, machine)
+  if (holder !== undefined) return { owner: holder.name, reason: holder.reason }
+  const address = addressOf(frontend)
+  const owner = address === undefined ? undefined : rules?.foreignHolder?.(port, address)
+  return owner === undefined ? undefined : { owner, reason: holderReasons.elsewhere }
+}
+
+/** Why the mode refuses the protocol; undefined: it serves it. `isRelayed`: asked only where it decides, as many rows ask. */
+export function unservedProtocol(protocol: string, isRelayed: () => boolean): string | undefined {
+  return protocol.toUpperCase() === 'SCTP' && isRelayed() ? 'the relay serves no SCTP' : undefined
 }

@@ -1,9 +1,31 @@
-// The rules of other programs on the way of a packet that explain has decided on: those that drop it, and those that take it away.
-import { withBypass } from './explain-bypass.js'
+// The rules of other programs on the way of a packet that explain has decided on: first those that change its mark, then the firewall:
+// those that drop it, and those that take it away.
+import { KernelError } from '../errors.js'
 import type { Packet, PacketView } from './explain-client.js'
+import { type MarkAnswer, withMark } from './explain-mark.js'
 import type { PacketDecision, PacketStep, PacketVerdict } from './explain-packet.js'
-import { waysOf } from './explain-passage.js'
 import { type ChainReader, type FirewallChains, type FirewallFate, fateAt, type Passage } from './firewall.js'
+import { withBypass } from './explain-bypass.js'
+import { waysOf } from './explain-passage.js'
+
+/** The decision with both answers. If the kernel does not answer, the answers and the decision are those up to there. */
+export async function withOtherRules(
+  packet: Packet,
+  view: PacketView,
+  decision: PacketDecision,
+  reader: ChainReader,
+): Promise<Firewalled & { readonly mark: MarkAnswer }> {
+  let marked: Awaited<ReturnType<typeof withMark>> | undefined
+  try {
+    marked = await withMark(packet, view, decision, reader)
+    return { ...(await withFirewall(packet, view, marked.decision, reader)), mark: marked.mark }
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    const { decision: last, mark } = marked ?? { decision, mark: { state: 'unknown', by: '' } }
+    const { verdict, endpoints, steps } = last
+    return { verdict, endpoints, steps, firewall: { state: 'unknown', rules: [error.message] }, mark }
+  }
+}
 
 /** The treatment of a packet by rules of other programs. */
 export interface FirewallAnswer {
@@ -24,7 +46,7 @@ export interface Firewalled extends Pick<PacketDecision, 'verdict' | 'endpoints'
 }
 
 /** Follows the request through all hooks. Throws KernelError. */
-export async function withFirewall(
+async function withFirewall(
   packet: Packet,
   view: PacketView,
   decided: PacketDecision,

@@ -10,7 +10,7 @@ import {
   standingOf,
 } from '../routing/index.js'
 import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
-import { leftOutFor, type FrontendOwner } from './left-out.js'
+import { leftOutFor, type FrontendOwner } from './conflicts.js'
 
 export type FrontendKind = 'cluster-ip' | 'external-ip' | 'load-balancer-ip' | 'node-port' | 'health-check'
 

@@ -10,7 +10,7 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import { clientOf, isOnMachine, type Packet, type PacketClient, type PacketView } from './explain-client.js'
-import { unservedProtocol } from './unserved-protocol.js'
+import { unservedProtocol } from './conflicts.js'
 import {
   type AddressOwner,
   findFrontend,

@@ -5,7 +5,7 @@ import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
 import { addressOf, compareStandings, type Frontend, frontendsOf, standingOf } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
-import { type LeftOutFacts, leftOutFor } from './left-out.js'
+import { type LeftOutFacts, leftOutFor } from './conflicts.js'
 
 /** A frontend and the service port that owns it. */
 export interface Owner {

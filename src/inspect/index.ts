@@ -1,8 +1,8 @@
 // In: the parts of a running agent, read only. Out: snapshots: plain JSON values, made when a reader asks; long lists also as tables.
 // Never: a change of any kind, HTTP (server/, control/).
 // Owner of: nothing; the types of the snapshots.
-// Read next: inspected.ts (what is read), status.ts, services.ts, rows.ts and tables.ts, then control/pages.ts.
-export type { Inspected } from './inspected.js'
+// Read next: inspected.ts (what is read), status.ts, services.ts, rows.ts, then control/pages.ts.
+export { type Inspected, passSnapshot, type PassSnapshot, type ProblemSnapshot } from './inspected.js'
 export {
   ServiceFinder,
   type EndpointEntry,
@@ -10,16 +10,19 @@ export {
   type ServiceEntry,
   type ServicePage,
 } from './service-finder.js'
-export type { Snapshots } from './snapshots.js'
-export { configuration } from './configuration.js'
+export {
+  type Snapshots,
+  configuration,
+  history,
+  status,
+  type FamilyStatus,
+  type StatusSnapshot,
+} from './status.js'
 export { readConflicts } from './conflicts.js'
 export { endpoints, routes, services, type ReadForRows, type Rows, type TableRows } from './services.js'
 export type { EndpointRow, RouteRow, ServiceRow } from './rows.js'
 export { connections, type ConnectionRow, type Connections } from './connections.js'
 export { readCounters } from './counters.js'
-export { history } from './history.js'
-export { status, type FamilyStatus, type StatusSnapshot } from './status.js'
-export { passSnapshot, type PassSnapshot, type ProblemSnapshot } from './parts.js'
 export { explain, type Explanation } from './explain.js'
 export { type PacketStep } from './explain-packet.js'
 export { FirewallChains, type Passage, Walk } from './firewall.js'

@@ -3,8 +3,7 @@ import { formatEndpoint, type IpAddress, parseIpAddress } from '../address.js'
 import type { PipelineView } from '../engine/index.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
 import { addressesOf } from '../routing/index.js'
-import type { Inspected } from './inspected.js'
-import { familyName } from './parts.js'
+import { type Inspected, familyName } from './inspected.js'
 
 /** One page of the Services that match. */
 export interface ServicePage {

@@ -15,13 +15,22 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import { type Conflicts, lostOf, owned, otherOwnerOf } from './conflicts.js'
-import type { Counters } from './counters.js'
-import type { Inspected } from './inspected.js'
-import type { FrontendOwner } from './left-out.js'
-import type { EndpointRow, FrontendVerdict, PortHead, RouteRow, ServiceRow } from './rows.js'
-import { familyName, timeText } from './parts.js'
 import {
+  type Conflicts,
+  lostOf,
+  owned,
+  otherOwnerOf,
+  type FrontendOwner,
+  unservedProtocol,
+} from './conflicts.js'
+import type { Counters } from './counters.js'
+import { type Inspected, familyName, timeText } from './inspected.js'
+import {
+  type EndpointRow,
+  type FrontendVerdict,
+  type PortHead,
+  type RouteRow,
+  type ServiceRow,
   type CountedRow,
   counterTable,
   endpointTable,
@@ -30,9 +39,8 @@ import {
   serviceTable,
   type Table,
   tableTexts,
-} from './tables.js'
+} from './rows.js'
 import { portText } from '../words.js'
-import { unservedProtocol } from './unserved-protocol.js'
 
 /** Readings of the agent that come before the rows. */
 export interface ReadForRows {

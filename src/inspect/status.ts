@@ -1,13 +1,39 @@
+// The replies of the control socket by name, and the short ones: status, configuration and history.
+import { resolve } from 'node:path'
 import type { PipelineView } from '../engine/index.js'
-import type { Inspected } from './inspected.js'
+import { type Config, formatConfig, type ProxyMode } from '../config/index.js'
+import type { Connections } from './connections.js'
 import {
-  familyName,
   type PassSnapshot,
+  familyName,
   passSnapshot,
   type ProblemSnapshot,
   problemSnapshot,
   timeText,
-} from './parts.js'
+  type Inspected,
+} from './inspected.js'
+import type { EndpointRow, RouteRow, ServiceRow } from './rows.js'
+import type { Explanation } from './explain.js'
+import type { Rows } from './services.js'
+
+/** The replies of the control socket by the name of their page: `status` is that of /v1/status. */
+export interface Snapshots {
+  readonly status: StatusSnapshot
+  readonly configuration: ConfigurationSnapshot
+  readonly services: { readonly items: readonly ServiceRow[] }
+  readonly endpoints: { readonly items: readonly EndpointRow[] }
+  readonly routes: { readonly items: readonly RouteRow[] }
+  /** The last passes, oldest first. */
+  readonly history: { readonly items: readonly PassSnapshot[] }
+  readonly connections: Connections
+  readonly explain: Explanation
+  /** The last lines of the agent's log, oldest first. */
+  readonly log: { readonly items: readonly string[] }
+  /** The values of all flags as text. */
+  readonly flags: Readonly<Record<string, string>>
+  /** In the text format of Prometheus. */
+  readonly metrics: { readonly text: string }
+}
 
 /** The state of an agent on one screen. */
 export interface StatusSnapshot {
@@ -118,4 +144,43 @@ async function driftCounts({ metric }: Inspected): Promise<StatusSnapshot['drift
       kind: String(labels['kind'] ?? ''),
       count: value,
     }))
+}
+
+/** The configuration with which a command can do what the agent does. */
+export interface ConfigurationSnapshot {
+  /** The active mode. */
+  readonly mode: ProxyMode
+  /** Name of the node. */
+  readonly node: string
+  /** KubeProxyConfiguration and ViaductConfiguration, as YAML, with absolute paths. The kubeconfig is named, not included. */
+  readonly documents: string
+}
+
+export function configuration({
+  config,
+  mode,
+  node,
+}: Pick<Inspected, 'config' | 'mode' | 'node'>): ConfigurationSnapshot {
+  return { mode, node: node.facts.name, documents: formatConfig(withAbsolutePaths(config)) }
+}
+
+/** A command may have another working directory than the agent. */
+function withAbsolutePaths(config: Config): Config {
+  const { client, controlSocket, manifests } = config
+  const { clientConnection } = client
+  const { kubeconfig } = clientConnection
+  return {
+    ...config,
+    ...(controlSocket === undefined ? {} : { controlSocket: resolve(controlSocket) }),
+    ...(manifests === undefined ? {} : { manifests: resolve(manifests) }),
+    client: {
+      ...client,
+      clientConnection: { ...clientConnection, kubeconfig: kubeconfig && resolve(kubeconfig) },
+    },
+  }
+}
+
+/** The passes that the agent still has, oldest first: some 60 per family. */
+export function history({ synchronizer }: Inspected): Rows<PassSnapshot> {
+  return { items: synchronizer.passes.map(passSnapshot) }
 }

@@ -10,7 +10,7 @@ import {
   type ServiceRow,
   services,
 } from '../../../src/inspect/index.js'
-import { serviceTable } from '../../../src/inspect/tables.js'
+import { serviceTable } from '../../../src/inspect/rows.js'
 import { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import type { Frontend, Route } from '../../../src/routing/index.js'

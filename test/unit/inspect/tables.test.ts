@@ -1,13 +1,7 @@
 // The long lists as tables.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import {
-  endpointTable,
-  routeTable,
-  serviceTable,
-  type Table,
-  tableTexts,
-} from '../../../src/inspect/tables.js'
+import { endpointTable, routeTable, serviceTable, type Table, tableTexts } from '../../../src/inspect/rows.js'
 import type { EndpointRow, RouteRow, ServiceRow } from '../../../src/inspect/index.js'
 
 const head = { service: 'default/web', port: 'http', protocol: 'TCP', family: 'IPv4' } as const
