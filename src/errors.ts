@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 
 /**
  * Codes of linux/netfilter/ipset/ip_set.h and ip_set_hash.h that are no errno; they are higher than every errno
- * (src/kernel/ipset/errors.ts has the others).
+ * (src/kernel/ipset/real-ipset.ts has the others).
  */
 export const ipsetErrno = {
   IPSET_ERR_PROTOCOL: 4097,

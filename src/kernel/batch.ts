@@ -1,7 +1,9 @@
 // Turns the failures of a batch's records into failures of its operations.
 import type { IpFamily } from '../address.js'
 import { KernelError, type KernelErrorFields } from '../errors.js'
-import type { BatchOutcome, OperationFailure } from './outcome.js'
+import { failureLayout } from './binding/layout.js'
+import type { RawOutcome } from './addon.js'
+import { RecordTable } from './records.js'
 
 /** Describes a subsystem's operations in errors. */
 export interface OpWords<Op> {
@@ -46,4 +48,41 @@ export function nameFailures<Op extends { readonly op: string }>(
     named.push({ index, error, unknown })
   }
   return { applied: ops.length - named.length, failures: named }
+}
+
+/** The failure of one operation of a batch. */
+export interface OperationFailure {
+  /** Index of the operation in the batch. */
+  readonly index: number
+  readonly error: KernelError
+  /** True: the kernel's answer was lost (overrun, a malformed or truncated answer); the operation may have been applied. */
+  readonly unknown: boolean
+}
+
+/** Accounts for every operation of a batch. An operation without an entry in `failures` (ascending by index) is applied. */
+export interface BatchOutcome {
+  readonly applied: number
+  readonly failures: readonly OperationFailure[]
+}
+
+class FailureCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, failureLayout)
+  }
+
+  failure(index: number, text: string): RecordFailure {
+    const offset = this.u32(index, failureLayout.textOffset)
+    return {
+      index: this.u32(index, failureLayout.index),
+      errno: this.i32(index, failureLayout.code),
+      unknown: this.u8(index, failureLayout.unknown) !== 0,
+      text: text.slice(offset, offset + this.u32(index, failureLayout.textLength)),
+    }
+  }
+}
+
+/** The failures of a batch as objects. */
+export function decodeFailures(outcome: RawOutcome): readonly RecordFailure[] {
+  const cursor = new FailureCursor(outcome.failures)
+  return Array.from({ length: cursor.length }, (_, index) => cursor.failure(index, outcome.text))
 }

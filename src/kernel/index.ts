@@ -2,56 +2,20 @@
 // Never: policy; the modes decide which objects they own.
 // Owner of: the addon's sockets.
 // Read next: a folder per subsystem: ipvs/ipvs.ts (an interface), ipvs/encode.ts; records.ts (the bytes); native/ (the kernel).
-export type {
-  Protocol,
-  AddressVirtualServerKey,
-  VirtualServerKey,
-  VirtualServerSettings,
-  RealServerKey,
-  RealServerSettings,
-  RealServer,
-  IpvsOp,
-  IpvsDump,
-  IpvsTimeouts,
-  IpvsConnection,
-  Ipvs,
-} from './ipvs/ipvs.js'
-export { VirtualServerFlag } from './ipvs/ipvs.js'
-export type {
-  LocalRoute,
-  InterfaceAddress,
-  RouteOp,
-  RouteQuestion,
-  RouteChoice,
-  Routes,
+export type * from './ipvs/ipvs.js'
+export { describeIpvsOp, describeVirtualServer, VirtualServerFlag } from './ipvs/servers.js'
+export {
+  describeRouteOp,
+  formerRouteProtocol,
+  viaductRouteProtocol,
+  describePolicyRule,
 } from './route/routes.js'
-export { formerRouteProtocol, viaductRouteProtocol } from './route/routes.js'
-export type * from './route/links.js'
-export { describePolicyRule } from './route/policy-rules.js'
-export type * from './system/sysctl.js'
-export type * from './outcome.js'
-export type { ConntrackFrontend, ConntrackFlow, Conntrack } from './conntrack/conntrack.js'
-export type { NftChains } from './nftables/nft-chains.js'
-export type {
-  NfTableKey,
-  NfTable,
-  NfHook,
-  NfChain,
-  NfRule,
-  NfSetFlag,
-  NfSet,
-  NfOp,
-  NfTransaction,
-  NfFailure,
-  NfOutcome,
-  NfTableState,
-  NfChainState,
-  NfRuleState,
-  NfSetState,
-  NfTablePlace,
-  Nftables,
-  NftWatch,
-} from './nftables/nftables.js'
+export type * from './route/routes.js'
+export type { Sysctl } from './system/sysctl.js'
+export type { BatchOutcome, OperationFailure } from './batch.js'
+export type * from './conntrack/conntrack.js'
+export type * from './nftables/nft-chains.js'
+export type * from './nftables/nftables.js'
 export type { NftChange, NftChangedObject } from './nftables/changes.js'
 export type { NfExpression, NfVerdict } from './nftables/expressions.js'
 export { isSameRule, isUsableSet } from './nftables/attributes.js'
@@ -59,49 +23,21 @@ export { printTransaction } from './nftables/print.js'
 export { isOwnTable, type NatGuardTable, natGuardTables } from './nftables/own-tables.js'
 export { NfElements } from './nftables/elements.js'
 export { packFields, type NfField, type NfFieldValue } from './nftables/fields.js'
-export type { PortPlace, PortOp, Listener, WatchedPort, Ports } from './ports/ports.js'
+export type * from './ports/ports.js'
 export { describePlace } from './ports/real-ports.js'
-export type { KernelLook, LookWatch } from './look/kernel-look.js'
-export type { IpsetType, IpsetSettings, IpsetEntry, IpsetOp, IpsetHeader, Ipset } from './ipset/ipset.js'
-export type {
-  RelayProtocol,
-  RelayEndpoint,
-  RelayService,
-  RelayVerdict,
-  RelayListener,
-  RelayOp,
-  RelayCounters,
-  RelayFlow,
-  RelayConditions,
-  Relay,
-} from './relay/relay.js'
-export { describeRelayListener, describeRelayOp, wildcardAddress } from './relay/describe.js'
-export type {
-  XtFlavour,
-  XtTableName,
-  XtHook,
-  XtNetwork,
-  XtTarget,
-  XtRule,
-  XtOp,
-  XtApplyOptions,
-  XtOutcome,
-  XtKeptChain,
-  XtRefusal,
-  XtDrift,
-  XtBarrier,
-  RulePackets,
-  Xtables,
-} from './xtables/xtables.js'
+export type { KernelLook, LookFinding, LookWatch } from './look/kernel-look.js'
+export type * from './ipset/ipset.js'
+export type * from './relay/relay.js'
+export { describeRelayListener, describeRelayOp, wildcardAddress } from './relay/relay.js'
+export type * from './xtables/xtables.js'
 export type { NfHookBarrier } from './xtables/nft/barrier.js'
 export { baseChain } from './xtables/nft/base-chains.js'
 export { xtHooks, XtState } from './xtables/xtables.js'
 export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs/cursors.js'
 export { IpsetEntryCursor } from './ipset/cursor.js'
 export { writeIpsetEntry } from './ipset/encode.js'
-export { describeIpsetEntry, describeIpsetOp } from './ipset/describe.js'
+export { describeIpsetEntry, describeIpsetOp } from './ipset/ipset.js'
 export { AddressCursor, RouteCursor } from './route/cursors.js'
-export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './describe.js'
 export { describeXtRule } from './xtables/describe.js'
 export { protocolNumber } from './ipvs/encode.js'
 export { IpvsBatch, isSameSettings } from './ipvs/batch.js'
@@ -112,15 +48,16 @@ export { entryLayout as ipsetEntryLayout } from './ipset/layout.js'
 export { virtualServerLayout } from './ipvs/layout.js'
 export { routeLayout } from './route/layout.js'
 export type { XtListing } from './xtables/listing.js'
-export { KernelModules } from './system/modules.js'
-export { describeLack, type KernelLack } from './system/kernel-lack.js'
 export {
+  KernelModules,
+  describeLack,
+  type KernelLack,
   compatModules,
   extensionModules,
   legacyModules,
   mangleModules,
   setModules,
-} from './system/module-groups.js'
+} from './system/modules.js'
 export { isLasting, type KernelOperation, type OperationTool } from './recorded/operation.js'
 export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
 export { recordKernel } from './recorded/recorder.js'

@@ -23,12 +23,9 @@ import { type PortStore, RealPorts } from './ports/real-ports.js'
 import type { Relay } from './relay/relay.js'
 import { RealRelay } from './relay/real-relay.js'
 import type { CallCounts } from './request-queue.js'
-import type { Links } from './route/links.js'
-import { RealLinks } from './route/real-links.js'
-import { RealRoutes } from './route/real-routes.js'
-import type { Routes } from './route/routes.js'
-import { RealSysctl } from './system/real-sysctl.js'
-import type { Sysctl } from './system/sysctl.js'
+import type { Links, Routes } from './route/routes.js'
+import { RealLinks, RealRoutes } from './route/real-routes.js'
+import { RealSysctl, type Sysctl } from './system/sysctl.js'
 
 /** The parts without tables of x_tables. */
 export interface KernelParts {

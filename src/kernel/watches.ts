@@ -2,7 +2,6 @@
 import { isMainThread } from 'node:worker_threads'
 import type { KernelErrorFields } from '../errors.js'
 import { type Closable, closedError, RequestQueue, toKernelError } from './request-queue.js'
-import { wakeAtExit } from './wake-at-exit.js'
 
 type Subsystem = KernelErrorFields['subsystem']
 
@@ -105,4 +104,14 @@ export class EventWatch<Event> {
   close(): Promise<void> {
     return this.#socket.close()
   }
+}
+
+/**
+ * Ends the wait of `waiting` when the process exits. Node waits for its thread pool before it runs cleanup hooks, so no hook could
+ * end the wait. The returned function cancels this.
+ */
+function wakeAtExit(waiting: { close(): Promise<void> }): () => void {
+  const wake = (): void => void waiting.close()
+  process.once('exit', wake)
+  return () => process.off('exit', wake)
 }

@@ -1,8 +1,13 @@
 // Faults that tests inject into the model, and the log of operations that tests read.
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
-import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../../src/kernel/batch.js'
-import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import {
+  nameFailures,
+  type Operations,
+  type OpWords,
+  type RecordFailure,
+  type BatchOutcome,
+} from '../../src/kernel/batch.js'
 import type { Subject } from '../../src/kernel/request-queue.js'
 
 /** `unknown`: applied, but the reply is lost. `lost`: not applied, and the reply is lost. */

@@ -2,11 +2,19 @@
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { ipsetErrno, KernelError } from '../../src/errors.js'
-import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../../src/kernel/ipset/describe.js'
+import {
+  describeIpsetEntry,
+  describeIpsetOp,
+  familyOfIpsetOp,
+  type Ipset,
+  type IpsetEntry,
+  type IpsetHeader,
+  type IpsetOp,
+  type IpsetSettings,
+  ipsetShapes,
+} from '../../src/kernel/ipset/ipset.js'
 import { encodeIpsetOps } from '../../src/kernel/ipset/encode.js'
-import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../../src/kernel/ipset/ipset.js'
-import { ipsetShapes } from '../../src/kernel/ipset/types.js'
-import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import type { BatchOutcome } from '../../src/kernel/batch.js'
 import { hostPrefixLength } from '../../src/kernel/records.js'
 import { ModelBatches } from './faults.js'
 

@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import type { IpvsBatch } from '../../src/kernel/ipvs/batch.js'
-import { describeIpvsOp, familyOfIpvsOp } from '../../src/kernel/describe.js'
+import { describeIpvsOp, familyOfIpvsOp } from '../../src/kernel/ipvs/servers.js'
 import type {
   Ipvs,
   IpvsDump,
@@ -15,7 +15,7 @@ import type {
   VirtualServer,
   VirtualServerKey,
 } from '../../src/kernel/ipvs/ipvs.js'
-import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import type { BatchOutcome } from '../../src/kernel/batch.js'
 import { hostPrefixLength } from '../../src/kernel/records.js'
 import { encodeTable, type ModelTraffic, type ModelVirtualServer } from './ipvs-table.js'
 import { ModelBatches } from './faults.js'

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
-import type { Link, LinkEvent, Links, LinkWatch } from '../../src/kernel/route/links.js'
+import type { Link, LinkEvent, Links, LinkWatch } from '../../src/kernel/route/routes.js'
 import type { ModelLink, ModelNetwork } from './network.js'
 
 function refusal(operation: string, errno: number, object: string): KernelError {

@@ -1,8 +1,13 @@
 // The part of a network namespace that Links and Routes share: interfaces, their addresses, the local table.
 import { constants } from 'node:os'
 import { familyOf, type IpAddress, parseIpAddress } from '../../src/address.js'
-import type { LinkEvent } from '../../src/kernel/route/links.js'
-import type { InterfaceAddress, LocalRoute, RouteChoice, RouteOp } from '../../src/kernel/route/routes.js'
+import type {
+  LinkEvent,
+  InterfaceAddress,
+  LocalRoute,
+  RouteChoice,
+  RouteOp,
+} from '../../src/kernel/route/routes.js'
 
 const { EADDRNOTAVAIL, EEXIST, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, ESRCH } = constants.errno
 

@@ -1,21 +1,19 @@
 import { constants } from 'node:os'
 import { familyOf, type IpAddress } from '../../src/address.js'
-import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import type { BatchOutcome } from '../../src/kernel/batch.js'
 import {
   describeRelayListener,
   describeRelayOp,
   familyOfRelayOp,
   wildcardAddress,
-} from '../../src/kernel/relay/describe.js'
-import type {
-  Relay,
-  RelayAddress,
-  RelayCounters,
-  RelayListener,
-  RelayOp,
-  RelayService,
-  RelaySettings,
-  RelayConditions,
+  type Relay,
+  type RelayAddress,
+  type RelayCounters,
+  type RelayListener,
+  type RelayOp,
+  type RelayService,
+  type RelaySettings,
+  type RelayConditions,
 } from '../../src/kernel/relay/relay.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'

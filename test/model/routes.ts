@@ -1,12 +1,18 @@
 import { constants } from 'node:os'
 import { familyOf, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import { describeRouteOp, familyOfRouteOp } from '../../src/kernel/describe.js'
-import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import {
+  describeRouteOp,
+  familyOfRouteOp,
+  type RouteChoice,
+  type RouteOp,
+  type RouteQuestion,
+  type Routes,
+} from '../../src/kernel/route/routes.js'
+import type { BatchOutcome } from '../../src/kernel/batch.js'
 import { hostPrefixLength, recordBuffer } from '../../src/kernel/records.js'
 import { addressLayout, opNumber, routeLayout } from '../../src/kernel/route/layout.js'
 import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../../src/kernel/route/encode.js'
-import type { RouteChoice, RouteOp, RouteQuestion, Routes } from '../../src/kernel/route/routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
 

@@ -1,8 +1,9 @@
 // Follows the first packet of a connection to a Service through the model kernel's rules, sets, virtual servers and local addresses,
 // after each operation that changes them. IPv4 and TCP only.
 import { cidrContains, type IpAddress, readAddress } from '../../src/address.js'
-import { describeIpvsOp, describeRouteOp } from '../../src/kernel/describe.js'
-import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/describe.js'
+import { describeIpvsOp } from '../../src/kernel/ipvs/servers.js'
+import { describeRouteOp } from '../../src/kernel/route/routes.js'
+import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/ipset.js'
 import {
   type IpsetEntry,
   type IpsetOp,

@@ -1,6 +1,6 @@
 // The packet mark after a rule of any program.
 import type { NfExpression } from '../nftables/expressions.js'
-import { nftMarkBits } from '../marks/nft-marks.js'
+import { nftMarkBits } from '../marks/mark-uses.js'
 import { targets } from '../xtables/nft/info.js'
 import type { MarkChange } from './firewall.js'
 

@@ -1,9 +1,14 @@
 // Reads listings of ipset: entries by index without an object per record; the few sets as objects.
 import type { IpAddress, IpFamily } from '../../address.js'
-import { describeIpsetEntry } from './describe.js'
+import {
+  describeIpsetEntry,
+  type IpsetEntry,
+  type IpsetHeader,
+  type IpsetType,
+  ipsetShapes,
+  type IpsetShape,
+} from './ipset.js'
 import { entryLayout, extensionBit, setLayout } from './layout.js'
-import type { IpsetEntry, IpsetHeader, IpsetType } from './ipset.js'
-import { ipsetShapes, type IpsetShape } from './types.js'
 import { protocolNumber } from '../ipvs/encode.js'
 import type { Protocol } from '../ipvs/ipvs.js'
 import { familyFromByte, RecordTable } from '../records.js'

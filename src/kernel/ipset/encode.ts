@@ -1,9 +1,7 @@
 // Packs ipset operations into records.
 import { writeAddress, type IpAddress } from '../../address.js'
 import { BugError } from '../../errors.js'
-import { describeIpsetOp } from './describe.js'
-import type { IpsetEntry, IpsetOp, IpsetSettings } from './ipset.js'
-import { ipsetShapes } from './types.js'
+import { describeIpsetOp, type IpsetEntry, type IpsetOp, type IpsetSettings, ipsetShapes } from './ipset.js'
 import { protocolNumber } from '../ipvs/encode.js'
 import { entryLayout, extensionBit, opLayout, opNumber, setLayout } from './layout.js'
 import { addressFamily, recordBuffer, type RecordBuffer } from '../records.js'

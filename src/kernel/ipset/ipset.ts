@@ -1,6 +1,7 @@
-import type { IpAddress, IpFamily } from '../../address.js'
+import { type IpAddress, type IpFamily, familyOf } from '../../address.js'
 import type { Protocol } from '../ipvs/ipvs.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
+import { hostPrefixLength } from '../records.js'
 
 /** Set types that Viaduct uses, by the kernel's names. */
 export type IpsetType =
@@ -118,4 +119,62 @@ export interface Ipset {
   number(name: string, family: IpFamily): Promise<number>
   /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
+}
+
+/** Like SetType of native/ipset/set_type.h. */
+export interface IpsetShape {
+  readonly hasAddress: boolean
+  readonly hasPort: boolean
+  readonly hasSecondAddress: boolean
+  /** The last address is a network. */
+  readonly hasNetwork: boolean
+}
+
+const none: IpsetShape = { hasAddress: true, hasPort: false, hasSecondAddress: false, hasNetwork: false }
+
+export const ipsetShapes: Readonly<Record<IpsetType, IpsetShape>> = {
+  'hash:ip': none,
+  'hash:net': { ...none, hasNetwork: true },
+  'hash:ip,port': { ...none, hasPort: true },
+  'hash:ip,port,ip': { ...none, hasPort: true, hasSecondAddress: true },
+  'hash:ip,port,net': { ...none, hasPort: true, hasSecondAddress: true, hasNetwork: true },
+  'bitmap:port': { ...none, hasAddress: false, hasPort: true },
+}
+
+function describeNetwork({ secondAddress, prefixLength }: IpsetEntry): string {
+  if (secondAddress === undefined) return ''
+  const isHost = prefixLength === undefined || prefixLength === hostPrefixLength(familyOf(secondAddress))
+  return `,${secondAddress}${isHost ? '' : `/${prefixLength}`}`
+}
+
+/** The entry's identity in its set, as the ipset tool prints it: `10.96.0.10,tcp:80`, `10.0.0.0/8`, `30080`. */
+export function describeIpsetEntry(entry: IpsetEntry): string {
+  const { address, protocol, port, secondAddress, prefixLength } = entry
+  if (address === undefined) return `${port}`
+  if (port !== undefined) return `${address},${protocol}:${port}${describeNetwork(entry)}`
+  const isHost = prefixLength === undefined || prefixLength === hostPrefixLength(familyOf(address))
+  return isHost || secondAddress !== undefined ? address : `${address}/${prefixLength}`
+}
+
+/** The object of the operation: `KUBE-CLUSTER-IP`, `KUBE-CLUSTER-IP 10.96.0.10,tcp:80`, `A with B`. */
+export function describeIpsetOp(op: IpsetOp): string {
+  switch (op.op) {
+    case 'create-set':
+      return `${op.set.name} ${op.set.type}`
+    case 'destroy-set':
+    case 'flush-set':
+      return op.name
+    case 'swap-sets':
+      return `${op.name} with ${op.other}`
+    case 'rename-set':
+      return `${op.name} to ${op.to}`
+    case 'add-entry':
+    case 'delete-entry':
+      return `${op.set.name} ${describeIpsetEntry(op.entry)}`
+  }
+}
+
+/** Unknown for an operation that only names its set. */
+export function familyOfIpsetOp(op: IpsetOp): IpFamily | 'none' {
+  return 'set' in op && op.set.type !== 'bitmap:port' ? op.set.family : 'none'
 }

@@ -1,7 +1,7 @@
 // The kernel's IPVS table: operations on virtual servers and real servers, and reads. ipvsadm(8) describes the objects.
 import type { IpFamily } from '../../address.js'
 import type { IpvsBatch } from './batch.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
 import type { IpvsOp, Protocol, RealServerKey, VirtualServerKey } from './servers.js'
 
 export * from './servers.js'

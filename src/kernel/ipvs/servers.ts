@@ -1,5 +1,5 @@
 // Virtual servers and their real servers, and the operations on them.
-import type { IpAddress, IpFamily } from '../../address.js'
+import { formatEndpoint, type IpAddress, type IpFamily } from '../../address.js'
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'
 
@@ -87,3 +87,31 @@ export interface IpvsOps {
   'zero-virtual-server': { readonly server: VirtualServerKey }
 }
 export type IpvsOp = { readonly [K in keyof IpvsOps]: { readonly op: K } & IpvsOps[K] }[keyof IpvsOps]
+
+/** `tcp 10.96.0.10:53`, `fwmark 7 ipv6`. */
+export function describeVirtualServer(key: VirtualServerKey): string {
+  return 'mark' in key
+    ? `fwmark ${key.mark} ${key.family}`
+    : `${key.protocol} ${formatEndpoint(key.address, key.port)}`
+}
+
+/** The object of the operation: `tcp 10.96.0.10:53 -> 10.244.1.5:53`. */
+export function describeIpvsOp(op: IpvsOp): string {
+  switch (op.op) {
+    case 'add-virtual-server':
+    case 'set-virtual-server':
+      return describeVirtualServer(op.server.key)
+    case 'remove-virtual-server':
+    case 'zero-virtual-server':
+      return describeVirtualServer(op.server)
+    case 'add-real-server':
+    case 'set-real-server':
+      return `${describeVirtualServer(op.server)} -> ${formatEndpoint(op.real.key.address, op.real.key.port)}`
+    case 'remove-real-server':
+      return `${describeVirtualServer(op.server)} -> ${formatEndpoint(op.real.address, op.real.port)}`
+  }
+}
+
+export function familyOfIpvsOp(op: IpvsOp): IpFamily {
+  return 'key' in op.server ? op.server.key.family : op.server.family
+}

@@ -1,8 +1,7 @@
 // Listings of kernel objects in the syntax of the tools: those named as kube-proxy's, and Viaduct's routes. Reads only.
 import type { IpFamily } from '../../address.js'
 import { IpsetEntryCursor } from '../ipset/cursor.js'
-import type { IpsetType } from '../ipset/ipset.js'
-import { ipsetShapes } from '../ipset/types.js'
+import { type IpsetType, ipsetShapes } from '../ipset/ipset.js'
 import { RealServerCursor, VirtualServerCursor } from '../ipvs/cursors.js'
 import type { NfOp, NfSet, NfTableKey } from '../nftables/nftables.js'
 import { printElements, printTransaction } from '../nftables/print.js'

@@ -1,6 +1,11 @@
 // Operations of a plan, each with the errno that the kernel would answer.
-import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../batch.js'
-import type { BatchOutcome } from '../outcome.js'
+import {
+  nameFailures,
+  type Operations,
+  type OpWords,
+  type RecordFailure,
+  type BatchOutcome,
+} from '../batch.js'
 
 /** Applies each operation by itself, in order. `applyOne` returns an errno, or 0. */
 export function planBatch<Op extends { readonly op: string }>(

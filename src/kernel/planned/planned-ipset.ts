@@ -2,11 +2,20 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { ipsetErrno, KernelError } from '../../errors.js'
 import { IpsetEntryCursor } from '../ipset/cursor.js'
-import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../ipset/describe.js'
+import {
+  describeIpsetEntry,
+  describeIpsetOp,
+  familyOfIpsetOp,
+  type Ipset,
+  type IpsetEntry,
+  type IpsetHeader,
+  type IpsetOp,
+  type IpsetSettings,
+  type IpsetType,
+  ipsetShapes,
+} from '../ipset/ipset.js'
 import { encodeIpsetOps } from '../ipset/encode.js'
-import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings, IpsetType } from '../ipset/ipset.js'
-import { ipsetShapes } from '../ipset/types.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
 import { planBatch } from './planned-batch.js'
 import { plannedSetIndex } from './planned-set-index.js'
 

@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 import { formatEndpoint, type IpFamily, writeAddress } from '../../address.js'
 import type { IpvsBatch } from '../ipvs/batch.js'
 import { RealServerCursor, VirtualServerCursor } from '../ipvs/cursors.js'
-import { describeIpvsOp, describeVirtualServer, familyOfIpvsOp } from '../describe.js'
+import { describeIpvsOp, describeVirtualServer, familyOfIpvsOp } from '../ipvs/servers.js'
 import {
   writeRealServerKey,
   writeRealServerSettings,
@@ -21,7 +21,7 @@ import type {
   VirtualServerSettings,
 } from '../ipvs/ipvs.js'
 import { countersLayout, realServerLayout, virtualServerLayout } from '../ipvs/layout.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
 import { recordBuffer } from '../records.js'
 import { planBatch } from './planned-batch.js'
 

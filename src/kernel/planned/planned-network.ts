@@ -2,21 +2,24 @@
 import { constants } from 'node:os'
 import { familyOf, type IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import { describeRouteOp, familyOfRouteOp } from '../describe.js'
-import type { BatchOutcome } from '../outcome.js'
+import {
+  describeRouteOp,
+  familyOfRouteOp,
+  type Link,
+  type Links,
+  type LinkWatch,
+  type InterfaceAddress,
+  type LocalRoute,
+  type RouteChoice,
+  type RouteOp,
+  type RouteQuestion,
+  type Routes,
+} from '../route/routes.js'
+import type { BatchOutcome } from '../batch.js'
 import { recordBuffer } from '../records.js'
 import { AddressCursor, RouteCursor } from '../route/cursors.js'
 import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../route/encode.js'
 import { addressLayout, opNumber, routeLayout } from '../route/layout.js'
-import type { Link, Links, LinkWatch } from '../route/links.js'
-import type {
-  InterfaceAddress,
-  LocalRoute,
-  RouteChoice,
-  RouteOp,
-  RouteQuestion,
-  Routes,
-} from '../route/routes.js'
 import { planBatch } from './planned-batch.js'
 import { PlannedWatch } from './planned-watch.js'
 

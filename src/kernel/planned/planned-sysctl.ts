@@ -1,7 +1,6 @@
 import { closeSync, constants as fileConstants, openSync } from 'node:fs'
 import { join } from 'node:path'
-import { toSysctlError } from '../system/real-sysctl.js'
-import type { Sysctl } from '../system/sysctl.js'
+import { toSysctlError, type Sysctl } from '../system/sysctl.js'
 
 /** Settings of modules that a start loads before it writes them. */
 const loadedLater = /^net\/(?:netfilter\/nf_conntrack_|ipv4\/vs\/)/u

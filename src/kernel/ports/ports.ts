@@ -2,7 +2,7 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { KernelError } from '../../errors.js'
 import type { Protocol } from '../ipvs/ipvs.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
 
 /** A port of one address, or of every address of a family. */
 export interface PortPlace {

@@ -1,6 +1,5 @@
 // Operations on sets in the syntax of `ipset restore`.
-import { describeIpsetEntry } from '../ipset/describe.js'
-import type { IpsetEntry, IpsetOp, IpsetSettings } from '../ipset/ipset.js'
+import { describeIpsetEntry, type IpsetEntry, type IpsetOp, type IpsetSettings } from '../ipset/ipset.js'
 import type { KernelOperation } from './operation.js'
 
 function operation(effect: KernelOperation['effect'], object: string, text: string): KernelOperation {

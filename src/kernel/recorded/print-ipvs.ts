@@ -1,6 +1,6 @@
 // Operations of IPVS in the syntax of ipvsadm(8).
 import { formatEndpoint } from '../../address.js'
-import { describeIpvsOp } from '../describe.js'
+import { describeIpvsOp } from '../ipvs/servers.js'
 import {
   type IpvsOp,
   type RealServer,

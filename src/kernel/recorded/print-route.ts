@@ -1,7 +1,6 @@
 // Routes, addresses and links in the syntax of `ip -batch`.
 import { familyOf } from '../../address.js'
-import { describeRouteOp } from '../describe.js'
-import type { LocalRoute, RouteOp } from '../route/routes.js'
+import { describeRouteOp, type LocalRoute, type RouteOp } from '../route/routes.js'
 import type { KernelOperation } from './operation.js'
 
 /** The name of an interface. */

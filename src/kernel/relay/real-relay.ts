@@ -1,24 +1,23 @@
 import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { Addon, RawRelay } from '../addon.js'
-import { nameFailures } from '../batch.js'
-import { decodeFailures } from '../decode-failures.js'
+import { nameFailures, decodeFailures, type BatchOutcome } from '../batch.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import type { BatchOutcome } from '../outcome.js'
 import { familyFromByte, RecordTable } from '../records.js'
 import { type CallCounts, closedError, RequestQueue } from '../request-queue.js'
-import { describeRelayOp, familyOfRelayOp } from './describe.js'
+import {
+  describeRelayOp,
+  familyOfRelayOp,
+  type Relay,
+  type RelayCounters,
+  type RelayEndpoint,
+  type RelayFlow,
+  type RelayOp,
+  type RelaySettings,
+  type RelayConditions,
+} from './relay.js'
 import { encodeAddresses, encodeInterfaces, encodeNetworks, encodeRelayOps } from './encode.js'
 import { countersLayout, flowLayout } from './layout.js'
-import type {
-  Relay,
-  RelayCounters,
-  RelayEndpoint,
-  RelayFlow,
-  RelayOp,
-  RelaySettings,
-  RelayConditions,
-} from './relay.js'
 
 /** Time between two looks at the conditions. A look reads two numbers. */
 const conditionPeriodMs = 1000

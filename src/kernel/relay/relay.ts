@@ -1,5 +1,13 @@
-import type { Cidr, IpAddress, IpFamily } from '../../address.js'
-import type { BatchOutcome } from '../outcome.js'
+import {
+  type Cidr,
+  type IpAddress,
+  type IpFamily,
+  familyOf,
+  formatEndpoint,
+  parseIpAddress,
+} from '../../address.js'
+import type { BatchOutcome } from '../batch.js'
+import { BugError } from '../../errors.js'
 
 /** The relay serves no SCTP. */
 export type RelayProtocol = 'tcp' | 'udp'
@@ -150,4 +158,38 @@ export interface Relay {
   nextConditions(): Promise<RelayConditions | undefined>
   /** Closes listeners, connections and flows. Idempotent. */
   close(): Promise<void>
+}
+
+/** `tcp 10.96.0.10:53`. */
+export function describeRelayListener({ protocol, address, port }: RelayAddress): string {
+  return `${protocol} ${formatEndpoint(address, port)}`
+}
+
+/** The object of the operation: `tcp 10.96.0.10:53`, `ipv4 default/dns:dns/UDP`. */
+export function describeRelayOp(op: RelayOp): string {
+  switch (op.op) {
+    case 'set-service':
+    case 'remove-service':
+      return op.name
+    case 'set-listener':
+    case 'remove-listener':
+      return describeRelayListener(op.listener)
+  }
+}
+
+/** The family of a listener. A service may have endpoints of both families. */
+export function familyOfRelayOp(op: RelayOp): IpFamily | 'none' {
+  return 'listener' in op ? familyOf(op.listener.address) : 'none'
+}
+
+/** The address of a listener on all addresses of node ports (RelaySettings). */
+export const wildcardAddress: Readonly<Record<IpFamily, IpAddress>> = {
+  ipv4: constantAddress('0.0.0.0'),
+  ipv6: constantAddress('::'),
+}
+
+function constantAddress(text: string): IpAddress {
+  const address = parseIpAddress(text)
+  if (address === undefined) throw new BugError(`${text} is not an address`)
+  return address
 }

@@ -1,7 +1,16 @@
 // Cursors over packed routes and addresses. Links, policy routing rules and events become objects.
 import { familyOf, type IpAddress, type IpFamily } from '../../address.js'
 import { errnoName } from '../../errors.js'
-import type { Link, LinkEvent } from './links.js'
+import {
+  type Link,
+  type LinkEvent,
+  type PolicyRule,
+  ruleActions,
+  type InterfaceAddress,
+  type LocalRoute,
+  type RouteChoice,
+  type RouteQuestion,
+} from './routes.js'
 import { familyFromByte, RecordTable } from '../records.js'
 import { dumpedShapes, routeTypeLocal } from './encode.js'
 import {
@@ -15,8 +24,6 @@ import {
   ruleActionNumber,
   ruleLayout,
 } from './layout.js'
-import { type PolicyRule, ruleActions } from './policy-rules.js'
-import type { InterfaceAddress, LocalRoute, RouteChoice, RouteQuestion } from './routes.js'
 
 /** IFF_UP of linux/if.h */
 export const linkIsUp = 1

@@ -1,15 +1,23 @@
 import type { IpFamily } from '../../address.js'
 import type { Addon, RawRouteSocket } from '../addon.js'
-import { nameFailures, type RecordFailure } from '../batch.js'
-import { describeRouteOp, familyOfRouteOp } from '../describe.js'
-import { decodeFailures } from '../decode-failures.js'
-import type { BatchOutcome } from '../outcome.js'
+import { nameFailures, type RecordFailure, decodeFailures, type BatchOutcome } from '../batch.js'
+import {
+  describeRouteOp,
+  familyOfRouteOp,
+  type PolicyRule,
+  type RouteChoice,
+  type RouteOp,
+  type RouteQuestion,
+  type Routes,
+  type Link,
+  type Links,
+  type LinkWatch,
+} from './routes.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
-import { decodeChoices, decodeRules } from './cursors.js'
+import { EventWatch, Watches } from '../watches.js'
+import { decodeChoices, decodeRules, decodeEvents, decodeLinks } from './cursors.js'
 import { encodeQuestions, encodeRouteRun, type RouteRun } from './encode.js'
-import type { PolicyRule } from './policy-rules.js'
-import type { RouteChoice, RouteOp, RouteQuestion, Routes } from './routes.js'
 
 /** The runs of a batch, in order: consecutive operations on one kind of object go to the kernel in one call. */
 function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
@@ -89,4 +97,49 @@ async function applyRuns(
       failures.push({ ...failure, index: run.start + failure.index })
   }
   return failures
+}
+
+/** The network interfaces of the running kernel. */
+export class RealLinks implements Links {
+  readonly #addon: () => Addon
+  readonly #queue: RequestQueue<RawRouteSocket>
+  readonly #watches = new Watches('route')
+
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#addon = addon
+    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route', calls)
+  }
+
+  async list(): Promise<readonly Link[]> {
+    return decodeLinks(await this.#queue.run((socket) => socket.dumpLinks()))
+  }
+
+  async find(name: string): Promise<Link | undefined> {
+    return (await this.list()).find((link) => link.name === name)
+  }
+
+  async addDummy(name: string): Promise<Link> {
+    const index = await this.#queue.run((socket) => socket.addDummy(name), { object: name })
+    return { name, index, kind: 'dummy', isUp: false }
+  }
+
+  setUp(index: number): Promise<void> {
+    return this.#queue.run((socket) => socket.setUp(index), { object: `interface ${index}` })
+  }
+
+  remove(index: number): Promise<void> {
+    return this.#queue.run((socket) => socket.removeLink(index), { object: `interface ${index}` })
+  }
+
+  watch(): LinkWatch {
+    return new EventWatch(
+      this.#watches.open(() => new (this.#addon().RouteEvents)()),
+      decodeEvents,
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#watches.close()
+    await this.#queue.close()
+  }
 }

@@ -1,6 +1,7 @@
-import type { IpAddress, IpFamily } from '../../address.js'
+// Routes, addresses, network interfaces and policy routing rules.
+import { familyOf, type IpAddress, type IpFamily } from '../../address.js'
 import type { ErrnoName } from '../../errors.js'
-import type { BatchOutcome } from '../outcome.js'
+import type { BatchOutcome } from '../batch.js'
 
 /**
  * The route protocol (rtm_protocol) of Viaduct's routes. linux/rtnetlink.h, iproute2's rt_protos and FRR do not use this number
@@ -91,4 +92,94 @@ export interface Routes {
   dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array>
   /** Waits for the batch in flight; idempotent. */
   close(): Promise<void>
+}
+
+export interface Link {
+  readonly name: string
+  readonly index: number
+  /** rtnetlink kind ("dummy", "veth"); empty for hardware and loopback. */
+  readonly kind: string
+  readonly isUp: boolean
+}
+
+export type LinkEvent =
+  | {
+      readonly kind: 'link'
+      readonly change: 'add' | 'remove'
+      readonly name: string
+      readonly index: number
+    }
+  | {
+      readonly kind: 'address'
+      readonly change: 'add' | 'remove'
+      readonly index: number
+      readonly family: IpFamily
+      readonly address: IpAddress
+    }
+  /** Events were lost: dump again. */
+  | { readonly kind: 'overrun' }
+
+/** Network interfaces of this namespace. */
+export interface Links {
+  list(): Promise<readonly Link[]>
+  /** undefined: no such interface. */
+  find(name: string): Promise<Link | undefined>
+  /** Creates a dummy device, down. EEXIST when the name is taken, EOPNOTSUPP on a kernel without the dummy module. */
+  addDummy(name: string): Promise<Link>
+  setUp(index: number): Promise<void>
+  /** ENODEV when absent. */
+  remove(index: number): Promise<void>
+  /** Link and address changes, in batches. Throws EBADF after `close()`. */
+  watch(): LinkWatch
+  close(): Promise<void>
+}
+
+export interface LinkWatch {
+  /** Resolves with the next events; with undefined after close(). */
+  next(): Promise<readonly LinkEvent[] | undefined>
+  close(): Promise<void>
+}
+
+/** The actions of policy routing rules. `table`: look into a routing table. */
+export const ruleActions = ['table', 'goto', 'nop', 'blackhole', 'unreachable', 'prohibit'] as const
+
+/** A policy routing rule of any program, as far as it concerns the packet mark. Its other conditions are left out. */
+export interface PolicyRule {
+  readonly family: IpFamily
+  readonly priority: number
+  readonly mark: number
+  /** The bits of the mark that the rule compares; 0: it does not look at the mark. */
+  readonly markMask: number
+  /** True: the rule takes the packets that do not meet its conditions. */
+  readonly isInverted: boolean
+  readonly action: (typeof ruleActions)[number] | 'other'
+  /** The routing table of the action `table`. */
+  readonly table: number
+}
+
+/** The routing tables that have a name on every node (linux/rtnetlink.h). */
+const tableNames: ReadonlyMap<number, string> = new Map([
+  [253, 'default'],
+  [254, 'main'],
+  [255, 'local'],
+])
+const everyBit = 0xffffffff
+
+/** The rule in the syntax of `ip rule`, without its other conditions: `100: fwmark 0x4000/0x4000 lookup 100`. */
+export function describePolicyRule(rule: PolicyRule): string {
+  const { priority, mark, markMask, isInverted, action, table } = rule
+  const mask = markMask === everyBit ? '' : `/0x${markMask.toString(16)}`
+  const target = action === 'table' ? `lookup ${tableNames.get(table) ?? table}` : action
+  return `${priority}: ${isInverted ? 'not ' : ''}fwmark 0x${mark.toString(16)}${mask} ${target}`
+}
+
+/** `10.96.0.10 on interface 1`. */
+export function describeRouteOp(op: RouteOp): string {
+  if ('route' in op) return `${op.route.address} on interface ${op.route.interfaceIndex}`
+  const { address, prefixLength, interfaceIndex } = op.address
+  return `${address}/${prefixLength} on interface ${interfaceIndex}`
+}
+
+export function familyOfRouteOp(op: RouteOp): IpFamily {
+  return familyOf('route' in op ? op.route.address : op.address.address)
 }

@@ -131,3 +131,78 @@ export function isWithoutLegacy(family: IpFamily, modules: KernelModules): boole
     !modules.hasFile(`proc/net/${module}_names`) && (!modules.canLoad || modules.state(module) === 'absent')
   )
 }
+
+/** The legacy tables nat and filter of a family. */
+export const legacyModules: Readonly<Record<IpFamily, readonly string[]>> = {
+  ipv4: ['x_tables', 'ip_tables', 'iptable_nat', 'iptable_filter'],
+  ipv6: ['x_tables', 'ip6_tables', 'ip6table_nat', 'ip6table_filter'],
+}
+
+/** The table mangle beside them. */
+export const mangleModules: Readonly<Record<IpFamily, string>> = {
+  ipv4: 'iptable_mangle',
+  ipv6: 'ip6table_mangle',
+}
+
+/** Rules of x_tables in nf_tables: the modules that the question for nft_compat needs. */
+export const compatModules: readonly string[] = ['nf_tables', 'x_tables', 'nft_compat', 'xt_comment']
+
+/** The sets of ipvs mode, and the rules that read them. */
+export const setModules: readonly string[] = ['ip_set', 'xt_set'].concat(
+  ['bitmap_port', 'hash_ip', 'hash_ipport', 'hash_ipportip', 'hash_ipportnet'].map(
+    (type) => `ip_set_${type}`,
+  ),
+)
+
+/** The extensions of the rules of iptables and ipvs mode, by their names since Linux 5.2. An older kernel has some of them in other modules. */
+export const extensionModules: readonly string[] = [
+  'xt_addrtype',
+  'xt_comment',
+  'xt_conntrack',
+  'xt_mark',
+  'xt_MASQUERADE',
+  'xt_nat',
+  'xt_recent',
+  'xt_statistic',
+  'xt_tcpudp',
+  'ipt_REJECT',
+  'ip6t_REJECT',
+]
+
+/** A part that the kernel lacks. */
+export interface KernelLack {
+  /** The part, as in `this kernel has no IP_VS`. */
+  readonly part: string
+  /** All modules that have the part, as far as they are known. Those that are in the kernel are not named. */
+  readonly modules: readonly string[]
+  /** Another remedy, as in `or use --proxy-mode=iptables`. Default: another kernel. */
+  readonly instead?: string
+}
+
+/** One sentence: what the kernel lacks, and the remedy, by the modules that are installed. */
+export function describeLack(
+  { part, modules: names, instead = 'run a kernel that has it' }: KernelLack,
+  modules: Pick<KernelModules, 'remedy'>,
+): string {
+  const remedies = new Map(names.map((name) => [name, modules.remedy(name)]))
+  const having = (wanted: ModuleRemedy): readonly string[] =>
+    names.filter((name) => remedies.get(name) === wanted)
+  const present = having('present')
+  const missing = names.filter((name) => remedies.get(name) !== 'present')
+  if (missing.length === 0 && present.length > 0)
+    return `this kernel lacks ${part}, although it has ${listed(present)}: ${instead}`
+  if (missing.length === 0 || having('none').length > 0) return `this kernel has no ${part}: ${instead}`
+  const file = `name ${listed(missing)} in a file of /etc/modules-load.d`
+  if (having('boot').length > 0)
+    return `this kernel has not loaded ${part}, and kernel.modules_disabled forbids it until the next boot: ${file} and reboot, or ${instead}`
+  const command = `load it with "modprobe ${missing.length > 1 ? '-a ' : ''}${missing.join(' ')}"`
+  return having('unknown').length > 0
+    ? `this kernel has no ${part}, or has not loaded it: ${command}, or ${instead}`
+    : `this kernel has not loaded ${part}: ${command}, and ${file}`
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+function listed(names: readonly string[]): string {
+  const last = names.at(-1) ?? ''
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`
+}

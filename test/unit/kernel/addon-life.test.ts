@@ -10,7 +10,7 @@ import { loadAddon } from '../../../src/kernel/loader.js'
 import { opLayout, realServerLayout, virtualServerLayout } from '../../../src/kernel/ipvs/layout.js'
 import { recordBuffer } from '../../../src/kernel/records.js'
 import { routeLayout, routeQueryLayout } from '../../../src/kernel/route/layout.js'
-import { RealLinks } from '../../../src/kernel/route/real-links.js'
+import { RealLinks } from '../../../src/kernel/route/real-routes.js'
 import { CallCounts, RequestQueue } from '../../../src/kernel/request-queue.js'
 
 const addonPath = process.env['VIADUCT_ADDON']

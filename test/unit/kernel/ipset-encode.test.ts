@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { hostPrefixLength } from '../../../src/kernel/index.js'
-import { describeIpsetEntry, describeIpsetOp, IpsetEntryCursor } from '../../../src/kernel/index.js'
-import type { IpsetEntry, IpsetOp, IpsetSettings, IpsetType } from '../../../src/kernel/index.js'
-import { familyOfIpsetOp } from '../../../src/kernel/ipset/describe.js'
+import {
+  hostPrefixLength,
+  describeIpsetEntry,
+  describeIpsetOp,
+  IpsetEntryCursor,
+  type IpsetEntry,
+  type IpsetOp,
+  type IpsetSettings,
+  type IpsetType,
+} from '../../../src/kernel/index.js'
+import { familyOfIpsetOp, ipsetShapes } from '../../../src/kernel/ipset/ipset.js'
 import { decodeIpsetHeaders } from '../../../src/kernel/ipset/cursor.js'
 import { encodeIpsetOps } from '../../../src/kernel/ipset/encode.js'
 import { entryLayout, opLayout, opNumber } from '../../../src/kernel/ipset/layout.js'
-import { settleIpsetFailure } from '../../../src/kernel/ipset/errors.js'
-import { ipsetShapes } from '../../../src/kernel/ipset/types.js'
+import { settleIpsetFailure } from '../../../src/kernel/ipset/real-ipset.js'
 import { RecordTable } from '../../../src/kernel/records.js'
 import { ip } from '../../support/routes.js'
 

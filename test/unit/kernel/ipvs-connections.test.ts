@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { listedServerAddress } from '../../../src/kernel/index.js'
-import { parseConnection } from '../../../src/kernel/ipvs/read-connections.js'
+import { parseConnection } from '../../../src/kernel/ipvs/real-ipvs.js'
 
 /** Lines as ip_vs_conn_seq_show() prints them. */
 const lines: readonly (readonly [what: string, line: string, expected: unknown])[] = [
