@@ -1,5 +1,4 @@
-// What all programs of the machine share: its memory, its clock, and the lock that iptables-legacy and the agent take for each change of a
-// legacy table.
+// The memory and the clock of the machine, and the lock that iptables-legacy and the agent take for each change of a legacy table.
 import { agentProcesses } from './agent-checks.js'
 import { type Check, type Examined, ok, problemsOr, type Verdict } from './check.js'
 

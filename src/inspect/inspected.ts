@@ -1,4 +1,4 @@
-// What snapshots read of a running agent, and the parts that several snapshots have.
+// The parts of a running agent that snapshots read, and the parts that several snapshots have.
 import type { IpAddress, IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config, ProxyMode } from '../config/index.js'

@@ -2,7 +2,6 @@
 // runs one call at a time: a second call throws EBUSY, a call after close() throws EBADF. The pool reads the arrays that are passed
 // in: do not change them until the promise settles. A failed call rejects with RawError.
 import type { Layouts } from './layouts.js'
-import type { LookFinding } from './look/kernel-look.js'
 import type { RelayConditions } from './relay/relay.js'
 import type { XtBarrier, XtDrift } from './xtables/xtables.js'
 
@@ -149,6 +148,17 @@ export interface RawNftEvents {
   next(longestMs: number): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>
+}
+
+/** The result of a look of a watch. */
+export interface LookFinding {
+  /**
+   * Since the previous look the state of `RawKernelLook.take`, a set, its number of entries, or one of the virtual servers with its real servers has
+   * changed.
+   */
+  readonly isOther: boolean
+  /** Another program released the lock of the iptables tools: it may have changed any table. */
+  readonly isUnlocked: boolean
 }
 
 export interface RawLookWatch {

@@ -2,7 +2,6 @@
 import type { IpFamily } from '../address.js'
 import { KernelError, type KernelErrorFields } from '../errors.js'
 import { failureLayout } from './binding/layout.js'
-import type { RawOutcome } from './addon.js'
 import { RecordTable } from './records.js'
 
 /** Describes a subsystem's operations in errors. */
@@ -81,8 +80,11 @@ class FailureCursor extends RecordTable {
   }
 }
 
-/** The failures of a batch as objects. */
-export function decodeFailures(outcome: RawOutcome): readonly RecordFailure[] {
+/** The failures of a batch as objects: `failures` and `text` of a RawOutcome. */
+export function decodeFailures(outcome: {
+  readonly failures: Uint8Array
+  readonly text: string
+}): readonly RecordFailure[] {
   const cursor = new FailureCursor(outcome.failures)
   return Array.from({ length: cursor.length }, (_, index) => cursor.failure(index, outcome.text))
 }

@@ -25,7 +25,7 @@ export { NfElements } from './nftables/elements.js'
 export { packFields, type NfField, type NfFieldValue } from './nftables/fields.js'
 export type * from './ports/ports.js'
 export { describePlace } from './ports/real-ports.js'
-export type { KernelLook, LookFinding, LookWatch } from './look/kernel-look.js'
+export type { KernelLook, LookWatch } from './look/kernel-look.js'
 export type * from './ipset/ipset.js'
 export type * from './relay/relay.js'
 export { describeRelayListener, describeRelayOp, wildcardAddress } from './relay/relay.js'
@@ -72,3 +72,4 @@ export {
   natPriority,
 } from './firewall/firewall.js'
 export { openKernel, type ForeignRules, type Kernel, type KernelClock } from './open-kernel.js'
+export type { LookFinding } from './addon.js'

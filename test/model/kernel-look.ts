@@ -1,10 +1,6 @@
+import type { LookFinding } from '../../src/kernel/addon.js'
 import type { IpFamily } from '../../src/address.js'
-import {
-  type KernelLook,
-  type LookFinding,
-  lookPace,
-  type LookWatch,
-} from '../../src/kernel/look/kernel-look.js'
+import { type KernelLook, lookPace, type LookWatch } from '../../src/kernel/look/kernel-look.js'
 import type { VirtualServerKey } from '../../src/kernel/ipvs/ipvs.js'
 import { closedError } from '../../src/kernel/request-queue.js'
 import type { XtTableName } from '../../src/kernel/xtables/xtables.js'

@@ -1,6 +1,6 @@
 import type { VirtualServerKey } from '../ipvs/ipvs.js'
 import type { IpFamily } from '../../address.js'
-import type { Addon, RawKernelLook, RawLookWatch } from '../addon.js'
+import type { Addon, LookFinding, RawKernelLook, RawLookWatch } from '../addon.js'
 import { encodeVirtualServerKeys } from '../ipvs/encode.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
@@ -35,17 +35,6 @@ export interface LookPace {
 
 /** The pace of the agent. */
 export const lookPace: LookPace = { periodMs: 1000, longestWaitMs: 10_000, setsShare: 500 }
-
-/** The result of a look of a watch. */
-export interface LookFinding {
-  /**
-   * Since the previous look the state of `take`, a set, its number of entries, or one of the virtual servers with its real servers has
-   * changed.
-   */
-  readonly isOther: boolean
-  /** Another program released the lock of the iptables tools: it may have changed any table. */
-  readonly isUnlocked: boolean
-}
 
 /** Looks once a second while a call waits. The call resolves only for a change or after its time limit. */
 export interface LookWatch {
