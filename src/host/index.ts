@@ -45,4 +45,9 @@ export {
   routeLocalnet,
   takeBackLocalnet,
 } from './kernel-settings.js'
-export { dummyDeviceName, machineAddresses, outgoingAddresses } from './machine-addresses.js'
+export {
+  dummyDeviceName,
+  machineAddresses,
+  outgoingAddresses,
+  readMachineAddresses,
+} from './machine-addresses.js'
