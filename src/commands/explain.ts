@@ -1,6 +1,5 @@
 import type { Explanation, PacketStep } from '../inspect/index.js'
-import { type Cell, columns, pairs } from '../columns.js'
-import { printable } from '../words.js'
+import { type Cell, columns, pairs, printable } from '../words.js'
 import { type Command, CommandError } from './command.js'
 import type { Known } from './shapes.js'
 

@@ -1,6 +1,5 @@
 import type { PassSnapshot } from '../inspect/index.js'
-import { type Cell, columns } from '../columns.js'
-import { printable } from '../words.js'
+import { type Cell, columns, printable } from '../words.js'
 import type { Command } from './command.js'
 import type { Known } from './shapes.js'
 

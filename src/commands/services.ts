@@ -1,6 +1,5 @@
 // The commands that list Services, endpoints, routes and connections.
-import { printable, duration, portText } from '../words.js'
-import { type Cell, columns } from '../columns.js'
+import { printable, duration, portText, type Cell, columns } from '../words.js'
 import type { ConnectionRow, Connections } from '../inspect/index.js'
 import {
   type Argument,

@@ -1,7 +1,6 @@
-import { type Cell, columns, pairs } from '../columns.js'
+import { type Cell, columns, pairs, duration, printable } from '../words.js'
 import type { ProblemSnapshot, StatusSnapshot } from '../inspect/index.js'
 import { buildText } from '../version.js'
-import { duration, printable } from '../words.js'
 import type { Command } from './command.js'
 import { failureLines, passTable } from './history.js'
 import type { Known } from './shapes.js'

@@ -1,5 +1,4 @@
-import { Backoff } from '../backoff.js'
-import type { Clock } from '../clock.js'
+import { Backoff, type Clock } from '../clock.js'
 
 interface Attempt {
   readonly backoff: Backoff

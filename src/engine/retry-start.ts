@@ -1,7 +1,6 @@
 import { isTransient } from '../errors.js'
 import type { Log } from '../log.js'
-import { Backoff } from '../backoff.js'
-import type { Clock } from '../clock.js'
+import { Backoff, type Clock } from '../clock.js'
 
 // The first delays are shorter than those of `RetryQueue`: nothing is programmed meanwhile.
 const delays = { shortestMs: 200, longestMs: 30_000 }

@@ -1,6 +1,5 @@
 // The queue of Events to the API server, the limit of requests, and the reports of refusals.
-import { Backoff } from '../backoff.js'
-import type { Clock } from '../clock.js'
+import { Backoff, type Clock } from '../clock.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 import type { Metrics } from '../metrics/index.js'

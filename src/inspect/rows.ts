@@ -2,8 +2,7 @@
 // client would first have to read a long list of objects.
 import type { TrafficCounters } from '../engine/index.js'
 import type { EndpointChoice, Reason, Verdict } from '../routing/index.js'
-import { type Cell, Columns } from '../columns.js'
-import { duration, portText } from '../words.js'
+import { type Cell, Columns, duration, portText } from '../words.js'
 
 /** The fate of new connections. `conflict`: another service port, the node itself or another machine has the frontend (docs/adr/0007, docs/adr/0028). */
 export type FrontendVerdict = Verdict | 'conflict'

@@ -1,9 +1,8 @@
 import { hasAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
-import type { NodeView } from './endpoints.js'
+import type { NodeView, NoteStep, Reason } from './endpoints.js'
 import { type Frontend, frontendsOf } from './frontend.js'
-import type { NoteStep, Reason } from './reasons.js'
 import { route, type Route, type Verdict, verdictOf } from './route.js'
 
 /** Whether a list of a route has an endpoint, and the rule that decided it. */

@@ -1,7 +1,14 @@
-import type { ServicePortKey } from '../model/index.js'
-import { type Claimant, standingOf } from './claim-order.js'
-import { describeFrontend, type Frontend } from './frontend.js'
-import { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
+// The owners of frontends, the claims of service ports on each, and the order of the claims (docs/adr/0007). The order depends on the
+// objects alone: every node comes to the same owner.
+import {
+  type ServicePortKey,
+  compareSeniority,
+  type Seniority,
+  seniorityReason,
+  type ServicePort,
+} from '../model/index.js'
+import { hasAddress } from '../address.js'
+import { describeFrontend, type Frontend, addressOf } from './frontend.js'
 
 export interface FrontendConflict extends ClaimConflict {
   /** The name that `describeFrontend` gives it. */
@@ -122,4 +129,154 @@ function byFrontend<W extends { readonly frontend: Frontend }>(objects: readonly
     else group.push(object)
   }
   return groups
+}
+
+/** The claim of one service port on a frontend. */
+interface Claim<T> extends Standing {
+  readonly value: T
+}
+
+/** A service port that does not have a frontend that it claims, or that did not have it when conflicts were last taken. */
+export interface ClaimConflict {
+  readonly loser: ServicePortKey
+  /** The owner. The loser itself: its conflict has ended. undefined: it does not claim the frontend any more. */
+  readonly winner: ServicePortKey | undefined
+  /** Why the winner has it (`reasonOf`); absent: the conflict has ended. */
+  readonly reason?: string
+}
+
+const noLosers: ReadonlySet<ServicePortKey> = new Set()
+const noClaims: readonly never[] = []
+
+/**
+ * The claims on one frontend. The claim that `compareStandings` sorts first owns it, the other ones lose (docs/adr/0007). A loser becomes
+ * the owner when the claims before it are removed. The rule has no history: every order of changes leads to the same owner.
+ */
+export class FrontendClaims<T> {
+  readonly #isShared: boolean
+  #owner: Claim<T> | undefined
+  /** The other claims, in their order; nearly always none. */
+  #others: readonly Claim<T>[] = noClaims
+  /** The losers of the last `takeConflicts`. */
+  #losers = noLosers
+
+  /** `isShared`: the ports of one Service claim the frontend for the Service as a whole, and do not conflict. */
+  constructor({ isShared }: { readonly isShared: boolean }) {
+    this.#isShared = isShared
+  }
+
+  /** undefined: no service port claims the frontend. */
+  get owner(): Claim<T> | undefined {
+    return this.#owner
+  }
+
+  /** `takeConflicts` may return something. */
+  get isContested(): boolean {
+    return this.#others.length > 0 || this.#losers.size > 0
+  }
+
+  /** Adds the claim, or replaces the one of the same service port. */
+  put(claim: Claim<T>): void {
+    const others = this.#claimsBut(claim.route)
+    if (others.length === 0) this.#owner = claim
+    else this.#replaceAll([...others, claim])
+  }
+
+  /** Does nothing if the service port has no claim. */
+  remove(route: ServicePortKey): void {
+    this.#replaceAll(this.#claimsBut(route))
+  }
+
+  /** The present losers, and those of the last call. A loser is returned once more after its conflict ended. */
+  takeConflicts(): readonly ClaimConflict[] {
+    if (!this.isContested) return []
+    const owner = this.#owner
+    const conflicts: ClaimConflict[] = []
+    for (const other of this.#others)
+      if (owner !== undefined && !(this.#isShared && other.service === owner.service))
+        conflicts.push({
+          loser: other.route,
+          winner: owner.route,
+          reason: reasonOf(owner, other),
+        })
+    const losers = new Set(conflicts.map(({ loser }) => loser))
+    const claimants = new Set([owner, ...this.#others].map((claim) => claim?.route))
+    for (const loser of this.#losers)
+      if (!losers.has(loser))
+        conflicts.push({
+          loser,
+          winner: claimants.has(loser) ? loser : undefined,
+        })
+    this.#losers = losers.size === 0 ? noLosers : losers
+    return conflicts
+  }
+
+  #claimsBut(route: ServicePortKey): readonly Claim<T>[] {
+    const owner = this.#owner
+    if (owner === undefined) return noClaims
+    if (this.#others.length === 0) return owner.route === route ? noClaims : [owner]
+    return [owner, ...this.#others].filter((claim) => claim.route !== route)
+  }
+
+  #replaceAll(claims: readonly Claim<T>[]): void {
+    const [owner, ...others] = claims.toSorted(compareStandings)
+    this.#owner = owner
+    this.#others = others.length === 0 ? noClaims : others
+  }
+}
+
+/**
+ * Where a service port has a frontend from, the strongest first. `allocated`: a cluster IP, a node port or a health check port, which the
+ * API server gives to one Service. `load-balancer`: the status of the Service. `external-ip`: spec.externalIPs, which every author of a Service may write.
+ */
+const frontendOrigins = ['allocated', 'load-balancer', 'external-ip'] as const
+export type FrontendOrigin = (typeof frontendOrigins)[number]
+
+/** The facts that decide between the claims on one frontend. */
+export interface Standing extends Seniority {
+  readonly route: ServicePortKey
+  readonly origin: FrontendOrigin
+}
+
+/** The facts about a service port that its claims need. */
+export type Claimant = Pick<
+  ServicePort,
+  'key' | 'service' | 'clusterIP' | 'loadBalancerIPs' | 'createdSeconds'
+>
+
+/** Where the service port has this frontend of its own from: the strongest of several origins. */
+function originOf(
+  frontend: Frontend,
+  { clusterIP, loadBalancerIPs }: Pick<Claimant, 'clusterIP' | 'loadBalancerIPs'>,
+): FrontendOrigin {
+  const address = addressOf(frontend)
+  if (address === undefined || address === clusterIP) return 'allocated'
+  return hasAddress(loadBalancerIPs, address) ? 'load-balancer' : 'external-ip'
+}
+
+/** The standing of a service port that claims the frontend. */
+export function standingOf(frontend: Frontend, claimant: Claimant): Standing {
+  const { key, service, createdSeconds } = claimant
+  return { route: key, origin: originOf(frontend, claimant), service, createdSeconds }
+}
+
+/**
+ * Sorts the owner first: by origin, then the Service that comes first by `compareSeniority`; of ports of one Service, the key that is
+ * first bytewise. 0 only for equal keys.
+ */
+export function compareStandings(a: Standing, b: Standing): number {
+  if (a.origin !== b.origin) return frontendOrigins.indexOf(a.origin) - frontendOrigins.indexOf(b.origin)
+  const bySeniority = compareSeniority(a, b)
+  if (bySeniority !== 0) return bySeniority
+  if (a.route === b.route) return 0
+  return a.route < b.route ? -1 : 1
+}
+
+/** Why the owner has the frontend and not the loser: a clause that follows the owner's name and a comma. */
+export function reasonOf(owner: Standing, loser: Standing): string {
+  if (owner.origin !== loser.origin)
+    return owner.origin === 'allocated'
+      ? 'to which the API server allocated it'
+      : 'whose load balancer has it'
+  return seniorityReason(owner, loser)
 }

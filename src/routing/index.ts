@@ -1,10 +1,19 @@
 // In: one service port, its endpoints, this node. Out: its Route, on request with reasons; the owner of each frontend.
 // Never: proxy modes, kernel types, I/O.
 // Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds. The rest are pure functions.
-// Read next: route.ts, claim-order.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
-export { type Claimant, compareStandings, type FrontendOrigin, standingOf } from './claim-order.js'
-export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
-export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
+// Read next: route.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
+export type { Reason, RuleNumber } from './endpoints.js'
+export {
+  type Claimant,
+  compareStandings,
+  type FrontendOrigin,
+  standingOf,
+  type ClaimConflict,
+  FrontendClaims,
+  type FrontendChange,
+  type FrontendConflict,
+  FrontendOwners,
+} from './frontend-owners.js'
 export {
   addressesOf,
   addressOf,
@@ -31,5 +40,4 @@ export {
   type LeftOutFrontend,
   type Taken,
 } from './left-out-frontends.js'
-export type { Reason, RuleNumber } from './reasons.js'
 export { route, type Backend, type Route, type Verdict, verdictOf } from './route.js'

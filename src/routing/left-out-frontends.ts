@@ -3,7 +3,7 @@
 import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } from '../node/index.js'
 import { hasAddress, type IpAddress } from '../address.js'
 import { type Endpoint, seniorityReason, type ServicePort, type ServiceView } from '../model/index.js'
-import { compareStandings, type Standing } from './claim-order.js'
+import { compareStandings, type Standing } from './frontend-owners.js'
 import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
 import { type Route, route } from './route.js'
 import type { NodeView } from './endpoints.js'

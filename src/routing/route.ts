@@ -6,8 +6,10 @@ import {
   type NodeView,
   usableClusterEndpoints,
   usableLocalEndpoints,
+  endpointRules,
+  type EndpointRule,
+  type NoteStep,
 } from './endpoints.js'
-import { endpointRules, type EndpointRule, type NoteStep } from './reasons.js'
 
 export interface Backend {
   readonly address: IpAddress

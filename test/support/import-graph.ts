@@ -27,9 +27,7 @@ const withoutKernel = ['source', 'model', 'routing']
 const programs = ['agent.ts', 'command.ts']
 const rootFiles = [
   'address.ts',
-  'backoff.ts',
   'clock.ts',
-  'columns.ts',
   'control-socket.ts',
   'errors.ts',
   'event.ts',

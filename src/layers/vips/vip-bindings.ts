@@ -1,6 +1,5 @@
 import { familyOf, hasAddress, type IpAddress, type IpFamily } from '../../address.js'
-import { Backoff } from '../../backoff.js'
-import type { Clock } from '../../clock.js'
+import { Backoff, type Clock } from '../../clock.js'
 import { KernelQuestions, logFamily, type Pass, type StageTimes } from '../../engine/index.js'
 import { disownBatch, FailedObjects } from '../objects/index.js'
 import { KernelError } from '../../errors.js'

@@ -1,6 +1,5 @@
-import type { Clock } from '../../clock.js'
+import { type Clock, Backoff } from '../../clock.js'
 import type { Outage } from './outage.js'
-import { Backoff } from '../../backoff.js'
 
 /** The reason for which a link tries again. It decides the delay. */
 export type RetryReason =

@@ -9,7 +9,7 @@ import { masterOptions } from '../../../../src/api/client-options.js'
 import { apiNode } from '../../../support/api-documents.js'
 import { FakeApiServer } from '../../../support/fake-api-server.js'
 import { HandClock } from '../../../support/kubernetes-lab.js'
-import { Backoff } from '../../../../src/backoff.js'
+import { Backoff } from '../../../../src/clock.js'
 
 describe('Reflector', () => {
   const server = new FakeApiServer()
