@@ -90,19 +90,13 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only (EROFS)',
 }
 
-interface ConfigWatchOptions {
-  /** Ends the watch. */
-  readonly signal: AbortSignal
-  readonly clock: Pick<Clock, 'schedule'>
-}
-
 /**
  * Never resolves. Rejects with ConfigError when the file's content differs from `bytes`, with kube-proxy's sentence (F-105), and when
  * the system refuses to watch. A file that is absent, unreadable or empty counts as unchanged, because a writer is about to fill it.
  */
 export async function watchConfigFile(
   file: { readonly path: string; readonly bytes: Uint8Array } | undefined,
-  options: ConfigWatchOptions,
+  options: Pick<ConfigWatchState, 'signal' | 'clock'>,
 ): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
     // A pipe is read only once, and opening it again would wait for a writer.
@@ -118,7 +112,10 @@ const settleMs = 100
 // linux/namei.h MAXSYMLINKS.
 const mostLinks = 40
 
-interface ConfigWatchState extends ConfigWatchOptions {
+interface ConfigWatchState {
+  /** Ends the watch. */
+  readonly signal: AbortSignal
+  readonly clock: Pick<Clock, 'schedule'>
   readonly path: string
   readonly bytes: Uint8Array
   readonly reject: (error: unknown) => void

@@ -17,18 +17,17 @@ export function hasCapability(processStatus: string, capability: Capability): bo
 /** The setting with the first port that every process may bind. */
 const setting = 'net/ipv4/ip_unprivileged_port_start'
 
-export interface PortRightOptions {
-  readonly sysctl: Pick<Sysctl, 'read'>
-  /** /proc/self/status, or a test's file. */
-  readonly processStatus?: string
-}
-
 /**
  * The ports below this one are those that this process may not bind, since it lacks CAP_NET_BIND_SERVICE. undefined: it may bind all, or
- * that is not known.
+ * that is not known. `processStatus`: another file in tests.
  */
-export async function firstFreePort(options: PortRightOptions): Promise<number | undefined> {
-  const { sysctl, processStatus = '/proc/self/status' } = options
+export async function firstFreePort({
+  sysctl,
+  processStatus = '/proc/self/status',
+}: {
+  readonly sysctl: Pick<Sysctl, 'read'>
+  readonly processStatus?: string
+}): Promise<number | undefined> {
   const text = await readFile(processStatus, 'utf8').catch(() => '')
   if (hasCapability(text, 'CAP_NET_BIND_SERVICE') !== false) return undefined
   const first = await orRefusal(() => sysctl.read(setting))

@@ -5,11 +5,11 @@ import { dirname, join, resolve } from 'node:path'
 import { dlopen } from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { BugError, ConfigError } from '../errors.js'
-import { addonFile, type Addon } from './addon.js'
-import { checkLayouts } from './layouts.js'
 import { grammar } from './nftables/schema.js'
+import { addonFile, type Addon, type RawNetworkNamespace } from './addon.js'
+import { checkLayouts } from './layouts.js'
 
-export interface LoaderOptions {
+interface LoaderOptions {
   /** VIADUCT_ADDON: the only candidate when set; relative to the working directory. */
   readonly addonPath?: string | undefined
   /** URL of the running code: the bundle in dist/, or a compiled file below out/ts. */
@@ -125,4 +125,28 @@ function checkAddon(exports: Partial<Addon>): Addon {
       "the addon's nf_tables attributes are not this build's: build both from the same source",
     )
   return exports
+}
+
+/** The addon, with constructors that open their sockets in an empty network namespace. The first one creates it. Throws RawError. */
+export function isolatedAddon(addon: Addon): Addon {
+  let place: RawNetworkNamespace | undefined
+  // A copy: the properties of the addon cannot be replaced.
+  return new Proxy(
+    { ...addon },
+    {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' && name !== 'NetworkNamespace' ? within(value) : value
+      },
+    },
+  )
+
+  function within(constructor: Function): Function {
+    return new Proxy(constructor, {
+      construct: (target, args) => {
+        place ??= new addon.NetworkNamespace()
+        return place.run((): object => Reflect.construct(target, args))
+      },
+    })
+  }
 }

@@ -36,12 +36,6 @@ interface EndingProcess {
   exit(code: number): void
 }
 
-interface UncaughtErrorOptions {
-  readonly log: Pick<Log, 'error'>
-  readonly process: EndingProcess
-  readonly clock: Pick<Clock, 'schedule'>
-}
-
 /** Limit for an orderly shutdown after an uncaught error. */
 const longestEndMs = 10_000
 
@@ -50,7 +44,15 @@ const longestEndMs = 10_000
  * since a shutdown may already be in progress. If the shutdown takes longer than 10 s, or a second error comes, the process exits.
  * The promise may stay unhandled.
  */
-export function uncaughtError({ log, process, clock }: UncaughtErrorOptions): Promise<never> {
+export function uncaughtError({
+  log,
+  process,
+  clock,
+}: {
+  readonly log: Pick<Log, 'error'>
+  readonly process: EndingProcess
+  readonly clock: Pick<Clock, 'schedule'>
+}): Promise<never> {
   const uncaught = new Promise<never>((_resolve, reject) => {
     process.once('uncaughtException', (error) => {
       log.error('Uncaught error: the agent ends', { err: error })

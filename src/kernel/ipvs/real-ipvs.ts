@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { type IpFamily, familyOf, parseIpAddress } from '../../address.js'
+import { type IpFamily, familyOf, parseIpAddress, type IpAddress } from '../../address.js'
 import type { Addon, RawIpvsSocket } from '../addon.js'
 import { nameFailures, decodeFailures, type BatchOutcome } from '../batch.js'
-import { describeIpvsOp, familyOfIpvsOp } from './servers.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 import { KernelError } from '../../errors.js'
+import { describeIpvsOp, familyOfIpvsOp } from './servers.js'
 import { IpvsBatch } from './batch.js'
 import type {
   Ipvs,
@@ -137,7 +137,13 @@ function endOf(text = '', port = ''): RealServerKey | undefined {
 }
 
 /** Eight hexadecimal digits as the octets of an IPv4 address; any other text as it is. */
-export function octetsOf(text: string): string {
+function octetsOf(text: string): string {
   const octets = text.match(/^(..)(..)(..)(..)$/u)?.slice(1)
   return octets?.map((digits) => Number.parseInt(digits, 16)).join('.') ?? text
+}
+
+/** The address of the virtual server in a line of ip_vs_info_seq_show(); undefined: the line has no such server, or its server has a mark. */
+export function listedServerAddress(line: string): IpAddress | undefined {
+  const [, ipv4, ipv6 = ''] = /^(?:TCP|UDP|SCTP) +(?:([0-9A-F]{8})|\[([0-9a-f:.]+)\]):/u.exec(line) ?? []
+  return parseIpAddress(ipv4 === undefined ? ipv6 : octetsOf(ipv4))
 }
