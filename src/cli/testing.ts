@@ -1,2 +1,2 @@
 // The inside of this room, for tests and benchmarks. No file of src imports it.
-export { flags } from './flags.js'
+export { flags } from './parse-arguments.js'

@@ -2,20 +2,61 @@
 // Never: policy; the modes decide which objects they own.
 // Owner of: the addon's sockets.
 // Read next: a folder per subsystem: ipvs/ipvs.ts (an interface), ipvs/encode.ts; records.ts (the bytes); native/ (the kernel).
-export type * from './ipvs/ipvs.js'
-export { describeIpvsOp, describeVirtualServer, VirtualServerFlag } from './ipvs/servers.js'
 export {
-  describeRouteOp,
+  type Protocol,
+  type AddressVirtualServerKey,
+  type VirtualServerKey,
+  type VirtualServerSettings,
+  type RealServerKey,
+  type RealServerSettings,
+  type RealServer,
+  type IpvsOp,
+  type IpvsDump,
+  type IpvsTimeouts,
+  type IpvsConnection,
+  type Ipvs,
+  VirtualServerFlag,
+} from './ipvs/ipvs.js'
+export {
+  type LocalRoute,
+  type InterfaceAddress,
+  type RouteOp,
+  type RouteQuestion,
+  type RouteChoice,
+  type Routes,
+  type Link,
+  type LinkEvent,
+  type Links,
+  type LinkWatch,
   formerRouteProtocol,
   viaductRouteProtocol,
   describePolicyRule,
+  describeRouteOp,
 } from './route/routes.js'
-export type * from './route/routes.js'
 export type { Sysctl } from './system/sysctl.js'
 export type { BatchOutcome, OperationFailure } from './batch.js'
-export type * from './conntrack/conntrack.js'
-export type * from './nftables/nft-chains.js'
-export type * from './nftables/nftables.js'
+export type { ConntrackFrontend, ConntrackFlow, Conntrack } from './conntrack/conntrack.js'
+export type { NftChains } from './nftables/nft-chains.js'
+export type {
+  NfTableKey,
+  NfTable,
+  NfHook,
+  NfChain,
+  NfRule,
+  NfSetFlag,
+  NfSet,
+  NfOp,
+  NfTransaction,
+  NfFailure,
+  NfOutcome,
+  NfTableState,
+  NfChainState,
+  NfRuleState,
+  NfSetState,
+  NfTablePlace,
+  Nftables,
+  NftWatch,
+} from './nftables/nftables.js'
 export type { NftChange, NftChangedObject } from './nftables/changes.js'
 export type { NfExpression, NfVerdict } from './nftables/expressions.js'
 export { isSameRule, isUsableSet } from './nftables/attributes.js'
@@ -23,21 +64,60 @@ export { printTransaction } from './nftables/print.js'
 export { isOwnTable, type NatGuardTable, natGuardTables } from './nftables/own-tables.js'
 export { NfElements } from './nftables/elements.js'
 export { packFields, type NfField, type NfFieldValue } from './nftables/fields.js'
-export type * from './ports/ports.js'
+export type { PortPlace, PortOp, Listener, WatchedPort, Ports } from './ports/ports.js'
 export { describePlace } from './ports/real-ports.js'
 export type { KernelLook, LookWatch } from './look/kernel-look.js'
-export type * from './ipset/ipset.js'
-export type * from './relay/relay.js'
-export { describeRelayListener, describeRelayOp, wildcardAddress } from './relay/relay.js'
-export type * from './xtables/xtables.js'
+export {
+  type IpsetType,
+  type IpsetSettings,
+  type IpsetEntry,
+  type IpsetOp,
+  type IpsetHeader,
+  type Ipset,
+  describeIpsetEntry,
+  describeIpsetOp,
+} from './ipset/ipset.js'
+export {
+  type RelayProtocol,
+  type RelayEndpoint,
+  type RelayService,
+  type RelayVerdict,
+  type RelayListener,
+  type RelayOp,
+  type RelayCounters,
+  type RelayFlow,
+  type RelayConditions,
+  type Relay,
+  describeRelayListener,
+  describeRelayOp,
+  wildcardAddress,
+} from './relay/relay.js'
+export {
+  type XtFlavour,
+  type XtTableName,
+  type XtHook,
+  type XtNetwork,
+  type XtTarget,
+  type XtRule,
+  type XtOp,
+  type XtApplyOptions,
+  type XtOutcome,
+  type XtKeptChain,
+  type XtRefusal,
+  type XtDrift,
+  type XtBarrier,
+  type RulePackets,
+  type Xtables,
+  xtHooks,
+  XtState,
+} from './xtables/xtables.js'
 export type { NfHookBarrier } from './xtables/nft/barrier.js'
 export { baseChain } from './xtables/nft/base-chains.js'
-export { xtHooks, XtState } from './xtables/xtables.js'
 export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs/cursors.js'
 export { IpsetEntryCursor } from './ipset/cursor.js'
 export { writeIpsetEntry } from './ipset/encode.js'
-export { describeIpsetEntry, describeIpsetOp } from './ipset/ipset.js'
 export { AddressCursor, RouteCursor } from './route/cursors.js'
+export { describeIpvsOp, describeVirtualServer } from './ipvs/servers.js'
 export { describeXtRule } from './xtables/describe.js'
 export { protocolNumber } from './ipvs/encode.js'
 export { IpvsBatch, isSameSettings } from './ipvs/batch.js'
@@ -72,4 +152,3 @@ export {
   natPriority,
 } from './firewall/firewall.js'
 export { openKernel, type ForeignRules, type Kernel, type KernelClock } from './open-kernel.js'
-export type { LookFinding } from './addon.js'
