@@ -7,7 +7,7 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
 import { apiNode, apiService } from '../support/api-documents.js'
 import { KubernetesLab } from '../support/kubernetes-lab.js'
-import { node, remove, service, set, slice, synced } from '../support/objects.js'
+import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
 const here = set(node('here', { ips: ['192.0.2.1'], podCIDRs: ['10.244.1.0/24'] }))
@@ -88,6 +88,32 @@ for (const mode of ['ipvs', 'userspace'] as const) {
       kernel.network.nextHops = []
       await lab.clock.advance(31_000)
       assert.deepEqual(await localVips(lab), ['192.0.2.254'])
+      await lab.stop()
+    })
+
+    it('touches no UDP flow to the address of another machine', async () => {
+      const kernel = openModelKernel()
+      const flow = {
+        protocol: 'udp',
+        source: ip('10.244.1.9'),
+        sourcePort: 40_000,
+        destinationPort: 53,
+      } as const
+      const toWorker = {
+        ...flow,
+        destination: ip('192.0.2.12'),
+        replySource: ip('192.0.2.12'),
+        replySourcePort: 53,
+      }
+      kernel.conntrack.flows = [toWorker]
+      const lab = open({}, kernel)
+      const ports = [port(53, { protocol: 'UDP' })]
+      const dns = set(service('dns', '10.96.0.1', { ports, externalIPs: ['192.0.2.12'] }))
+      const endpoints = set(
+        slice('dns-1', 'dns', ['10.1.0.1'], { ports: [{ name: '', protocol: 'UDP', port: 5353 }] }),
+      )
+      await lab.deliver(here, worker, dns, endpoints, synced)
+      assert.deepEqual(kernel.conntrack.flows, [toWorker])
       await lab.stop()
     })
 
