@@ -3,9 +3,14 @@ import type { IpFamily } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
-import type { Retry } from './retry-queue.js'
 import type { StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
+
+/** The next attempt of what a question is for. */
+export interface Retry {
+  fail(): void
+  settle(): void
+}
 
 /** A question to the kernel, as messages name it. */
 export interface Question {

@@ -4,7 +4,8 @@ import type { Confirmation } from './object-batch.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
-import { logFamily, RetryQueue } from '../../engine/index.js'
+import { logFamily } from '../../engine/index.js'
+import { RetryQueue } from './retry-queue.js'
 
 export interface FailedObjectsOptions<T, K> {
   readonly family: IpFamily

@@ -18,3 +18,4 @@ export {
 export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export { LeftOutObjects, sendTransaction } from './transaction.js'
+export { RetryQueue } from './retry-queue.js'

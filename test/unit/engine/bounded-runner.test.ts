@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { RetryQueue } from '../../../src/engine/index.js'
+import { RetryQueue } from '../../../src/layers/objects/index.js'
 import { BoundedRunner, type BoundedRunnerOptions } from '../../../src/engine/testing.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 

@@ -7,10 +7,10 @@ import {
   openProblems,
   type OperationKind,
   Pass,
-  RetryQueue,
   StageTimes,
 } from '../../../src/engine/index.js'
 import { InForceTimes, type Intake, PassHistory, type RunEvents } from '../../../src/engine/testing.js'
+import { RetryQueue } from '../../../src/layers/objects/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { type ServicePortKey } from '../../../src/model/index.js'

@@ -3,8 +3,8 @@
 // TransactionSender gives them to the addon. TableReader goes the other way.
 import type { Cidr, IpFamily } from '../../../address.js'
 import type { Clock } from '../../../clock.js'
-import { KernelQuestions, logFamily, type Pass, RetryQueue, type StageTimes } from '../../../engine/index.js'
-import { LeftOutObjects, sendTransaction } from '../../objects/index.js'
+import { KernelQuestions, logFamily, type Pass, type StageTimes } from '../../../engine/index.js'
+import { LeftOutObjects, RetryQueue, sendTransaction } from '../../objects/index.js'
 import { BugError, isNotFound, KernelError, orRefusal } from '../../../errors.js'
 import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'

@@ -1,14 +1,9 @@
-import { Backoff, type Clock } from '../clock.js'
+import { Backoff, type Clock } from '../../clock.js'
+import type { Retry } from '../../engine/index.js'
 
 interface Attempt {
   readonly backoff: Backoff
   readonly dueMs: number
-}
-
-/** One object of a queue, for code that does not know the queue. */
-export interface Retry {
-  fail(): void
-  settle(): void
 }
 
 const delays = { shortestMs: 1000, longestMs: 30_000 }
