@@ -2,9 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpAddress } from '../address.js'
 import type { LinkEvent } from '../kernel/index.js'
-import { ServiceCidrs, type Tracker } from '../model/index.js'
+import type { Tracker } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { FamilyMode } from './family-mode.js'
 import { NodeAddresses } from './node-addresses.js'
@@ -14,7 +13,7 @@ export interface FamilySettingsOptions<S, D> extends Pick<
   'family' | 'config' | 'links' | 'routes' | 'node'
 > {
   readonly needsMachine?: boolean
-  readonly tracker: Pick<Tracker, 'endpointCount' | 'markAll'>
+  readonly tracker: Pick<Tracker, 'endpointCount' | 'markAll' | 'serviceCidrs'>
   readonly mode: () => FamilyMode<S, D>
 }
 
@@ -28,18 +27,15 @@ const smallBelow = 800
 export class FamilySettings<S, D> {
   readonly #options: FamilySettingsOptions<S, D>
   readonly #addresses: NodeAddresses
-  readonly #serviceCidrs: ServiceCidrs
   #current: S | undefined
   /** The facts that `#current` was made from. */
   #facts: FamilyFacts | undefined
-  #areFactsNew = false
   /** The layer refused the last settings. What it has now is not known. */
   #isRefused = false
 
   constructor(options: FamilySettingsOptions<S, D>) {
     this.#options = options
     this.#addresses = new NodeAddresses(options)
-    this.#serviceCidrs = new ServiceCidrs(options.family)
   }
 
   /** The machine's addresses may have changed since they were read, or could not be read. */
@@ -59,20 +55,18 @@ export class FamilySettings<S, D> {
 
   /** The settings are to be renewed. */
   get areDue(): boolean {
-    return this.#current === undefined || this.#areFactsNew
+    if (this.#current === undefined || this.#facts === undefined) return true
+    if (this.#options.tracker.serviceCidrs === this.#facts.serviceCidrs) return false
+    const facts = this.#factsNow()
+    if (!isDeepStrictEqual(this.#options.mode().settings(facts), this.#current)) return true
+    this.#facts = facts
+    return false
   }
 
   /** The addresses that serve node ports now, read from the kernel. Throws KernelError. */
   readonly nodePortAddresses = async (): Promise<readonly IpAddress[]> => {
     const own = this.#current && this.#options.mode().nodePortAddresses?.(this.#current)
     return own ?? (await this.#addresses.destinations())
-  }
-
-  apply(events: readonly ObjectEvent[]): void {
-    const areCidrsNew = events.filter((event) => this.#serviceCidrs.apply(event)).length > 0
-    if (!areCidrsNew) return
-    const settings = this.#options.mode().settings(this.#factsNow())
-    if (!isDeepStrictEqual(settings, this.#current)) this.#areFactsNew = true
   }
 
   applyNode({ modeSettings }: NodeChange): boolean {
@@ -97,7 +91,6 @@ export class FamilySettings<S, D> {
     const { tracker } = this.#options
     const mode = this.#options.mode()
     const former = this.#current
-    this.#areFactsNew = false
     const facts = this.#factsNow()
     if (!this.#isRefused && this.#facts !== undefined && areSame(facts, this.#facts)) return false
     this.#facts = facts
@@ -117,7 +110,7 @@ export class FamilySettings<S, D> {
       node: node.facts,
       machine: this.#addresses.last,
       isLarge: tracker.endpointCount > (this.#facts?.isLarge === true ? smallBelow : largeAbove),
-      serviceCidrs: this.#serviceCidrs.networks,
+      serviceCidrs: tracker.serviceCidrs,
     }
   }
 }

@@ -3,7 +3,7 @@ import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey, ServiceView, Tracker } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { Frontend, Route } from '../routing/index.js'
+import type { Frontend, FrontendConflict, Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { claimDirty } from './claim-dirty.js'
@@ -122,7 +122,6 @@ export class Family<S, D> implements Pipeline {
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
-    this.#settings.apply(events)
     return this.#intake.apply(
       events,
       (known) => this.#settings.areDue || (known === 'synced' && !this.#hasTakenOver),
@@ -158,11 +157,11 @@ export class Family<S, D> implements Pipeline {
   }
 
   get isInForce(): boolean {
-    return this.#isInForce && this.#layer.isDenied !== true
+    return this.#isInForce && this.#layer.state.isDenied !== true
   }
 
   get hasRefusals(): boolean {
-    return this.#layer.hasRefusals
+    return this.#layer.state.hasRefusals
   }
 
   get isWatchable(): boolean {
@@ -183,7 +182,7 @@ export class Family<S, D> implements Pipeline {
 
   get health(): FamilyHealth {
     const { health } = this.#intake.backlog
-    const { isDenied = false, lacksRight = false } = this.#layer
+    const { isDenied = false, lacksRight = false } = this.#layer.state
     return { ...health, isHealthy: health.isHealthy && !isDenied, lacksRight }
   }
 
@@ -258,20 +257,23 @@ export class Family<S, D> implements Pipeline {
       return readAgainMs
     }
     pass.reason = this.#reasonOf(look, isRenewed)
-    this.#tracker.mark(this.#layer.dueRoutes?.() ?? [])
+    const due = this.#layer.dueRoutes?.() ?? []
+    if (due.length > 0) this.#tracker.mark(due)
     const routes = await this.#claimAll(pass)
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     const isTakeover = known === 'synced' && !this.#hasTakenOver
     this.#hasTakenOver ||= isTakeover
-    if (routes > 0 || isRenewed || isTakeover || this.#layer.isWriteDue)
-      await this.#write(pass, { look, routes, isRenewed, isTakeover })
-    else if (!this.#layer.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
-    if (this.#layer.isBehind || this.#settings.isReadDue) backlog.waitOn()
+    const hasNews = routes > 0 || isRenewed || isTakeover
+    const { isWriteDue, isBehind: wasBehind } = this.#layer.state
+    if (hasNews || isWriteDue) await this.#write(pass, { look, routes, isRenewed, isTakeover })
+    else if (!wasBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle([])
+    const { isBehind, nextInMs } = this.#layer.state
+    if (isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle()
     // The former addresses stay in force until the kernel answers.
-    if (this.#settings.isReadDue) return Math.min(this.#layer.nextInMs() ?? Infinity, readAgainMs)
-    return this.#layer.nextInMs()
+    if (this.#settings.isReadDue) return Math.min(nextInMs ?? Infinity, readAgainMs)
+    return nextInMs
   }
 
   /** Looks at the kernel, and reads what the settings depend on. */
@@ -292,7 +294,8 @@ export class Family<S, D> implements Pipeline {
     if (!this.#isComplete) return 'start'
     if (this.#tracker.hasDirty || isRenewed) return 'change'
     if (isComparison(look)) return 'reconcile'
-    return this.#layer.isBehind || this.#layer.hasRefusals ? 'retry' : 'change'
+    const { isBehind, hasRefusals } = this.#layer.state
+    return isBehind || hasRefusals ? 'retry' : 'change'
   }
 
   #claimOf(decided: Route, settings: S): Claim<D> {
@@ -350,11 +353,11 @@ export class Family<S, D> implements Pipeline {
     const { metrics, hasPartialSyncs = false } = this.#options
     this.#hasWritten = true
     const isFull = this.#fullSync.begin(isTakeover || isRenewed || isComparison(look))
-    const isWritten = await this.#layer.write(pass, { isComplete: this.#hasTakenOver })
-    if (this.#layer.takeFlowDoubt?.() === true) this.#followUp.recheckFlows()
-    if (isWritten) this.#fullSync.noteWritten()
+    const written = await this.#layer.write(pass, { isComplete: this.#hasTakenOver })
+    const { isComplete, sizes, logFields } = written
+    if (written.isFlowDoubtful === true) this.#followUp.recheckFlows()
+    if (isComplete) this.#fullSync.noteWritten()
     else pass.fail()
-    const { sizes, logFields } = this.#layer
     reportSizes(metrics, sizes)
     const kind = hasPartialSyncs ? { full: isFull } : {}
     const fields = { ...kind, routes, ...worldSize(this.#tracker), ...sizes, ...logFields }
@@ -362,12 +365,12 @@ export class Family<S, D> implements Pipeline {
     const record = pass.end({ hasRefusals: false, fields })
     this.#history.add(record)
     if (hasPartialSyncs) this.#count(record, isFull)
-    if (!isWritten) return
-    await this.#settle()
+    if (!isComplete) return
+    await this.#settle(written.conflicts ?? [])
     this.#isWatchable = true
     this.#isComplete ||= this.#hasTakenOver
     // Without a right, what another mode left still serves: it stays as long as this mode is not in force.
-    this.#isInForce ||= this.#isComplete && this.#layer.lacksRight !== true
+    this.#isInForce ||= this.#isComplete && this.#layer.state.lacksRight !== true
   }
 
   #count({ durationMs, isComplete }: PassRecord, isFull: boolean): void {
@@ -378,9 +381,9 @@ export class Family<S, D> implements Pipeline {
   }
 
   /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
-  async #settle(): Promise<void> {
+  async #settle(conflicts: readonly FrontendConflict[]): Promise<void> {
     await this.#followUp.run({
-      conflicts: this.#layer.takeConflicts?.() ?? [],
+      conflicts,
       isComplete: this.#hasTakenOver,
       machine: this.#settings.machine,
     })

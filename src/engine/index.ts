@@ -4,7 +4,7 @@
 // Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, pass.ts.
 export { Family, type FamilyOptions, type PassPause } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, ModeView } from './family-mode.js'
-export type { Claim, Layer, Look, WriteOptions } from './layer.js'
+export type { Claim, Layer, LayerState, Look, WriteOptions, Written } from './layer.js'
 export { ConflictReports } from './frontend-conflict.js'
 export type { FamilyContext, FamilyFacts, TrafficConfig } from './family-context.js'
 export { type FamilyHealth, type FirstNames } from './backlog.js'

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
-import { type ObjectChange, type ObjectEvent, objectOf } from '../source/index.js'
+import { type KubernetesObject, type ObjectChange, type ObjectEvent, objectOf } from '../source/index.js'
 import { Backlog, type BacklogOptions, type Change, type RunEvents } from './backlog.js'
 import { openTracker, type OpenTrackerOptions } from './open-tracker.js'
 
@@ -49,8 +49,12 @@ export class Intake {
   apply(events: readonly ObjectEvent[], isUnsettled: (known: KnownObjects) => boolean): boolean {
     const changes: Change[] = []
     for (const event of events) {
+      if (event.type === 'set' || event.type === 'delete') {
+        changes.push(...this.#takeIn(event))
+        continue
+      }
+      this.tracker.apply(event)
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
-      else if (event.type === 'set' || event.type === 'delete') changes.push(...this.#takeIn(event))
     }
     const isWork = this.#known !== 'nothing' && (isUnsettled(this.#known) || this.tracker.hasDirty)
     if (isWork) this.backlog.note(changes)
@@ -87,9 +91,13 @@ export class Intake {
     return { dirty: this.tracker.take(), events }
   }
 
-  /** Applies the change, or lets it wait. Before the first listing is over, no run is due, and nothing waits. */
+  /**
+   * Applies the change, or lets it wait. Before the first listing is over, no run is due, and nothing waits. Nor does a ServiceCIDR: the
+   * settings of a run depend on it.
+   */
   #takeIn(change: ObjectChange): readonly Change[] {
-    if (this.#known === 'nothing' || !this.tracker.hasDirty) return applyChange(this.tracker, change)
+    const mayWait = this.#known !== 'nothing' && kindOf(change) !== 'ServiceCIDR'
+    if (!mayWait || !this.tracker.hasDirty) return applyChange(this.tracker, change)
     const replaced = this.#queue.put(change)
     return replaced === undefined ? [] : replacedChange(replaced, change)
   }
@@ -145,4 +153,8 @@ function replacedChange(event: ObjectChange, newer: ObjectChange): readonly Chan
   if (newer.type === 'set') return [{ type: 'replaced', object: event.object }]
   const { namespace, serviceName } = event.object
   return serviceName === undefined ? [] : [{ type: 'slice-gone', service: `${namespace}/${serviceName}` }]
+}
+
+function kindOf(change: ObjectChange): KubernetesObject['kind'] {
+  return change.type === 'set' ? change.object.kind : change.kind
 }

@@ -27,6 +27,36 @@ export interface WriteOptions {
   readonly isComplete: boolean
 }
 
+/** The outcome of a write. */
+export interface Written {
+  /** False: something is not there. */
+  readonly isComplete: boolean
+  /** Conflicts of the claims since the last complete write, and conflicts that ended. Absent: none, or the write is not complete. */
+  readonly conflicts?: readonly FrontendConflict[]
+  /** Flows may have gone where they should not. */
+  readonly isFlowDoubtful?: boolean
+  /** Numbers of objects by kind, for metrics and the log. */
+  readonly sizes: Readonly<Record<string, number>>
+  /** Further fields of the log line of a pass. */
+  readonly logFields?: Readonly<Record<string, unknown>>
+}
+
+/** The state of a layer, for the loop and for people. */
+export interface LayerState {
+  /** A write is due although no claim changed. */
+  readonly isWriteDue: boolean
+  /** Something is not in the kernel, except objects that it refuses. */
+  readonly isBehind: boolean
+  /** The kernel refuses objects, which wait for a retry. */
+  readonly hasRefusals: boolean
+  /** Milliseconds until there is work without an event; undefined: there is none. */
+  readonly nextInMs: number | undefined
+  /** Another program keeps the objects from us. */
+  readonly isDenied?: boolean
+  /** Frontends are not served because the process lacks a right. */
+  readonly lacksRight?: boolean
+}
+
 /**
  * The kernel objects of a mode, of one family: what service ports want, what the kernel acknowledged, and the way from one to the other.
  * The engine calls it; calls with a promise do not overlap. Unless a method says otherwise, none rejects with a KernelError: a refusal is
@@ -35,8 +65,8 @@ export interface WriteOptions {
 export interface Layer<S, D> {
   /** Replaces what the service port wants; undefined: nothing. */
   claim(key: ServicePortKey, claim: Claim<D> | undefined): void
-  /** Brings all claims to the kernel. False: something is not there. */
-  write(pass: Pass, options: WriteOptions): Promise<boolean>
+  /** Brings all claims to the kernel. */
+  write(pass: Pass, options: WriteOptions): Promise<Written>
   /** Begins each pass: reads what the first write depends on, and requests what a new state of knowledge needs. Throws KernelError. */
   open?(known: Exclude<KnownObjects, 'nothing'>): Promise<void>
   /** Looks at the kernel, if a look is due. Comes before any operation of the pass: a missing object was removed by another program. */
@@ -47,10 +77,6 @@ export interface Layer<S, D> {
   stage?(pass: Pass): Promise<void>
   /** The service ports that the kernel refused, to be claimed again now. */
   dueRoutes?(): readonly ServicePortKey[]
-  /** Conflicts of the claims since the last call, and conflicts that ended. */
-  takeConflicts?(): readonly FrontendConflict[]
-  /** Flows may have gone where they should not. True once, after each such time. */
-  takeFlowDoubt?(): boolean
   /** Takes in changes of the node's facts or of its interfaces. True: a pass is needed. */
   noteNode?(change: NodeChange): boolean
   noteLinks?(events: readonly LinkEvent[]): boolean
@@ -58,20 +84,6 @@ export interface Layer<S, D> {
   stopSoon?(): void
   /** The objects that the kernel lacks or has otherwise, beside those of a route; a sentence each. Throws KernelError. */
   differences?(): Promise<readonly string[]>
-  /** A write is due although no claim changed. */
-  readonly isWriteDue: boolean
-  /** Something is not in the kernel, except objects that it refuses. */
-  readonly isBehind: boolean
-  /** The kernel refuses objects, which wait for a retry. */
-  readonly hasRefusals: boolean
-  /** Milliseconds until there is work without an event; undefined: there is none. */
-  nextInMs(): number | undefined
-  /** Numbers of objects by kind, for metrics and the log. */
-  readonly sizes: Readonly<Record<string, number>>
-  /** Further fields of the log line of a pass. */
-  readonly logFields?: Readonly<Record<string, unknown>>
-  /** Another program keeps the objects from us. */
-  readonly isDenied?: boolean
-  /** Frontends are not served because the process lacks a right. */
-  readonly lacksRight?: boolean
+  /** The state now. It may be read at any time. */
+  readonly state: LayerState
 }

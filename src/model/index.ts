@@ -11,6 +11,5 @@ export {
   type ServicePort,
   type ServicePortKey,
 } from './service-port.js'
-export { ServiceCidrs } from './service-cidrs.js'
 export { Tracker, type ServiceView } from './tracker.js'
 export type { Endpoint } from './endpoint.js'

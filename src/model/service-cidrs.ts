@@ -1,5 +1,5 @@
 import { formatCidr, type Cidr, type IpFamily } from '../address.js'
-import type { ObjectEvent } from '../source/index.js'
+import type { KubernetesObject, ObjectEvent } from '../source/index.js'
 
 /** The networks of all ServiceCIDRs, of one IP family: the addresses in them are cluster IPs or unused. */
 export class ServiceCidrs {
@@ -14,26 +14,25 @@ export class ServiceCidrs {
     this.#family = family
   }
 
-  /** Takes in an event. Returns whether `networks` may have changed. */
-  apply(event: ObjectEvent): boolean {
-    const isConcerned = this.#apply(event)
-    if (isConcerned) this.#sorted = undefined
-    return isConcerned
+  /** Takes in an event of no object: all ServiceCIDRs may be listed now. */
+  apply(event: ObjectEvent): void {
+    const isListing =
+      event.type === 'service-cidrs-listed' || (event.type === 'synced' && event.withServiceCidrs)
+    if (!isListing) return
+    this.#isListed = true
+    this.#sorted = undefined
   }
 
-  #apply(event: ObjectEvent): boolean {
-    if (event.type === 'service-cidrs-listed' || (event.type === 'synced' && event.withServiceCidrs)) {
-      this.#isListed = true
-      return true
-    }
-    if (event.type === 'delete' && event.kind === 'ServiceCIDR') return this.#networks.delete(event.key.name)
-    if (event.type !== 'set' || event.object.kind !== 'ServiceCIDR') return false
-    const { name, cidrs } = event.object
+  set({ name, cidrs }: Extract<KubernetesObject, { readonly kind: 'ServiceCIDR' }>): void {
     this.#networks.set(
       name,
       cidrs.filter(({ family }) => family === this.#family),
     )
-    return true
+    this.#sorted = undefined
+  }
+
+  remove(name: string): void {
+    if (this.#networks.delete(name)) this.#sorted = undefined
   }
 
   /** Each network once, sorted by its text; undefined: not all ServiceCIDRs have been read yet, and an earlier run may have known more. */

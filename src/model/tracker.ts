@@ -1,4 +1,4 @@
-import type { IpFamily } from '../address.js'
+import type { Cidr, IpFamily } from '../address.js'
 import {
   type EndpointSlice,
   type KubernetesObject,
@@ -12,6 +12,7 @@ import { type Endpoint, readSlice } from './endpoint.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { PortIndex } from './port-index.js'
+import { ServiceCidrs } from './service-cidrs.js'
 import {
   type Seniority,
   equalServicePorts,
@@ -69,6 +70,7 @@ export class Tracker implements ServiceView {
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   readonly #index = new PortIndex()
   readonly #slices = new SliceCache()
+  readonly #serviceCidrs: ServiceCidrs
   readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
   /** Objects with reported problems, or without a cluster IP. */
   readonly #reported = new Set<string>()
@@ -79,15 +81,23 @@ export class Tracker implements ServiceView {
     this.#family = family
     this.#report = report
     this.#rules = rules
+    this.#serviceCidrs = new ServiceCidrs(family)
   }
 
   /**
-   * Applies one event. Ignores Nodes, ServiceCIDRs and milestones. Returns false for an event of a Service that changed no service
-   * port, or of an EndpointSlice that changed no endpoint (F-025), in this family.
+   * Applies one event. Ignores Nodes. Returns false for an event of a Service that changed no service port, or of an EndpointSlice that
+   * changed no endpoint (F-025), in this family.
    */
   apply(event: ObjectEvent): boolean {
     if (event.type === 'set') return this.#set(event.object)
-    return event.type !== 'delete' || this.#delete(event.kind, event.key)
+    if (event.type === 'delete') return this.#delete(event.kind, event.key)
+    this.#serviceCidrs.apply(event)
+    return true
+  }
+
+  /** As `ServiceCidrs.networks`: another array after each change. */
+  get serviceCidrs(): readonly Cidr[] | undefined {
+    return this.#serviceCidrs.networks
   }
 
   get hasDirty(): boolean {
@@ -176,10 +186,13 @@ export class Tracker implements ServiceView {
 
   #set(object: KubernetesObject): boolean {
     if (object.kind === 'EndpointSlice') return this.#setSlice(object)
-    return object.kind !== 'Service' || this.#setService(object)
+    if (object.kind === 'Service') return this.#setService(object)
+    if (object.kind === 'ServiceCIDR') this.#serviceCidrs.set(object)
+    return true
   }
 
   #delete(kind: KubernetesObject['kind'], key: ObjectKey): boolean {
+    if (kind === 'ServiceCIDR') this.#serviceCidrs.remove(key.name)
     if (kind !== 'Service' && kind !== 'EndpointSlice') return true
     const name = objectName(key)
     this.#reportProblems(kind, name, undefined)

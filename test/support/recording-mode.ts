@@ -7,6 +7,8 @@ import {
   Family,
   type FamilyMode,
   type Layer,
+  type LayerState,
+  type Written,
   openProblems,
   type OperationKind,
   type Pass,
@@ -58,8 +60,6 @@ class RecordedRoute extends KernelObject<string, string | undefined> {
 class RecordingLayer implements Layer<'settings', string> {
   readonly #records: string[]
   readonly #table = new ObjectTable<string, RecordedRoute>()
-  readonly isBehind = false
-  readonly hasRefusals = false
 
   constructor(records: string[]) {
     this.#records = records
@@ -71,7 +71,7 @@ class RecordingLayer implements Layer<'settings', string> {
     this.#table.markDirty(object)
   }
 
-  async write(pass: Pass): Promise<boolean> {
+  async write(pass: Pass): Promise<Written> {
     for (const object of this.#table.takeDirty()) {
       const op = { op: 'record', text: `${object.id} to ${object.desired}` }
       this.#records.push(op.text)
@@ -79,18 +79,13 @@ class RecordingLayer implements Layer<'settings', string> {
       object.acknowledged = object.desired
       this.#table.settle(object)
     }
-    return true
+    return { isComplete: true, sizes: { route: this.#table.acknowledgedCount } }
   }
 
-  get isWriteDue(): boolean {
-    return this.#table.dirty.size > 0
+  get state(): LayerState {
+    const isWriteDue = this.#table.dirty.size > 0
+    return { isWriteDue, isBehind: false, hasRefusals: false, nextInMs: undefined }
   }
-
-  get sizes(): Readonly<Record<string, number>> {
-    return { route: this.#table.acknowledgedCount }
-  }
-
-  nextInMs(): undefined {}
 }
 
 function recordingMode(records: string[]): FamilyMode<'settings', string> {

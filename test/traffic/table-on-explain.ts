@@ -5,7 +5,7 @@ import { readConfigFile } from '../../src/config/index.js'
 import type { PacketRules } from '../../src/engine/index.js'
 import { BugError } from '../../src/errors.js'
 import { explainPacket, type Packet } from '../../src/inspect/testing.js'
-import { ServiceCidrs, Tracker } from '../../src/model/index.js'
+import { Tracker } from '../../src/model/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { set } from '../support/objects.js'
 import { ip } from '../support/routes.js'
@@ -31,11 +31,9 @@ function viewOf(mode: PacketMode, family: IpFamily, group: TrafficGroup, row: Tr
     .filter((address) => familyOf(address) === family)
   const { AllowServiceExternalIPs: allowsExternalIPs } = config.featureGates
   const services = new Tracker(family, () => undefined, { allowsExternalIPs })
-  const serviceCidrs = new ServiceCidrs(family)
   for (const object of row.objects) {
     if (object.kind === 'Node') node.apply(set(object))
     services.apply(set(object))
-    serviceCidrs.apply(set(object))
   }
   const networks = row.objects.flatMap((object) => (object.kind === 'ServiceCIDR' ? object.cidrs : []))
   const rules: PacketRules = mode.rules(family, config, {

@@ -6,14 +6,15 @@ import type {
   FamilyFacts,
   FamilyParts,
   Layer,
+  LayerState,
   Look,
   Pass,
   PassPause,
   WriteOptions,
+  Written,
 } from '../../engine/index.js'
 import type { NftChange, Nftables } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { FrontendConflict } from '../../routing/index.js'
 import type { DesiredRoute } from './compile/desired.js'
 import { tableName } from './compile/schema.js'
 import { EndpointLimit } from './endpoint-limit.js'
@@ -96,10 +97,18 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     this.#endpointLimit.note(key, decided)
   }
 
-  async write(pass: Pass, options: WriteOptions): Promise<boolean> {
-    const isWritten = await this.#writeAll(pass, options)
-    if (options.isComplete || isWritten) this.#endFirstSync()
-    return isWritten
+  async write(pass: Pass, options: WriteOptions): Promise<Written> {
+    const isComplete = await this.#writeAll(pass, options)
+    if (options.isComplete || isComplete) this.#endFirstSync()
+    const { table } = this
+    return {
+      isComplete,
+      conflicts: isComplete
+        ? [...table.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
+        : [],
+      isFlowDoubtful: table.takeDeletedUdpAffinity(),
+      sizes: table.sizes,
+    }
   }
 
   /**
@@ -117,14 +126,6 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
 
   dueRoutes(): readonly ServicePortKey[] {
     return [...this.table.dueRoutes(), ...(this.#options.fixedRules?.dueRoutes() ?? [])]
-  }
-
-  takeConflicts(): readonly FrontendConflict[] {
-    return [...this.table.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
-  }
-
-  takeFlowDoubt(): boolean {
-    return this.table.takeDeletedUdpAffinity()
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
@@ -152,33 +153,21 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     ]
   }
 
-  get isWriteDue(): boolean {
-    return this.table.isWriteDue || this.#options.fixedRules?.isWriteDue === true
-  }
-
-  get isBehind(): boolean {
-    return this.table.isBehind || this.#options.fixedRules?.isBehind === true
-  }
-
-  get hasRefusals(): boolean {
-    return this.table.hasRefusals
-  }
-
-  nextInMs(): number {
-    return Math.min(
-      this.#lookSchedule.nextInMs(),
-      this.table.nextInMs() ?? Infinity,
-      this.#options.fixedRules?.nextInMs() ?? Infinity,
-      this.#otherAgents.nextInMs() ?? Infinity,
-    )
-  }
-
-  get sizes(): Readonly<Record<string, number>> {
-    return this.table.sizes
-  }
-
-  get isDenied(): boolean {
-    return this.table.isDenied
+  get state(): LayerState {
+    const { table } = this
+    const { fixedRules } = this.#options
+    return {
+      isWriteDue: table.isWriteDue || fixedRules?.isWriteDue === true,
+      isBehind: table.isBehind || fixedRules?.isBehind === true,
+      hasRefusals: table.hasRefusals,
+      nextInMs: Math.min(
+        this.#lookSchedule.nextInMs(),
+        table.nextInMs() ?? Infinity,
+        fixedRules?.nextInMs() ?? Infinity,
+        this.#otherAgents.nextInMs() ?? Infinity,
+      ),
+      isDenied: table.isDenied,
+    }
   }
 }
 

@@ -153,15 +153,15 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   }
 
   get isBehind(): boolean {
-    return this.#state.tables.isBehind
+    return this.#opened?.tables.isBehind !== false
   }
 
   get isWriteDue(): boolean {
-    return this.#state.tables.isWriteDue
+    return this.#opened?.tables.isWriteDue === true
   }
 
   nextInMs(): number | undefined {
-    return this.#state.tables.nextInMs()
+    return this.#opened?.tables.nextInMs()
   }
 
   async countPackets(): Promise<PacketTotals> {

@@ -5,12 +5,13 @@ import type {
   FamilyContext,
   FamilyParts,
   Layer,
+  LayerState,
   Look,
   Pass,
   WriteOptions,
+  Written,
 } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { FrontendConflict } from '../../routing/index.js'
 import { BugError } from '../../errors.js'
 import type { DesiredRoute, Skeleton } from './desired.js'
 import { hasFormerOwner } from './former-owner.js'
@@ -92,7 +93,22 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     await this.#state.tables.stage(pass)
   }
 
-  async write(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
+  async write(pass: Pass, options: WriteOptions): Promise<Written> {
+    const isComplete = await this.#writeTables(pass, options)
+    const { ledger } = this.#state
+    return {
+      isComplete,
+      conflicts: isComplete ? ledger.takeConflicts() : [],
+      sizes: ledger.sizes,
+      logFields: {
+        numFilterRules: ledger.countRules('filter'),
+        numNATRules: ledger.countRules('nat'),
+        tables: this.#report,
+      },
+    }
+  }
+
+  async #writeTables(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
     const { ledger, tables } = this.#state
     if (isComplete && !this.#hasTakenOver) {
       this.#hasTakenOver = true
@@ -112,43 +128,20 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     return this.#state.tables.dueRoutes()
   }
 
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#state.ledger.takeConflicts()
-  }
-
-  get isWriteDue(): boolean {
-    return this.#state.tables.isWriteDue
-  }
-
-  /** Also before the tables were opened: nothing is in the kernel. */
-  get isBehind(): boolean {
-    return this.#opened?.tables.isBehind !== false
-  }
-
-  get hasRefusals(): boolean {
-    return this.#opened?.tables.hasRefusals === true
-  }
-
-  nextInMs(): number {
-    return Math.min(this.lookSchedule.nextInMs(), this.#state.tables.nextInMs() ?? Infinity)
-  }
-
-  get sizes(): Readonly<Record<string, number>> {
-    return this.#state.ledger.sizes
-  }
-
-  get logFields(): Readonly<Record<string, unknown>> {
-    const { ledger } = this.#state
+  get state(): LayerState {
+    const tables = this.#opened?.tables
     return {
-      numFilterRules: ledger.countRules('filter'),
-      numNATRules: ledger.countRules('nat'),
-      tables: this.#report,
+      isWriteDue: tables?.isWriteDue === true,
+      // Before the tables were opened, nothing is in the kernel.
+      isBehind: tables?.isBehind !== false,
+      hasRefusals: tables?.hasRefusals === true,
+      nextInMs: Math.min(this.lookSchedule.nextInMs(), tables?.nextInMs() ?? Infinity),
     }
   }
 
   /** The tables are as desired, without chains of a former owner. */
   get isInOrder(): boolean {
-    return this.#hasTakenOver && !this.isBehind
+    return this.#hasTakenOver && this.#opened?.tables.isBehind === false
   }
 
   get tables(): IptablesXtables {

@@ -7,7 +7,13 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './desired.js'
 import type { Clock } from '../../clock.js'
-import { KernelQuestions, type Pass, logFamily, type ChainNames, type StageTimes } from '../../engine/index.js'
+import {
+  KernelQuestions,
+  type Pass,
+  logFamily,
+  type ChainNames,
+  type StageTimes,
+} from '../../engine/index.js'
 import { LeftOutObjects, RetryQueue, sendTransaction } from '../objects/index.js'
 import { describeKept, reportRepairs } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'

@@ -7,11 +7,13 @@ import type {
   FamilyContext,
   FamilyParts,
   Layer,
+  LayerState,
   Look,
   ModeKernel,
   Pass,
   TrafficConfig,
   WriteOptions,
+  Written,
 } from '../../engine/index.js'
 import { dummyDeviceName } from '../../host/index.js'
 import {
@@ -25,7 +27,6 @@ import {
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import type { FrontendConflict } from '../../routing/index.js'
 import { OtherAgents } from '../../layers/nft-table/index.js'
 import { bindingOperations, NatGuard, VipTable } from '../../layers/vips/index.js'
 import { IpvsApplier } from './applier.js'
@@ -80,7 +81,6 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
   #isFailed = true
   /** Number of operations that the kernel did not take in the last write. */
   #failed = 0
-  #logFields: Readonly<Record<string, unknown>> = {}
 
   constructor(options: IpvsLayerOptions) {
     this.#options = options
@@ -162,7 +162,7 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
   }
 
   /** Compares the last reading first: the claims show which objects of the kernel are ours. */
-  async write(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
+  async write(pass: Pass, { isComplete }: WriteOptions): Promise<Written> {
     const { failures, ledger, vips, reconciler, rules, writer } = this.#parts
     this.driftCheck.forget()
     for (const entry of failures.servers.due()) ledger.markDirty(entry)
@@ -183,25 +183,26 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
     // Service ports that wait for a mark get the marks that this write freed.
     if (!pass.isFailed && this.#renewMarks()) await writer.write(pass, { isComplete })
     reconciler.endPass()
-    this.#end(pass, isReconcile)
-    return !pass.isFailed
+    return this.#end(pass, isReconcile)
   }
 
-  #end(pass: Pass, isReconcile: boolean): void {
+  #end(pass: Pass, isReconcile: boolean): Written {
+    const { applier, ledger, vips } = this.#parts
     this.#isFailed = pass.isFailed
     this.#hasWritten ||= !pass.isFailed
     this.#failed = pass.failed(serverOperations, bindingOperations)
     const operations = pass.applied(serverOperations, bindingOperations)
-    this.#logFields = { reconcile: isReconcile, failed: this.#failed, operations }
+    return {
+      isComplete: !pass.isFailed,
+      conflicts: pass.isFailed ? [] : applier.takeConflicts(),
+      sizes: { 'virtual-server': ledger.acknowledgedCount, vip: vips.size },
+      logFields: { reconcile: isReconcile, failed: this.#failed, operations },
+    }
   }
 
   /** The service ports whose scheduler became available. */
   dueRoutes(): readonly ServicePortKey[] {
     return this.#options.scheduling.takeDue()
-  }
-
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#parts.applier.takeConflicts()
   }
 
   noteNode({ vipBinding }: NodeChange): boolean {
@@ -248,7 +249,18 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
     this.#parts.applier.stopSoon()
   }
 
-  get isWriteDue(): boolean {
+  get state(): LayerState {
+    const { failures } = this.#parts
+    return {
+      isWriteDue: this.#isWriteDue,
+      isBehind: this.#isFailed,
+      // An answer that contradicts the acknowledged state is no refusal, but its object is not known to be in the kernel.
+      hasRefusals: this.#failed > 0 || failures.nextInMs() !== undefined,
+      nextInMs: this.#nextInMs(),
+    }
+  }
+
+  get #isWriteDue(): boolean {
     const { failures, guard, ledger, reconciler, rules, vips } = this.#parts
     return (
       !this.#hasWritten ||
@@ -263,16 +275,7 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
     )
   }
 
-  get isBehind(): boolean {
-    return this.#isFailed
-  }
-
-  /** An answer that contradicts the acknowledged state is no refusal, but its object is not known to be in the kernel. */
-  get hasRefusals(): boolean {
-    return this.#failed > 0 || this.#parts.failures.nextInMs() !== undefined
-  }
-
-  nextInMs(): number {
+  #nextInMs(): number {
     const { draining, failures, reconciler, rules } = this.#parts
     const times = [
       draining.nextInMs(),
@@ -281,15 +284,6 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
       this.#hasWritten ? this.driftCheck.nextInMs() : undefined,
     ]
     return Math.min(...times.map((ms) => ms ?? Infinity), reconciler.nextInMs())
-  }
-
-  get sizes(): Readonly<Record<string, number>> {
-    const { ledger, vips } = this.#parts
-    return { 'virtual-server': ledger.acknowledgedCount, vip: vips.size }
-  }
-
-  get logFields(): Readonly<Record<string, unknown>> {
-    return this.#logFields
   }
 
   /** The virtual servers of the route with its present mark, without a change of any kind. */

@@ -8,16 +8,18 @@ import {
   type FamilyParts,
   KernelQuestions,
   type Layer,
+  type LayerState,
   type Look,
   type Pass,
   type WriteOptions,
+  type Written,
 } from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { type LinkEvent, natGuardTables, type Ports } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import { addressesOf, type FrontendConflict } from '../../routing/index.js'
+import { addressesOf } from '../../routing/index.js'
 import { type DesiredRoute, RelayTable, type SharedRelay } from '../../layers/relay/index.js'
 import { releaseUnwanted } from '../../layers/shared/index.js'
 import { NatGuard, type NatGuardOptions, VipBindings } from '../../layers/vips/index.js'
@@ -105,17 +107,17 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     this.#shared.note(key, decided)
   }
 
-  async write(pass: Pass, { isComplete }: WriteOptions): Promise<boolean> {
+  async write(pass: Pass, { isComplete }: WriteOptions): Promise<Written> {
     this.#shared.report(this.#machine)
     await this.guard.write({ isComplete })
     await this.table.write(pass, async () => await this.#vips.bind(pass))
     await this.#vips.unbind(pass, { keepsUnneeded: !isComplete })
     this.#isFailed = pass.isFailed
-    return !pass.isFailed
-  }
-
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.table.takeConflicts()
+    return {
+      isComplete: !pass.isFailed,
+      conflicts: pass.isFailed ? [] : this.table.takeConflicts(),
+      sizes: { ...this.table.sizes, vip: this.#vips.size },
+    }
   }
 
   noteNode({ vipBinding }: NodeChange): boolean {
@@ -142,29 +144,17 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     this.#vips.stopSoon()
   }
 
-  get isWriteDue(): boolean {
-    return this.#isFailed || [this.table, this.#vips, this.guard].some(({ isWriteDue }) => isWriteDue)
-  }
-
-  get isBehind(): boolean {
-    return this.#isFailed
-  }
-
-  get hasRefusals(): boolean {
-    return this.table.hasFailures || this.#vips.hasFailures
-  }
-
-  nextInMs(): number {
+  get state(): LayerState {
+    const { table } = this
+    const parts = [table, this.#vips, this.guard]
     // NB: the objects that a refused batch was for stay due: without this time, pass would follow pass.
-    const table = this.#isFailed ? retryMs : this.table.nextInMs()
-    return Math.min(table ?? Infinity, this.#vips.nextInMs())
-  }
-
-  get sizes(): Readonly<Record<string, number>> {
-    return { ...this.table.sizes, vip: this.#vips.size }
-  }
-
-  get lacksRight(): boolean {
-    return this.table.lacksRight
+    const tableInMs = this.#isFailed ? retryMs : table.nextInMs()
+    return {
+      isWriteDue: this.#isFailed || parts.some(({ isWriteDue }) => isWriteDue),
+      isBehind: this.#isFailed,
+      hasRefusals: table.hasFailures || this.#vips.hasFailures,
+      nextInMs: Math.min(tableInMs ?? Infinity, this.#vips.nextInMs()),
+      lacksRight: table.lacksRight,
+    }
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr, type IpFamily } from '../../../src/address.js'
-import { ServiceCidrs } from '../../../src/model/index.js'
+import { Tracker } from '../../../src/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { cidr } from '../../support/routes.js'
 
@@ -67,9 +67,9 @@ const cases: readonly {
 ]
 
 function networksOf(family: IpFamily, events: readonly ObjectEvent[]): readonly string[] | undefined {
-  const cidrs = new ServiceCidrs(family)
-  for (const event of events) cidrs.apply(event)
-  return cidrs.networks?.map(formatCidr)
+  const tracker = new Tracker(family, () => undefined)
+  for (const event of events) tracker.apply(event)
+  return tracker.serviceCidrs?.map(formatCidr)
 }
 
 describe('the networks of ServiceCIDRs', () => {
@@ -79,12 +79,14 @@ describe('the networks of ServiceCIDRs', () => {
     })
   }
 
-  it('may change by events about ServiceCIDRs only', () => {
-    const cidrs = new ServiceCidrs('ipv4')
+  it('are another array only after events about ServiceCIDRs', () => {
+    const tracker = new Tracker('ipv4', () => undefined)
     const changes = [listed, set('a', '10.96.0.0/16'), remove('a'), remove('a'), { type: 'synced' } as const]
-    assert.deepEqual(
-      changes.map((event) => cidrs.apply(event)),
-      [true, true, true, false, false],
-    )
+    const isOther = (event: ObjectEvent): boolean => {
+      const before = tracker.serviceCidrs
+      tracker.apply(event)
+      return tracker.serviceCidrs !== before
+    }
+    assert.deepEqual(changes.map(isOther), [true, true, true, false, false])
   })
 })
