@@ -50,6 +50,8 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly onCrash: (error: unknown) => void
   /** Default: servers for the health checks of Services. */
   readonly openHealthChecks?: OpenModeOptions['openHealthChecks']
+  /** As `SynchronizerOptions.isUnwatched`. */
+  readonly isUnwatched?: boolean
 }
 
 /** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
@@ -76,6 +78,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
       endStart({ clock, log })
     },
     links: { watch: () => linkWatch },
+    isUnwatched: options.isUnwatched,
     clock,
     metrics,
     onCrash,

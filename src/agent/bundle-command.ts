@@ -11,19 +11,8 @@ import { AgentClient, askingAt, CommandError } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
 import { KernelError } from '../errors.js'
-import {
-  describeLack,
-  type Kernel,
-  type Lines,
-  listIpsets,
-  listIpvs,
-  listNft,
-  KernelModules,
-  listRoutes,
-  listXtables,
-  natGuardTables,
-  openKernel,
-} from '../kernel/index.js'
+import { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from '../inspect/index.js'
+import { describeLack, type Kernel, KernelModules, natGuardTables, openKernel } from '../kernel/index.js'
 import { handOverTable, setNamed, tableName } from '../layers/nft-table/index.js'
 import { natGuardSet } from '../layers/vips/index.js'
 import { nodeName } from '../node/index.js'
@@ -60,7 +49,7 @@ export async function runBundle(words: readonly string[], io: BundleIo): Promise
   }
   if ('exitCode' in invocation) return usage(io, invocation.problem)
   const agent = new AgentParts(own.socket)
-  const kernel = openKernel({ addonPath: io.environment['VIADUCT_ADDON'], isPlanned: true })
+  const kernel = openKernel({ addonPath: io.environment['VIADUCT_ADDON'], dryRun: () => {} })
   try {
     const config = await agent.config(invocation.config)
     const time = new Date(systemClock.unixMs())

@@ -151,7 +151,7 @@ function originOf({ answer, socket }: RunningAgent, flags: readonly string[]): s
 /** The findings about this node for an agent with this configuration. Throws KernelError or ConfigError. */
 export async function findingsOf(config: Config, options: ExamineOptions): Promise<readonly Finding[]> {
   const modules = new KernelModules('/', modulesInUse(options.agent))
-  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], isPlanned: true, modules })
+  const kernel = openKernel({ addonPath: options.environment['VIADUCT_ADDON'], dryRun: () => {}, modules })
   try {
     return await diagnose(await examine(config, kernel, { ...options, modules }))
   } finally {

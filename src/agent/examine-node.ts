@@ -26,7 +26,7 @@ export interface ExamineOptions {
   readonly origin?: string | undefined
 }
 
-/** `kernel`: that of a plan with these modules, so that no read changes it or loads a module. Throws KernelError. */
+/** `kernel`: that of a dry run with these modules, so that no read changes it or loads a module. Throws KernelError. */
 export async function examine(
   config: Config,
   kernel: Examined['kernel'],

@@ -1,6 +1,6 @@
 // Finds the service port that a kernel object belongs to.
 import type { PipelineView } from '../engine/index.js'
-import type { KernelOperation } from '../kernel/index.js'
+import type { KernelOperation } from '../inspect/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { addressesOf, route } from '../routing/index.js'
 

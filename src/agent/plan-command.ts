@@ -4,7 +4,8 @@ import { systemClock } from '../clock.js'
 import { askingAt, CommandError } from '../commands/index.js'
 import { type Config, readConfig, readConfigFile, resolveConfig } from '../config/index.js'
 import { defaultControlSocket } from '../control-socket.js'
-import { KernelModules, openKernel } from '../kernel/index.js'
+import { printTransactions, refusedSettings } from '../inspect/index.js'
+import { KernelModules, type KernelTransaction, openKernel } from '../kernel/index.js'
 import { type AdjustableLog, openLog } from '../log.js'
 import { adviceOn } from './advice.js'
 import { ownersOf } from './owners.js'
@@ -81,7 +82,8 @@ async function makeReport(
   { isSummary, timeoutMs }: PlanArguments,
   io: PlanIo,
 ): Promise<PlanReport> {
-  const kernel = openKernel({ addonPath: io.addonPath, isPlanned: true })
+  const transactions: KernelTransaction[] = []
+  const kernel = openKernel({ addonPath: io.addonPath, dryRun: (each) => void transactions.push(each) })
   try {
     const warnings: Warning[] = []
     const log = problemLog(io, warnings)
@@ -92,13 +94,16 @@ async function makeReport(
     })
     // The running agent has logged its warnings, and the report has the fallback.
     for (const { write, isFallback } of word === 'diff' ? [] : warnings) if (!isFallback) write()
-    const { operations, desired } = planned
-    const owners = word === 'diff' && operations.length > 0 ? ownersOf(desired) : undefined
-    return reportPlan(planned, {
-      isSummary,
-      modulesNotLoaded: new KernelModules().notLoaded(),
-      ...(owners === undefined ? {} : { serviceOf: owners }),
-    })
+    const operations = printTransactions(transactions)
+    const owners = word === 'diff' && operations.length > 0 ? ownersOf(planned.desired) : undefined
+    return reportPlan(
+      { ...planned, operations, refusedSettings: refusedSettings(transactions) },
+      {
+        isSummary,
+        modulesNotLoaded: new KernelModules().notLoaded(),
+        ...(owners === undefined ? {} : { serviceOf: owners }),
+      },
+    )
   } finally {
     await kernel.close()
   }

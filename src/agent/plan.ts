@@ -1,10 +1,10 @@
-// `viaduct plan`: the first sync on a kernel that changes nothing, and what it would have changed.
+// `viaduct plan`: the first sync of an agent.
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
+import type { Clock } from '../clock.js'
 import type { ProxyMode } from '../config/index.js'
 import { Inbox } from '../engine/index.js'
 import { BugError, ConfigError } from '../errors.js'
-import { type KernelOperation, recordKernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
 import { FirstEnd } from '../process/index.js'
@@ -19,34 +19,21 @@ export interface PlanOptions extends Pick<BuildOptions, 'config' | 'flagTexts' |
   readonly timeoutMs: number
 }
 
-/** The changes that a start of the agent makes. */
+/** The end of a start of the agent. Its changes are the transactions that the kernel's dry run took. */
 export interface Plan {
   /** The mode that runs: the configured one, or a fallback. */
   readonly mode: ProxyMode
   readonly desired: Desired
-  readonly operations: readonly KernelOperation[]
   /** Why another mode than the configured one runs, in a sentence; absent: the configured mode runs. */
   readonly fallback?: string
-  /** Settings that differ from the desired value, and that this process may not write: `-w NAME=VALUE`. */
-  readonly refusedSettings: readonly string[]
 }
 
 /**
- * Does the work of an agent's start: opens the mode, brings all objects into the kernel, and removes what other modes left. Returns what
- * the kernel took. With a kernel for a plan (`KernelOptions.isPlanned`) nothing is changed. No server opens, and no Event is sent. Throws
- * ConfigError for a wrong setting, for objects that cannot be read, and when the time is over; KernelError when the kernel refuses the mode.
+ * Does the work of an agent's start: opens the mode, hands all objects to the kernel, and removes what other modes left. Resolves when all is
+ * handed over. With a dry run (`KernelOptions.dryRun`) nothing is changed. No server opens, and no Event is sent. Throws ConfigError for a
+ * wrong setting, for objects that cannot be read, and when the time is over; KernelError when the kernel refuses the mode.
  */
 export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan> {
-  const recorder = recordKernel(options.kernel)
-  const synced = await syncOnce({ ...options, kernel: recorder.kernel }, timeoutMs)
-  return { ...synced, operations: await recorder.operations(), refusedSettings: recorder.refusedSettings() }
-}
-
-/** Resolves when everything is in the kernel. */
-async function syncOnce(
-  options: Omit<PlanOptions, 'timeoutMs'>,
-  timeoutMs: number,
-): Promise<Omit<Plan, 'operations' | 'refusedSettings'>> {
   const { config, clock, log } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
@@ -61,12 +48,15 @@ async function syncOnce(
     metrics,
     onCrash,
   })
-  const inbox = new Inbox(clock)
+  const moment = standing(clock)
+  const inbox = new Inbox(moment)
   let agent: Agent | undefined
   let fallback: string | undefined
   try {
     const building = build({
       ...options,
+      clock: moment,
+      isUnwatched: true,
       metrics,
       registry,
       events: {
@@ -100,6 +90,21 @@ async function syncOnce(
     // Waits for the removal of what other modes left, which began when everything was in the kernel.
     agent?.nodeWatch.close()
     await agent?.synchronizer.stop()
+  }
+}
+
+/**
+ * A clock whose time does not go on: a plan is made at one moment. No look at the kernel comes due, which would find that it lacks what the
+ * plan has handed over.
+ */
+function standing(clock: Clock): Clock {
+  const nowMs = clock.now()
+  return {
+    now: () => nowMs,
+    unixMs: () => clock.unixMs(),
+    schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
+    every: (periodMs, wake) => clock.every(periodMs, wake),
+    pause: async () => await clock.pause(),
   }
 }
 

@@ -1,5 +1,5 @@
 // The report of `viaduct plan` and `viaduct diff`: a value for programs, and text for people.
-import { isLasting, type KernelOperation, type OperationTool } from '../kernel/index.js'
+import { isLasting, type KernelOperation, type OperationTool } from '../inspect/index.js'
 import type { ProxyMode } from '../config/index.js'
 import type { Plan } from './plan.js'
 
@@ -101,8 +101,15 @@ const modulesOf: Readonly<Partial<Record<OperationTool, string>>> = {
   ipvsadm: 'ip_vs',
 }
 
+/** A plan, and its transactions as commands. */
+export interface PrintedPlan extends Omit<Plan, 'desired'> {
+  readonly operations: readonly KernelOperation[]
+  /** Settings that differ from the desired value, and that this process may not write: `-w NAME=VALUE`. */
+  readonly refusedSettings: readonly string[]
+}
+
 export function reportPlan(
-  { mode, fallback, operations, refusedSettings }: Omit<Plan, 'desired'>,
+  { mode, fallback, operations, refusedSettings }: PrintedPlan,
   { isSummary, modulesNotLoaded, serviceOf = () => undefined }: ReportOptions,
 ): PlanReport {
   const sorted = sectionsOf(operations).flatMap(({ operations: own }) => own)

@@ -1,5 +1,5 @@
 // Opens the modes in an empty network namespace, to find those that this kernel can run and the settings that they write. A mode whose
-// modules are not loaded is opened on the kernel of a plan instead.
+// modules are not loaded is opened in a dry run instead.
 import { constants, hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { systemClock } from '../clock.js'
@@ -35,7 +35,7 @@ const settingOwners = [
 
 export interface ProbeOptions {
   readonly config: Config
-  /** The kernel in this process's namespace, as of a plan: no call changes it or loads a module. */
+  /** The kernel in this process's namespace, in a dry run: no call changes it or loads a module. */
   readonly kernel: Kernel
   readonly addonPath: string | undefined
   readonly modules: Pick<KernelModules, 'state' | 'remedy' | 'loaderOf' | 'isLocked'>
@@ -91,7 +91,7 @@ export async function probeModes(options: ProbeOptions): Promise<ModeProbe> {
   }
 }
 
-/** The nf_tables that can be asked for nft_compat. Those of a plan find no problem, as a kernel that loads the modules when it is asked. */
+/** The nf_tables that can be asked for nft_compat. Those of a dry run find no problem, as a kernel that loads the modules when it is asked. */
 function flavourQuestions({ kernel, modules }: ProbeOptions, isolated: Kernel): Pick<Nftables, 'apply'> {
   const states = compatModules.map((module) => modules.state(module))
   if (states.includes('absent')) {
@@ -121,7 +121,7 @@ interface Opened {
   readonly locked: readonly string[]
 }
 
-/** Opens modes: on the isolated kernel if that loads no module, otherwise on the kernel of a plan. */
+/** Opens modes: on the isolated kernel if that loads no module, otherwise in a dry run. */
 class Probe {
   readonly #options: ProbeOptions
   readonly #isolated: Kernel
@@ -136,13 +136,13 @@ class Probe {
     const config = { ...this.#options.config, ...changed }
     const notes: string[] = []
     let used = allLoaded
-    const planned = openKernel({ addonPath: this.#options.addonPath, isPlanned: true })
+    const dry = openKernel({ addonPath: this.#options.addonPath, dryRun: () => {} })
     try {
       const mode = await openMode(
         {
           config,
           modules: this.#options.modules,
-          kernel: { ...planned, sysctl },
+          kernel: { ...dry, sysctl },
           conntrack: Promise.resolve(),
           node: new NodeTracker(
             nodeName(config, hostname()),
@@ -170,7 +170,7 @@ class Probe {
       const notLoaded = used.loadable.map((module) => this.#withLoader(module))
       return { name: mode.name, title: nameOf(mode), problem: notes[0], notLoaded, unknown, locked }
     } finally {
-      await planned.close()
+      await dry.close()
     }
   }
 

@@ -25,6 +25,8 @@ interface SynchronizerOptions {
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
+  /** The mode does not watch the kernel between runs, as in a plan, which is made at one moment. Default false. */
+  readonly isUnwatched?: boolean | undefined
   readonly clock: Clock
   readonly metrics: Pick<
     Metrics,
@@ -215,7 +217,8 @@ export class Synchronizer {
   }
 
   async #followMode(): Promise<void> {
-    const watch = this.#options.mode.openWatch?.()
+    const { mode, isUnwatched = false } = this.#options
+    const watch = isUnwatched ? undefined : mode.openWatch?.()
     this.#modeWatch = watch
     if (watch === undefined) return
     do this.#requestLooks()

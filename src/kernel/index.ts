@@ -60,7 +60,8 @@ export type {
 export type { NftChange, NftChangedObject } from './nftables/changes.js'
 export type { NfExpression, NfVerdict } from './nftables/expressions.js'
 export { isSameRule, isUsableSet } from './nftables/attributes.js'
-export { printTransaction } from './nftables/print.js'
+export { describeNfOp, describeSet } from './nftables/describe.js'
+export { printElements, printTransaction } from './nftables/print.js'
 export { isOwnTable, type NatGuardTable, natGuardTables } from './nftables/own-tables.js'
 export { NfElements } from './nftables/elements.js'
 export { packFields, type NfField, type NfFieldValue } from './nftables/fields.js'
@@ -76,6 +77,7 @@ export {
   type Ipset,
   describeIpsetEntry,
   describeIpsetOp,
+  ipsetShapes,
 } from './ipset/ipset.js'
 export {
   type RelayProtocol,
@@ -127,7 +129,7 @@ export { hostPrefixLength, recordBuffer } from './records.js'
 export { entryLayout as ipsetEntryLayout } from './ipset/layout.js'
 export { virtualServerLayout } from './ipvs/layout.js'
 export { routeLayout } from './route/layout.js'
-export type { XtListing } from './xtables/listing.js'
+export type { XtListedChain, XtListing } from './xtables/listing.js'
 export {
   KernelModules,
   describeLack,
@@ -138,9 +140,6 @@ export {
   mangleModules,
   setModules,
 } from './system/modules.js'
-export { isLasting, type KernelOperation, type OperationTool } from './recorded/operation.js'
-export { type Lines, listIpsets, listIpvs, listNft, listRoutes, listXtables } from './listings/list-own.js'
-export { recordKernel } from './recorded/recorder.js'
 export { type ChainPlace, describeChainPlace, nftFamilyNames } from './marks/mark-uses.js'
 export {
   conntrackPriority,
@@ -151,4 +150,11 @@ export {
   type MarkChange,
   natPriority,
 } from './firewall/firewall.js'
+export type {
+  FlowTransaction,
+  KernelTransaction,
+  LinkTransaction,
+  SysctlTransaction,
+  XtTransaction,
+} from './dry-run/transaction.js'
 export { openKernel, type ForeignRules, type Kernel, type KernelClock } from './open-kernel.js'

@@ -7,9 +7,9 @@ import { type KernelLook, type LookPace, lookPace, RealKernelLook } from './look
 import { type ChainPlace, findMarkUses, type MarkUse } from './marks/mark-uses.js'
 import type { NfActiveChain } from './nftables/nftables.js'
 import type { RealNftables } from './nftables/real-nftables.js'
-import { type KernelParts, openParts, planParts } from './open-parts.js'
-import { countReferences } from './planned/count-references.js'
-import { PlannedLook } from './planned/planned-parts.js'
+import { type KernelParts, openParts, dryRunParts } from './open-parts.js'
+import { quietLook } from './dry-run/dry-run-host.js'
+import type { TakeTransaction } from './dry-run/transaction.js'
 import { noPortStore, type PortStore } from './ports/real-ports.js'
 import { CallCounts, toKernelError } from './request-queue.js'
 import type { PolicyRule } from './route/routes.js'
@@ -33,7 +33,7 @@ export interface Kernel extends Omit<KernelParts, 'setNames'> {
   findBarrier(place: XtHookPlace, flavour: XtFlavour): Promise<XtBarrier | undefined>
   /**
    * All chains of a table, of any program; empty: nf_tables has no such table. Throws KernelError. NB: a request for a legacy table that
-   * does not exist would create it, except in a plan.
+   * does not exist would create it, except in a dry run.
    */
   listTable(place: XtPlace, flavour: XtFlavour): Promise<XtListing>
   /** The barriers of the chains of nf_tables at hook forward, of any program. Throws KernelError. */
@@ -83,11 +83,12 @@ export interface KernelOptions {
   /** Default: no service manager. */
   readonly portStore?: PortStore
   /**
-   * True: a kernel for a plan. No call changes the kernel, loads a module, or opens a socket that others see. Reads show the kernel's
-   * state with the changes of earlier calls. Watches see nothing. Default false.
+   * A dry run: this function gets each transaction in the place of the kernel, and the caller an answer as if the kernel had taken it. No call
+   * changes the kernel, loads a module, or opens a socket that others see. Reads show the kernel as it is. Watches see nothing. Default:
+   * the kernel gets the transactions.
    */
-  readonly isPlanned?: boolean
-  /** The modules by which a plan decides what it may ask. Default: those that the files list. */
+  readonly dryRun?: TakeTransaction | undefined
+  /** The modules by which a dry run decides what it may ask. Default: those that the files list. */
   readonly modules?: KernelModules
   /**
    * The sockets are in an empty network namespace of their own, for probes. Needs CAP_SYS_ADMIN; without it, calls throw KernelError
@@ -112,23 +113,26 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules &
   let loaded: Addon | undefined
   const addon = (): Addon => (loaded ??= openAddon(options))
   const calls = new CallCounts()
-  const { isPlanned = false, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
+  const { dryRun, sysctlRoot = '/proc/sys', portStore = noPortStore } = options
   const { modules = new KernelModules() } = options
   const real = openParts({ addon, calls, portStore, sysctlRoot })
-  const { setNames, ...parts } = isPlanned
-    ? planParts(real, { sysctlRoot, modules, countReferences: async () => await countReferences(tables) })
-    : real
+  const { setNames, ...parts } =
+    dryRun === undefined
+      ? real
+      : dryRunParts(real, { sysctlRoot, modules, take: dryRun, tables: async () => await tables.remaining() })
   const tables = new KernelTables({
     ...parts,
     addon,
     calls,
-    take: isPlanned ? () => {} : undefined,
-    isAbsent: (family) => isPlanned && isWithoutLegacy(family, modules),
+    take: dryRun,
+    isAbsent: (family) => dryRun !== undefined && isWithoutLegacy(family, modules),
     setNames,
   })
   const looks = new Map<string, KernelLook>()
   const openLook = (families: readonly IpFamily[]): KernelLook =>
-    isPlanned ? new PlannedLook() : new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
+    dryRun === undefined
+      ? new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
+      : quietLook()
   return {
     ...parts,
     calls: calls.bySubsystem,
@@ -136,7 +140,7 @@ export function openKernel(options: KernelOptions = {}): Kernel & ForeignRules &
     findBarrier: async (place, flavour) => await tables.findBarrier(place, flavour),
     listTable: async (place, flavour) => await tables.list(place, flavour),
     forwardBarriers: async () => await findForwardBarriers(parts.nftables),
-    ...foreignRules(real.nftables, tables, !isPlanned || modules.canAsk('nf_tables')),
+    ...foreignRules(real.nftables, tables, dryRun === undefined || modules.canAsk('nf_tables')),
     policyRules: async (family) => await real.routes.policyRules(family),
     activeTables: async (family, flavour) => await tables.active(family, flavour),
     look: (families) => {

@@ -1,8 +1,14 @@
-// The parts of the kernel: those of the running kernel, or those of a plan on top of them.
+// The parts of the kernel: those of the running kernel, or those of a dry run, which only read it.
 import { systemClock } from '../clock.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack/conntrack.js'
 import { RealConntrack } from './conntrack/real-conntrack.js'
+import { dryRunConntrack, dryRunPorts, dryRunRelay, dryRunSysctl } from './dry-run/dry-run-host.js'
+import { dryRunIpset } from './dry-run/dry-run-ipset.js'
+import { dryRunIpvs } from './dry-run/dry-run-ipvs.js'
+import { dryRunNetwork } from './dry-run/dry-run-network.js'
+import { dryRunNftables } from './dry-run/dry-run-nftables.js'
+import type { TakeTransaction } from './dry-run/transaction.js'
 import type { Ipset } from './ipset/ipset.js'
 import { RealIpset } from './ipset/real-ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
@@ -12,12 +18,6 @@ import type { Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
 import { RealNftables } from './nftables/real-nftables.js'
 import type { KernelModules, PartModule } from './system/modules.js'
-import { type CountSetReferences, PlannedIpset } from './planned/planned-ipset.js'
-import { PlannedIpvs } from './planned/planned-ipvs.js'
-import { PlannedNetwork } from './planned/planned-network.js'
-import { PlannedNftables } from './planned/planned-nftables.js'
-import { PlannedConntrack, PlannedNftChains, PlannedPorts, PlannedRelay } from './planned/planned-parts.js'
-import { PlannedSysctl } from './planned/planned-sysctl.js'
 import type { Ports } from './ports/ports.js'
 import { type PortStore, RealPorts } from './ports/real-ports.js'
 import type { Relay } from './relay/relay.js'
@@ -26,6 +26,7 @@ import type { CallCounts } from './request-queue.js'
 import type { Links, Routes } from './route/routes.js'
 import { RealLinks, RealRoutes } from './route/real-routes.js'
 import { RealSysctl, type Sysctl } from './system/sysctl.js'
+import type { XtListing } from './xtables/listing.js'
 
 /** The parts without tables of x_tables. */
 export interface KernelParts {
@@ -73,40 +74,38 @@ export function openParts({
   }
 }
 
-/** The parts of a plan: they read `real` and change nothing. */
-export function planParts(
+export interface DryRunOptions extends Pick<PartsOptions, 'sysctlRoot'> {
+  readonly modules: KernelModules
+  /** All tables of x_tables, as the transactions leave them. Throws KernelError. */
+  readonly tables: () => Promise<readonly XtListing[]>
+  readonly take: TakeTransaction
+}
+
+/** The parts of a dry run: they read `real`, and `take` gets what would change it. */
+export function dryRunParts(
   real: KernelParts,
-  {
-    sysctlRoot,
-    modules,
-    countReferences,
-  }: Pick<PartsOptions, 'sysctlRoot'> & {
-    readonly modules: KernelModules
-    readonly countReferences: CountSetReferences
-  },
+  { sysctlRoot, modules, tables, take }: DryRunOptions,
 ): KernelParts {
   const isLoaded = (module: PartModule): boolean => modules.canAsk(module)
-  const nftables = new PlannedNftables(real.nftables, {
-    isLoaded: isLoaded('nf_tables'),
-    // The checks of a dry run would load modules.
-    canProbe: !modules.canLoad || modules.state('nf_tables') === 'absent',
-  })
-  const ipset = new PlannedIpset(real.ipset, isLoaded('ip_set'), countReferences)
-  const network = new PlannedNetwork(real.links, real.routes)
+  const ipset = dryRunIpset(real.ipset, { isLoaded: isLoaded('ip_set'), tables, take })
   return {
-    ipvs: new PlannedIpvs(real.ipvs, {
+    ...dryRunNftables(real, {
+      isLoaded: isLoaded('nf_tables'),
+      // The checks of a transaction would load modules.
+      canProbe: !modules.canLoad || modules.state('nf_tables') === 'absent',
+      take,
+    }),
+    ipvs: dryRunIpvs(real.ipvs, {
       isLoaded: isLoaded('ip_vs'),
       hasScheduler: (scheduler) => modules.state(`ip_vs_${scheduler}`) !== 'absent',
+      take,
     }),
-    routes: network,
-    links: network,
-    sysctl: new PlannedSysctl(real.sysctl, sysctlRoot),
-    conntrack: new PlannedConntrack(),
+    ...dryRunNetwork(real, take),
+    sysctl: dryRunSysctl(real.sysctl, sysctlRoot, take),
+    conntrack: dryRunConntrack(real.conntrack, take),
     ipset,
-    nftChains: new PlannedNftChains(nftables),
-    nftables,
-    ports: new PlannedPorts(real.ports, isLoaded('tcp_diag') && isLoaded('udp_diag')),
-    relay: new PlannedRelay(),
-    setNames: async () => await ipset.names(),
+    ports: dryRunPorts(real.ports, isLoaded('tcp_diag') && isLoaded('udp_diag'), take),
+    relay: dryRunRelay(real.relay, take),
+    setNames: async () => (await ipset.sets()).map(({ name }) => name),
   }
 }

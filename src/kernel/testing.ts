@@ -1,5 +1,6 @@
 // The inside of this room, for tests and benchmarks. No file of src imports it.
 export type { VirtualServer } from './ipvs/ipvs.js'
+export type { TakeTransaction } from './dry-run/transaction.js'
 export type { LookFinding } from './addon.js'
 export type { MarkUse } from './marks/mark-uses.js'
 export { isSameSet } from './nftables/attributes.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { isLasting, type KernelOperation } from '../../src/kernel/index.js'
+import { isLasting, type KernelOperation } from '../../src/inspect/index.js'
 import { withLockedModules } from '../support/kernel-modules.js'
 import { KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Namespace } from '../support/namespaces.js'

@@ -1,7 +1,8 @@
 // The ipset tool prints the sets of Viaduct, and Viaduct reads sets of the tool.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { describeIpsetEntry, IpsetEntryCursor, listIpsets } from '../../src/kernel/index.js'
+import { listIpsets } from '../../src/inspect/index.js'
+import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
 import type { IpsetEntry, IpsetOp, IpsetSettings, IpsetType, Kernel } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { applyAll, ip } from '../contract/law.js'

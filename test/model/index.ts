@@ -2,6 +2,7 @@
 // test/contract runs the same suites on this model and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
 import { listNftTables } from '../../src/kernel/xtables/active-tables.js'
+import { setsByNumber } from '../../src/kernel/xtables/kernel-tables.js'
 import { listNftTable, type XtListing } from '../../src/kernel/xtables/listing.js'
 import type { XtPlace } from '../../src/kernel/xtables/encode.js'
 import { NftXtables } from '../../src/kernel/xtables/nft/nft-xtables.js'
@@ -165,7 +166,15 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
         : await table(place.family, place.table).barrier(place.hook),
     listTable: async (place, flavour) =>
       flavour === 'nft'
-        ? await listNftTable(nftables, place, () => undefined)
+        ? await listNftTable(
+            nftables,
+            place,
+            await setsByNumber(
+              ipset,
+              (await ipset.sets()).map(({ name }) => name),
+              place.family,
+            ),
+          )
         : xtNamespace.table(place.family, place.table).listing(),
     forwardBarriers: async () => await findForwardBarriers(nftables),
     firewall: async () => await Promise.resolve([]),

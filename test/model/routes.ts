@@ -77,6 +77,13 @@ export class ModelRoutes implements Routes {
       family,
       ...(interfaceIndex === undefined ? {} : { object: `interface ${interfaceIndex}` }),
     })
+    if (interfaceIndex !== undefined && !this.#network.links.has(interfaceIndex))
+      throw new KernelError({
+        errno: constants.errno.ENODEV,
+        subsystem: 'route',
+        operation: 'dump addresses',
+        object: `interface ${interfaceIndex}`,
+      })
     const addresses = this.#network.addresses.filter(
       (address) =>
         familyOf(address.address) === family &&

@@ -1,6 +1,6 @@
 // Plans and starts in a network namespace, and the state that a plan could change.
 import { join } from 'node:path'
-import type { KernelOperation } from '../../src/kernel/index.js'
+import type { KernelOperation } from '../../src/inspect/index.js'
 import type { Namespace } from './namespaces.js'
 import { treeRoot } from './tree.js'
 

@@ -1,7 +1,7 @@
 // The text of a plan, given to the tools that its headings name, and the state of the kernel after it.
 import assert from 'node:assert/strict'
 import { printPlan, reportPlan } from '../../src/agent/testing.js'
-import type { KernelOperation } from '../../src/kernel/index.js'
+import type { KernelOperation } from '../../src/inspect/index.js'
 import type { Namespace } from './namespaces.js'
 import { stateOf } from './plan-lab.js'
 

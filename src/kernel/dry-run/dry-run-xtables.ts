@@ -66,9 +66,10 @@ export class DryRunXtables implements Xtables {
     this.#staged.push(...ops)
     const editor = await this.#read()
     const change = { ops: this.#staged.splice(0), prune }
+    const before = editor.listing
     const { isChanged, kept } = editor.apply(change)
     const { place, flavour, take } = this.#options
-    if (isChanged) take({ part: 'xtables', place, flavour, ...change })
+    if (isChanged) take({ part: 'xtables', place, flavour, ...change, before, after: editor.listing })
     this.#isApplied = true
     return { isWritten: isChanged, entries: 0, bytes: 0, repeats: 0, lockWaitMs: 0, kept }
   }

@@ -78,7 +78,7 @@ export interface Routes {
   apply(ops: readonly RouteOp[]): Promise<BatchOutcome>
   /**
    * The kernel's choice for each packet, in order (RTM_GETROUTE): ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL or EXDEV are answers. Throws
-   * KernelError, ENODEV if the interface does not exist. A plan asks the running kernel: its own changes do not count.
+   * KernelError, ENODEV if the interface does not exist. A dry run asks the running kernel: its own transactions do not count.
    */
   lookUp(questions: readonly RouteQuestion[]): Promise<readonly RouteChoice[]>
   /** Packed RouteRecords: host routes (/32, /128) of type local in table local, of any creator. */

@@ -1,10 +1,10 @@
-// The modules of the kernel, and those that a request could make it load. Plans and the doctor send only requests that load nothing.
+// The modules of the kernel, and those that a request could make it load. Dry runs and the doctor send only requests that load nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
 import { join } from 'node:path'
 import type { IpFamily } from '../../address.js'
 
-/** The modules of the parts that a plan reads. */
+/** The modules of the parts that a dry run reads. */
 export type PartModule = 'nf_tables' | 'ip_set' | 'ip_vs' | 'tcp_diag' | 'udp_diag'
 
 /**
@@ -96,7 +96,7 @@ export class KernelModules {
     return ['present', 'absent'].includes(this.state(module))
   }
 
-  /** The modules whose parts of the kernel a plan does not ask, but takes as empty. */
+  /** The modules whose parts of the kernel a dry run does not ask, but takes as empty. */
   notLoaded(): readonly PartModule[] {
     return (['nf_tables', 'ip_set', 'ip_vs'] as const).filter((module) => !this.canAsk(module))
   }

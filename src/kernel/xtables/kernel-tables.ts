@@ -14,6 +14,7 @@ import { listNftTable, type XtListing } from './listing.js'
 import { findNftBarrier } from './nft/barrier.js'
 import { NftXtables } from './nft/nft-xtables.js'
 import { RealXtables } from './real-xtables.js'
+import { PackedRulePackets } from './rule-packets.js'
 import {
   type XtBarrier,
   type XtFlavour,
@@ -38,8 +39,6 @@ export interface KernelTablesOptions {
   readonly setNames: () => Promise<readonly string[]>
 }
 
-const tableNames: readonly XtTableName[] = ['nat', 'filter', 'mangle', 'raw']
-
 /** The tables of x_tables, in both flavours: one object for each table. */
 export class KernelTables {
   readonly #options: KernelTablesOptions
@@ -59,22 +58,21 @@ export class KernelTables {
     const key = `${flavour} ${describeXtTable(family, table)}`
     const known = this.#dry.get(key)
     if (known !== undefined) return known
-    const list = async (): Promise<XtListing> => await this.#listKernel(place, flavour)
-    const packets: Xtables['packets'] = async (chains) => await this.#open(place, flavour).packets(chains)
+    const list = async (): Promise<XtListing> => await this.list(place, flavour)
+    const packets: Xtables['packets'] = async (chains) =>
+      (await this.#isAbsent(place, flavour))
+        ? PackedRulePackets.of(chains.map(() => []))
+        : await this.#open(place, flavour).packets(chains)
     const made = new DryRunXtables({ place, flavour, list, packets, take })
     this.#dry.set(key, made)
     return made
   }
 
-  /** `Kernel.activeTables`. A legacy table of a dry run exists as soon as the agent would have opened it. */
+  /** `Kernel.activeTables`. */
   async active(family: IpFamily, flavour: XtFlavour = 'legacy'): Promise<readonly XtTableName[]> {
-    const { nftables, isAbsent } = this.#options
-    if (flavour === 'nft') return await listNftTables(family, nftables)
-    const present = await readActiveTables(family, '/proc/net')
-    if (isAbsent(family)) return present
-    return tableNames.filter(
-      (table) => present.includes(table) || this.#dry.has(`legacy ${describeXtTable(family, table)}`),
-    )
+    return flavour === 'nft'
+      ? await listNftTables(family, this.#options.nftables)
+      : await readActiveTables(family, '/proc/net')
   }
 
   /** `Kernel.findBarrier`. */
@@ -86,23 +84,23 @@ export class KernelTables {
 
   /** `Kernel.listTable`. */
   async list(place: XtPlace, flavour: XtFlavour): Promise<XtListing> {
-    const dry = this.#dry.get(`${flavour} ${describeXtTable(place.family, place.table)}`)
-    return dry === undefined ? await this.#listKernel(place, flavour) : await dry.listing()
-  }
-
-  /** The kernel's table. In a dry run an absent legacy table is empty: a request for it would create it. */
-  async #listKernel(place: XtPlace, flavour: XtFlavour): Promise<XtListing> {
-    const { family, table } = place
-    if (flavour === 'legacy' && this.#options.take !== undefined) {
-      if (this.#options.isAbsent(family)) throw absentTable(family, table)
-      const present = await readActiveTables(family, '/proc/net')
-      if (!present.includes(table))
-        return xtHooks[table].map((chain) => ({ chain, policy: 'ACCEPT', rules: [] }))
-    }
+    if (await this.#isAbsent(place, flavour))
+      return xtHooks[place.table].map((chain) => ({ chain, policy: 'ACCEPT', rules: [] }))
     const setOf = await this.#setsOf(place.family)
     return flavour === 'nft'
       ? await listNftTable(this.#options.nftables, place, setOf)
       : await this.#openLegacy(place).list(setOf)
+  }
+
+  /** All tables of both families and flavours, as the transactions of a dry run leave them. Throws KernelError. */
+  async remaining(): Promise<readonly XtListing[]> {
+    const found = await Promise.all([...this.#dry.values()].map(async (table) => await table.listing()))
+    for (const family of ['ipv4', 'ipv6'] as const)
+      for (const flavour of ['legacy', 'nft'] as const)
+        for (const table of await this.active(family, flavour))
+          if (!this.#dry.has(`${flavour} ${describeXtTable(family, table)}`))
+            found.push(await this.list({ family, table }, flavour))
+    return found
   }
 
   /** The rules of an existing legacy table, for readers that follow a packet. Throws KernelError. */
@@ -125,6 +123,14 @@ export class KernelTables {
     await Promise.all([...this.#legacy.values(), ...this.#nft.values()].map((table) => table.close()))
   }
 
+  /** Whether a dry run must not ask for the table, which would create it. Throws KernelError if the kernel has no legacy tables. */
+  async #isAbsent({ family, table }: XtPlace, flavour: XtFlavour): Promise<boolean> {
+    const { take, isAbsent } = this.#options
+    if (flavour === 'nft' || take === undefined) return false
+    if (isAbsent(family)) throw absentTable(family, table)
+    return !(await readActiveTables(family, '/proc/net')).includes(table)
+  }
+
   #open(place: XtPlace, flavour: XtFlavour): Xtables {
     if (flavour === 'legacy') return this.#openLegacy(place)
     const { nftables, ipset } = this.#options
@@ -145,17 +151,26 @@ export class KernelTables {
     return made
   }
 
-  /** The names of sets by their numbers. Without ipset there are none. */
+  /** Without ipset there are none. */
   async #setsOf(family: IpFamily): Promise<(index: number) => string | undefined> {
     const { ipset, setNames } = this.#options
-    const names = new Map<number, string>()
     const found = await orRefusal(setNames)
-    for (const name of found instanceof KernelError ? [] : found) {
-      const number = await orRefusal(async () => await ipset.number(name, family))
-      if (typeof number === 'number') names.set(number, name)
-    }
-    return (index) => names.get(index)
+    return await setsByNumber(ipset, found instanceof KernelError ? [] : found, family)
   }
+}
+
+/** The names of sets by their numbers. A set of the other family has none. */
+export async function setsByNumber(
+  ipset: Pick<Ipset, 'number'>,
+  names: readonly string[],
+  family: IpFamily,
+): Promise<(index: number) => string | undefined> {
+  const found = new Map<number, string>()
+  for (const name of names) {
+    const number = await orRefusal(async () => await ipset.number(name, family))
+    if (typeof number === 'number') found.set(number, name)
+  }
+  return (index) => found.get(index)
 }
 
 /** The kernel's answer for a family without legacy tables. */

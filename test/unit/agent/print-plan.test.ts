@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { reportPlan } from '../../../src/agent/testing.js'
-import type { KernelOperation } from '../../../src/kernel/index.js'
+import type { KernelOperation } from '../../../src/inspect/index.js'
 
 const rule: KernelOperation = {
   tool: 'iptables-legacy',

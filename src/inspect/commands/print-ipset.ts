@@ -1,5 +1,5 @@
 // Operations on sets in the syntax of `ipset restore`.
-import { describeIpsetEntry, type IpsetEntry, type IpsetOp, type IpsetSettings } from '../ipset/ipset.js'
+import { describeIpsetEntry, type IpsetEntry, type IpsetOp, type IpsetSettings } from '../../kernel/index.js'
 import type { KernelOperation } from './operation.js'
 
 function operation(effect: KernelOperation['effect'], object: string, text: string): KernelOperation {

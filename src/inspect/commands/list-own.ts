@@ -1,18 +1,25 @@
 // Listings of kernel objects in the syntax of the tools: those named as kube-proxy's, and Viaduct's routes. Reads only.
 import type { IpFamily } from '../../address.js'
-import { IpsetEntryCursor } from '../ipset/cursor.js'
-import { type IpsetType, ipsetShapes } from '../ipset/ipset.js'
-import { RealServerCursor, VirtualServerCursor } from '../ipvs/cursors.js'
-import type { NfOp, NfSet, NfTableKey } from '../nftables/nftables.js'
-import { printElements, printTransaction } from '../nftables/print.js'
-import { describeSet } from '../nftables/describe.js'
-import type { Kernel } from '../open-kernel.js'
-import { printExtensions, printIpsetEntry } from '../recorded/print-ipset.js'
-import { printIpvsOp } from '../recorded/print-ipvs.js'
-import { printRouteOp } from '../recorded/print-route.js'
-import { RouteCursor } from '../route/cursors.js'
-import { viaductRouteProtocol } from '../route/routes.js'
-import type { XtListing } from '../xtables/listing.js'
+import {
+  describeSet,
+  IpsetEntryCursor,
+  type IpsetType,
+  ipsetShapes,
+  type Kernel,
+  type NfOp,
+  type NfSet,
+  type NfTableKey,
+  printElements,
+  printTransaction,
+  RealServerCursor,
+  RouteCursor,
+  viaductRouteProtocol,
+  VirtualServerCursor,
+  type XtListing,
+} from '../../kernel/index.js'
+import { printExtensions, printIpsetEntry } from './print-ipset.js'
+import { printIpvsOp } from './print-ipvs.js'
+import { printRouteOp } from './print-route.js'
 
 const families: readonly IpFamily[] = ['ipv4', 'ipv6']
 

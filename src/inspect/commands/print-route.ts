@@ -1,6 +1,6 @@
 // Routes, addresses and links in the syntax of `ip -batch`.
 import { familyOf } from '../../address.js'
-import { describeRouteOp, type LocalRoute, type RouteOp } from '../route/routes.js'
+import { describeRouteOp, type LocalRoute, type RouteOp } from '../../kernel/index.js'
 import type { KernelOperation } from './operation.js'
 
 /** The name of an interface. */

@@ -1,5 +1,5 @@
 // The difference between two listings of a table of x_tables, in the syntax of `iptables-restore --noflush`.
-import type { XtListedChain, XtListing } from '../xtables/listing.js'
+import type { XtListedChain, XtListing } from '../../kernel/index.js'
 import type { KernelOperation, OperationTool } from './operation.js'
 
 /** A table, and the tool of its family and flavour. */

@@ -1,14 +1,14 @@
 // Operations of IPVS in the syntax of ipvsadm(8).
 import { formatEndpoint } from '../../address.js'
-import { describeIpvsOp } from '../ipvs/servers.js'
 import {
+  describeIpvsOp,
+  hostPrefixLength,
   type IpvsOp,
   type RealServer,
   type VirtualServerKey,
   type VirtualServerSettings,
   VirtualServerFlag,
-} from '../ipvs/ipvs.js'
-import { hostPrefixLength } from '../records.js'
+} from '../../kernel/index.js'
 import type { KernelOperation } from './operation.js'
 
 const protocolOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const

@@ -1,7 +1,13 @@
 // Transactions in the syntax of `nft -f`: an operation for each object, and for each element of a set.
-import { describeNfOp, describeSet } from '../nftables/describe.js'
-import type { NfOp, NfSet, NfTransaction } from '../nftables/nftables.js'
-import { printElements, printTransaction } from '../nftables/print.js'
+import {
+  describeNfOp,
+  describeSet,
+  type NfOp,
+  type NfSet,
+  type NfTransaction,
+  printElements,
+  printTransaction,
+} from '../../kernel/index.js'
 import type { KernelOperation } from './operation.js'
 
 type ElementOp = Extract<NfOp, { readonly elements: unknown }>
