@@ -1,6 +1,6 @@
 // Reports about objects that become Events of the Kubernetes API (docs/events.md). The room events/ sends them.
 
-export interface ObjectReference {
+interface ObjectReference {
   readonly apiVersion: 'v1'
   readonly kind: 'Node' | 'Service'
   /** Absent for objects without a namespace, such as Nodes. */

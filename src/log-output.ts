@@ -73,7 +73,7 @@ function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
-export interface LossReports {
+interface LossReports {
   /** A line was dropped: the first one after a written line. */
   readonly begins: (cause: string) => void
   /** A line is written again. `lines` is the number of dropped lines. */

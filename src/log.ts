@@ -42,7 +42,7 @@ export interface AdjustableLog extends Log {
   setVerbosity(verbosity: number): void
 }
 
-export interface LogOptions {
+interface LogOptions {
   readonly format: 'json' | 'text'
   /** The number of `-v`. */
   readonly verbosity: number
@@ -238,7 +238,7 @@ export interface Problem {
   readonly event?: EventReport
 }
 
-export interface StateReporterOptions {
+interface StateReporterOptions {
   readonly log: Log
   /** `info`: the state is no problem, and is not among those that the log lists. */
   readonly level: 'error' | 'warn' | 'info'

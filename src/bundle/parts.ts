@@ -16,7 +16,7 @@ export interface BundleFile {
   readonly isIncomplete: boolean
 }
 
-export interface CollectOptions {
+interface CollectOptions {
   /** Longest time for one part. */
   readonly partMs: number
   /** Most characters of one part. */

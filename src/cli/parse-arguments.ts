@@ -31,7 +31,7 @@ export interface Configuration {
 }
 
 /** The task of the process: run, or print `text` and exit. */
-export type Invocation =
+type Invocation =
   | Configuration
   /** Help or version, for standard output. */
   | { readonly exitCode: 0; readonly text: string }
@@ -206,7 +206,7 @@ function dashed(name: string): string {
 }
 
 /** A flag, and the setting that it sets. */
-export interface SettingFlag extends Flag {
+interface SettingFlag extends Flag {
   readonly setting: AnySetting
 }
 

@@ -29,7 +29,7 @@ export interface Option {
   readonly initial?: string
 }
 
-export interface Example {
+interface Example {
   /** Without `viaduct`. */
   readonly line: string
   /** The use of the line, as one clause. */

@@ -26,7 +26,7 @@ export const exitCodes = [
 ] as const
 
 /** The outputs of a command. */
-export interface CommandIo {
+interface CommandIo {
   /** Text, or bytes of UTF-8. */
   readonly out: (text: string | Buffer) => void
   readonly err: (text: string) => void

@@ -55,7 +55,7 @@ export const kernelTimeout: Check<number> = (seconds, field) => {
 }
 
 /** Where a server listens. */
-export interface ListenAddress {
+interface ListenAddress {
   /** Canonical: `0.0.0.0`, `::1`, without brackets. */
   readonly host: IpAddress
   /** 1 to 65535. */

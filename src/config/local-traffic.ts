@@ -4,7 +4,7 @@ import { formatCidr, parseCidr, parseIpAddress, type Cidr, type IpAddress } from
 import { ConfigError } from '../errors.js'
 
 const detectLocalModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
-export type DetectLocalMode = (typeof detectLocalModes)[number]
+type DetectLocalMode = (typeof detectLocalModes)[number]
 
 /** Blank: ClusterCIDR, as in kube-proxy. */
 export function detectLocalMode(text: string, field: string): DetectLocalMode {

@@ -16,14 +16,14 @@ export interface Scheduling {
   readonly schedulerFlags: readonly SchedulerFlag[]
 }
 
-export interface SchedulingText {
+interface SchedulingText {
   readonly scheduler?: string | undefined
   /** Names; `none` alone for no flag at all. Absent or empty: the flags that kube-proxy sets. */
   readonly schedulerFlags?: readonly string[] | undefined
 }
 
 /** The wrong field, and one sentence. */
-export interface SchedulingProblem {
+interface SchedulingProblem {
   readonly field: keyof SchedulingText
   readonly problem: string
 }

@@ -16,7 +16,7 @@ export interface Others {
 export type Use = 'config' | 'input' | 'none'
 
 /** The places in which 0 and blank text count as absent, as in Go's defaulting. */
-export type ZeroDefault = 'in files' | 'in flags' | 'everywhere'
+type ZeroDefault = 'in files' | 'in flags' | 'everywhere'
 
 /** A setting whose flag and field give an `Input`, and that has a `Value` in Config. */
 export interface Setting<Key extends string, Input, Value, Used extends Use = 'config'> {

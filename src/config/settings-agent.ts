@@ -11,8 +11,8 @@ export type VipBinding = 'routes' | 'addresses'
 /** The setting of the flavour of x_tables; `auto`: the flavour that the node uses. */
 export type IptablesFlavour = 'auto' | 'nft' | 'legacy'
 /** When the metrics server has the status page; `auto`: only if it listens on loopback. */
-export type StatusPage = 'auto' | 'always' | 'never'
-export type LoggingFormat = 'json' | 'text'
+type StatusPage = 'auto' | 'always' | 'never'
+type LoggingFormat = 'json' | 'text'
 
 /** A path; blank: none. */
 const path = {

@@ -25,7 +25,7 @@ export type Config = Nested<{ [S in Exclude<Row, Without> as S['key']]: ReturnTy
   }
 
 export type ConntrackConfig = Config['conntrack']
-export type ClientConfig = Config['client']
+type ClientConfig = Config['client']
 export type ClientConnection = ClientConfig['clientConnection']
 export type IpvsConfig = Config['ipvs']
 export type ServersConfig = Config['servers']

@@ -20,7 +20,7 @@ import {
 } from '../server/index.js'
 import { type Build, buildText } from '../version.js'
 
-export interface ControlServerOptions {
+interface ControlServerOptions {
   /** The socket's file. Its folder is made if it is absent. */
   readonly path: string
   readonly pages: Pages

@@ -27,7 +27,7 @@ type Question<Value extends object = object> = (
 ) => Value | undefined | Promise<Value | undefined>
 
 /** The records of the agent for a bug report. The functions are called for each request. */
-export interface Records {
+interface Records {
   /** The last lines of the log, oldest first. */
   readonly log: () => readonly string[]
   /** The values of all flags as text. */

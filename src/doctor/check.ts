@@ -72,7 +72,7 @@ export interface AgentStatus {
 }
 
 /** The agent of this node, as far as it answers. */
-export interface ExaminedAgent {
+interface ExaminedAgent {
   readonly socket: string
   /** One sentence: why nothing answered, although there is a socket. undefined: an answer, or no socket. */
   readonly silence: string | undefined

@@ -20,7 +20,7 @@ const familyNames: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'I
 const placeNames: Readonly<Record<XtFlavour, string>> = { nft: 'nf_tables', legacy: 'the legacy tables' }
 
 /** The first chain that shows a flavour, such as `IPv4 mangle KUBE-IPTABLES-HINT in nf_tables`; undefined: none. */
-export type FlavourSigns = Readonly<Record<XtFlavour, string | undefined>>
+type FlavourSigns = Readonly<Record<XtFlavour, string | undefined>>
 
 /** The flavour to use, and why, as one clause. */
 export interface ChosenFlavour {

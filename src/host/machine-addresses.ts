@@ -26,7 +26,7 @@ export async function machineAddresses(
   return (await readMachineAddresses(family, kernel)).addresses
 }
 
-export interface MachineAddresses {
+interface MachineAddresses {
   /** As `machineAddresses`. */
   readonly addresses: readonly IpAddress[]
   /** The index of the device with the VIPs of ipvs mode; undefined: there is none. */

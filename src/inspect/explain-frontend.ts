@@ -31,7 +31,7 @@ export interface LeftOut extends FrontendOwner {
 }
 
 /** The service ports that name the frontend of a packet. */
-export interface NamedFrontend {
+interface NamedFrontend {
   /** undefined: no Service has the destination. */
   readonly found: FoundFrontend | undefined
   readonly leftOut: readonly LeftOut[]

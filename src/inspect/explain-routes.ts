@@ -29,14 +29,14 @@ export interface RouteAnswer {
 }
 
 /** The answer, and the decision with it. */
-export interface Routed {
+interface Routed {
   readonly verdict: PacketVerdict
   readonly steps: readonly PacketStep[]
   readonly route: RouteAnswer
 }
 
 /** The decision so far. */
-export type RoutedDecision = Firewalled & Pick<PacketDecision, 'client'>
+type RoutedDecision = Firewalled & Pick<PacketDecision, 'client'>
 
 type Routing = Inspected['routing']
 

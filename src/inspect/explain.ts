@@ -14,7 +14,7 @@ import { type ChainReader, FirewallChains } from './firewall.js'
 import type { Inspected } from './inspected.js'
 
 /** The question as it was written. */
-export interface ExplainQuery {
+interface ExplainQuery {
   /** An IP address, or `node`. */
   readonly client: string
   /** `10.96.0.1:80`, `10.96.0.10:53/udp`, `[fd00::1]:80`. */
@@ -45,7 +45,7 @@ export interface Explanation {
   readonly kernel: KernelAgreement
 }
 
-export interface KernelAgreement {
+interface KernelAgreement {
   /** `not-asked`: no Service has the destination, or the agent has not programmed the kernel yet. `unknown`: the kernel did not answer. */
   readonly state: 'agrees' | 'differs' | 'not-asked' | 'unknown'
   /** A sentence per object that is missing or differs; for `unknown`: the kernel's error. */

@@ -15,7 +15,7 @@ import type { PresentProblem } from '../log.js'
 import type { NodeFacts } from '../node/index.js'
 
 /** One series of a metric. */
-export interface MetricValue {
+interface MetricValue {
   readonly labels: Readonly<Partial<Record<string, string | number>>>
   readonly value: number
 }

@@ -147,7 +147,7 @@ async function driftCounts({ metric }: Inspected): Promise<StatusSnapshot['drift
 }
 
 /** The configuration with which a command can do what the agent does. */
-export interface ConfigurationSnapshot {
+interface ConfigurationSnapshot {
   /** The active mode. */
   readonly mode: ProxyMode
   /** Name of the node. */

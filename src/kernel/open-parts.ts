@@ -44,7 +44,7 @@ export interface KernelParts {
   readonly setNames: () => Promise<readonly string[]>
 }
 
-export interface PartsOptions {
+interface PartsOptions {
   readonly addon: () => Addon
   readonly calls: CallCounts
   readonly portStore: PortStore

@@ -23,7 +23,7 @@ import {
 } from './kinds.js'
 
 /** Outcome counters of one kind of operation. */
-export interface OperationMetrics {
+interface OperationMetrics {
   readonly applied: CountUp
   readonly failed: CountUp
 }
@@ -287,7 +287,7 @@ class FamilyVectors {
   }
 }
 
-export interface ApiRequestReport {
+interface ApiRequestReport {
   readonly host: string
   readonly method: string
   /** Status of the answer; `<error>`: no answer. */

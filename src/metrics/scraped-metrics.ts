@@ -12,7 +12,7 @@ export interface PacketTotals {
   readonly localhostAccepted: number
 }
 
-export interface KernelFacts {
+interface KernelFacts {
   /** Calls into the addon so far, by kernel subsystem. */
   readonly calls: () => ReadonlyMap<string, number>
   /** Resolves with undefined in modes without such rules. If it rejects, which is a bug, the scrape has no samples of them. */

@@ -26,7 +26,7 @@ import {
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
 /** An object that has problems, or is a Service without a cluster IP. */
-export interface ReportedObject {
+interface ReportedObject {
   readonly kind: 'Service' | 'EndpointSlice'
   /** `namespace/name`. */
   readonly name: string
@@ -36,7 +36,7 @@ export interface ReportedObject {
  * Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. `servedAt`:
  * the frontends of a Service without a cluster IP, in words.
  */
-export type ReportProblems = (
+type ReportProblems = (
   object: ReportedObject,
   problems: readonly string[] | undefined,
   servedAt: string | undefined,

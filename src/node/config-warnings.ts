@@ -150,7 +150,7 @@ function withoutNetwork(networks: readonly Cidr[], families: readonly IpFamily[]
   return families.filter((family) => !networks.some((network) => network.family === family))
 }
 
-export interface FamilyFacts {
+interface FamilyFacts {
   readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR'>
   /** The programmed families. */
   readonly families: readonly IpFamily[]

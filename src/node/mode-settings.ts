@@ -17,7 +17,7 @@ import type { NodeFacts } from './node-tracker.js'
 export type LocalAddresses = 'all' | readonly IpAddress[]
 
 /** The facts that the addresses depend on. */
-export interface NodePortFacts {
+interface NodePortFacts {
   readonly family: IpFamily
   readonly config: Pick<Config, 'nodePortAddresses'> & {
     readonly iptables: Pick<Config['iptables'], 'localhostNodePorts'>

@@ -14,7 +14,7 @@ import {
   type NodeTracker,
 } from './node-tracker.js'
 
-export interface NodeWatchOptions {
+interface NodeWatchOptions {
   /** The facts of this node's Node. Only the watch feeds it. */
   readonly node: NodeTracker
   /** Families that this kernel can program. */

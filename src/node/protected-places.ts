@@ -4,7 +4,7 @@ import type { ServersConfig } from '../config/index.js'
 import type { EndpointSlice, ObjectEvent, ObjectKey } from '../source/index.js'
 
 /** A TCP port of one address. */
-export interface Place {
+interface Place {
   readonly address: IpAddress
   readonly port: number
 }

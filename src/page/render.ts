@@ -13,7 +13,7 @@ import { buildText } from '../version.js'
 import { type Content, html, type Html } from './html.js'
 import { driftPlot, latencyPlot, milliseconds, type Sample } from './samples.js'
 
-export interface PageContent {
+interface PageContent {
   readonly status: StatusSnapshot
   /** Unix milliseconds. */
   readonly nowMs: number

@@ -15,7 +15,7 @@ import { render } from './render.js'
 import { Samples } from './samples.js'
 import { clientLimit, Watchers } from './watchers.js'
 
-export interface StatusPageOptions {
+interface StatusPageOptions {
   readonly inspected: Inspected
   readonly clock: Pick<Clock, 'every' | 'schedule'>
 }

@@ -1,7 +1,7 @@
 // The clients of /ui/events. Each gets an event when the page has changed, once per second at most.
 import type { Clock } from '../clock.js'
 
-export interface WatchersOptions {
+interface WatchersOptions {
   /** A text that differs after a change of the page. Called once per second while there are clients. */
   readonly stamp: () => string
   readonly clock: Pick<Clock, 'every'>

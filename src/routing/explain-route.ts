@@ -10,7 +10,7 @@ export interface EndpointChoice extends Reason {
   readonly isUsed: boolean
 }
 
-export interface EndpointReasons {
+interface EndpointReasons {
   readonly endpoint: Endpoint
   /** For `clusterBackends`. */
   readonly cluster: EndpointChoice

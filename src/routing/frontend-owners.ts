@@ -273,7 +273,7 @@ export function compareStandings(a: Standing, b: Standing): number {
 }
 
 /** Why the owner has the frontend and not the loser: a clause that follows the owner's name and a comma. */
-export function reasonOf(owner: Standing, loser: Standing): string {
+function reasonOf(owner: Standing, loser: Standing): string {
   if (owner.origin !== loser.origin)
     return owner.origin === 'allocated'
       ? 'to which the API server allocated it'

@@ -9,7 +9,7 @@ export const frontendProtocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as con
 export type FrontendProtocol = (typeof frontendProtocols)[ServicePort['protocol']]
 
 /** A port of one address: a cluster IP, an external IP or a load-balancer IP. */
-export interface AddressFrontend {
+interface AddressFrontend {
   readonly kind: 'address'
   readonly address: IpAddress
   readonly protocol: FrontendProtocol
@@ -17,14 +17,14 @@ export interface AddressFrontend {
 }
 
 /** A port of every node address that serves node ports. */
-export interface NodePortFrontend {
+interface NodePortFrontend {
   readonly kind: 'node-port'
   readonly protocol: FrontendProtocol
   readonly port: number
 }
 
 /** A health check port of a Service, which the node itself answers. It does not compete with a node port of the same number. */
-export interface HealthCheckFrontend {
+interface HealthCheckFrontend {
   readonly kind: 'health-check'
   readonly protocol: 'tcp'
   readonly port: number

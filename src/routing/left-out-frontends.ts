@@ -9,7 +9,7 @@ import { type Route, route } from './route.js'
 import type { NodeView } from './endpoints.js'
 
 /** The owner of a frontend that a service port does not get. */
-export interface Holder {
+interface Holder {
   /** A server (`the API server`, `the agent's healthz server`), or a Service. */
   readonly kind: 'server' | 'service'
   /** The name of the server; the key of the service port with this node port or health check port; or the Service, for a health check port. */

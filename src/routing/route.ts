@@ -39,7 +39,7 @@ export interface Route extends ServicePort {
 }
 
 /** Observers of the steps by which `route` chooses the endpoints of each list. */
-export interface RouteNotes {
+interface RouteNotes {
   readonly cluster: NoteStep
   readonly local: NoteStep
   readonly flows: NoteStep

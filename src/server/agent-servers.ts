@@ -25,7 +25,7 @@ export interface AgentServersOptions {
 }
 
 /** A server that opens after the first sync. `start` resolves after one attempt; both are idempotent. */
-export interface AgentServer {
+interface AgentServer {
   start(): Promise<void>
   stop(): Promise<void>
 }

@@ -103,7 +103,7 @@ export class Connections {
   }
 }
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   readonly reply: RequestListener
   readonly connections: Connections
   /** Whether a new connection may send requests; false: it is closed. Absent: every connection may. */

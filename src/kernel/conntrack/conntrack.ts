@@ -48,7 +48,7 @@ export const tcpStates = [
   'SYN_SENT2',
 ] as const
 
-export type TcpState = (typeof tcpStates)[number]
+type TcpState = (typeof tcpStates)[number]
 
 /** The connections to one frontend that have the same endpoint. */
 export interface ConntrackFlowCount extends Pick<

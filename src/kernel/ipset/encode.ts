@@ -7,7 +7,7 @@ import { entryLayout, extensionBit, opLayout, opNumber, setLayout } from './layo
 import { addressFamily, recordBuffer, type RecordBuffer } from '../records.js'
 
 /** A packed batch: operations refer to tables of sets and entries by index; `texts` holds the entries' comments. */
-export interface EncodedIpsetBatch {
+interface EncodedIpsetBatch {
   readonly ops: Uint8Array
   readonly sets: Uint8Array
   readonly entries: Uint8Array

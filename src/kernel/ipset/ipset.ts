@@ -49,7 +49,7 @@ export interface IpsetEntry {
 }
 
 /** Operations by name. */
-export interface IpsetOps {
+interface IpsetOps {
   /**
    * EEXIST if a set with this name has another type, family, `maxElements` or extension (also time-outs and counters). No change if a
    * set with this name has the same. IPSET_ERR_FIND_TYPE: the kernel lacks the type.

@@ -20,7 +20,7 @@ import { opLayout, opNumber, realServerLayout as real, virtualServerLayout as vi
 import { recordBuffer, type RecordBuffer, type RecordLayout } from '../records.js'
 
 /** A packed batch: operations refer to two tables by index. */
-export interface EncodedIpvsBatch {
+interface EncodedIpvsBatch {
   readonly ops: Uint8Array
   readonly virtualServers: Uint8Array
   readonly realServers: Uint8Array

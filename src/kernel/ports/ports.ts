@@ -14,7 +14,7 @@ export interface PortPlace {
 }
 
 /** Operations by name. */
-export interface PortOps {
+interface PortOps {
   /**
    * Binds the port, so that no other program gets it; does nothing when it is held. EADDRINUSE: a program has it. EADDRNOTAVAIL: not an
    * address of this machine. EMFILE: the process has no more descriptors for held ports. EPROTONOSUPPORT: the kernel has no SCTP.

@@ -76,7 +76,7 @@ export class RealPorts implements Ports {
 }
 
 /** A descriptor of the service manager's store that this process inherited. */
-export interface InheritedSocket {
+interface InheritedSocket {
   readonly fd: number
   /** The number in its name. */
   readonly number: number

@@ -16,7 +16,7 @@ import {
 import type { RelayAddress, RelayEndpoint, RelayListener, RelayOp, RelayService } from './relay.js'
 
 /** A packed batch: operations refer to services and listeners by index, services to ranges of endpoints and source ranges. */
-export interface EncodedRelayBatch {
+interface EncodedRelayBatch {
   readonly ops: Uint8Array
   readonly services: Uint8Array
   readonly listeners: Uint8Array

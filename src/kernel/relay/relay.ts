@@ -64,7 +64,7 @@ export interface RelayListener {
 export type RelayAddress = Pick<RelayListener, 'protocol' | 'address' | 'port'>
 
 /** Operations by name. `name`: the service, for errors and logs. */
-export interface RelayOps {
+interface RelayOps {
   /** Creates or replaces. UDP flows stay if their endpoint is in `flowEndpoints`, and end at once if not. TCP connections stay. */
   'set-service': { readonly service: RelayService; readonly name: string }
   /** ENOENT when absent, EBUSY while a listener refers to it. Its connections and flows go on until they end. */

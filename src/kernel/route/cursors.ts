@@ -26,7 +26,7 @@ import {
 } from './layout.js'
 
 /** IFF_UP of linux/if.h */
-export const linkIsUp = 1
+const linkIsUp = 1
 
 function isUnspecified(address: IpAddress): boolean {
   return address === '0.0.0.0' || address === '::'

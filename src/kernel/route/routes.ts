@@ -33,7 +33,7 @@ export interface InterfaceAddress {
   readonly interfaceIndex: number
 }
 
-export interface RouteOps {
+interface RouteOps {
   /** EEXIST when the address has a route of the same metric. */
   'add-route': { readonly route: LocalRoute }
   /** Adds the route or replaces one with the same address and metric. */
