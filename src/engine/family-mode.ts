@@ -31,7 +31,7 @@ export interface Admission {
   /** The service port was removed. */
   forget(key: ServicePortKey): void
   setMachine(machine: readonly IpAddress[]): void
-  /** Facts about other machines changed. */
+  /** Facts about other machines, or about the networks of pods, changed. */
   note(): void
   readonly isRenewDue: boolean
   /** Returns the service ports whose answer changed. */

@@ -129,10 +129,10 @@ export class Family<S, D> implements Pipeline {
   }
 
   applyNode(change: NodeChange): boolean {
-    const { routing, places } = change
+    const { routing, places, modeSettings } = change
     const { admission } = this.#mode
     if (routing) this.#tracker.markAll()
-    if (places) admission?.note()
+    if (places || modeSettings) admission?.note()
     const isDecisionConcerned = places && this.#decisions.applyPlaces()
     const isLayerConcerned = this.#layer.noteNode?.(change) === true
     const isAdmissionConcerned = places && admission?.isRenewDue === true

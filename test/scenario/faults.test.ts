@@ -238,6 +238,23 @@ describe('the health of the data plane', () => {
     await lab.stop()
   })
 
+  it('is reported once while the kernel cannot be read, at the start and later', async () => {
+    const lab = new PipelineLab()
+    const refuse = (): void => {
+      lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
+    }
+    refuse()
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(20_000)
+    assert.equal(lab.log.find('error', 'IPv4 state of the kernel').length, 1)
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(30_000)
+    refuse()
+    await lab.clock.advance(60_000)
+    assert.equal(lab.log.find('error', 'IPv4 state of the kernel').length, 2)
+    await lab.stop()
+  })
+
   it('has no time of a last sync while the first read is retried, though changes come in between', async () => {
     const lab = new PipelineLab()
     const startMs = lab.clock.unixMs()

@@ -77,6 +77,15 @@ for (const mode of ['ipvs', 'userspace'] as const) {
       await lab.stop()
     })
 
+    it('takes an address away when the network of pods of this node gets it', async () => {
+      const lab = open()
+      await lab.deliver(set(node('here', { ips: ['192.0.2.1'] })), ...web('10.244.1.7'), synced)
+      assert.deepEqual(await localVips(lab), ['10.244.1.7'])
+      await lab.deliver(here)
+      assert.deepEqual(await localVips(lab), [])
+      await lab.stop()
+    })
+
     it('takes an address away within a sync period when a route names it, and gives it back', async () => {
       const kernel = openModelKernel()
       const lab = open({}, kernel)

@@ -116,7 +116,7 @@ export class ForeignAddresses {
     this.#report(claim.port, claim.holders, noHolders)
   }
 
-  /** Facts about other machines changed: `renew` may find another answer. */
+  /** Facts about other machines, or about the networks of pods, changed: `renew` may find another answer. */
   note(): void {
     this.#isStale = true
   }
@@ -128,7 +128,7 @@ export class ForeignAddresses {
 
   /** Reads the routing tables if they are due. Returns the service ports whose answer changed. */
   async renew(): Promise<readonly ServicePortKey[]> {
-    if (this.#claims.size === 0) return []
+    if (!this.isRenewDue) return []
     this.#isStale = false
     if (this.#options.clock.now() >= this.#readMs) await this.#readHops()
     const changed: ServicePortKey[] = []

@@ -116,7 +116,7 @@ export class Reconciler {
     const { clock, syncPeriodMs } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     const state = await this.#questions.ask(
-      { key: 'read', subject: 'state of the kernel' },
+      { key: 'read servers and VIPs', subject: 'state of the kernel' },
       async () => await this.#read(),
     )
     if (state instanceof KernelError) {
