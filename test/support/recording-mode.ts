@@ -1,42 +1,15 @@
 // An example of a new mode: it gets routes like any other mode, and records them instead of programming the kernel.
-import { Registry } from 'prom-client'
-import type { IpFamily } from '../../src/address.js'
-import { resolveConfig } from '../../src/config/index.js'
-import {
-  type Claim,
-  Family,
-  type FamilyMode,
-  type Layer,
-  type LayerState,
-  type Written,
-  openProblems,
-  type OperationKind,
-  type Pass,
+import type {
+  Claim,
+  FamilyMode,
+  Layer,
+  LayerState,
+  OperationKind,
+  Pass,
+  Written,
 } from '../../src/engine/index.js'
 import { KernelObject, ObjectTable } from '../../src/layers/objects/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
-import { openMetrics } from '../../src/metrics/index.js'
-import { NodeTracker } from '../../src/node/index.js'
-import { openModelKernel } from '../model/index.js'
-import { ManualClock } from './manual-clock.js'
-import { MemoryLog } from './pipeline-lab.js'
-
-export const syncPeriodMs = 30_000
-
-/** The dependencies of the mode. It needs no kernel. */
-export function openSurroundings() {
-  const log = new MemoryLog()
-  return {
-    clock: new ManualClock(),
-    node: new NodeTracker('here'),
-    metrics: openMetrics(new Registry()),
-    config: resolveConfig({ manifests: 'none' }),
-    log,
-    problems: openProblems({ log }),
-  }
-}
-
-type Surroundings = ReturnType<typeof openSurroundings>
 
 const recording: OperationKind<{ readonly op: string; readonly text: string }> = {
   name: 'records',
@@ -88,7 +61,8 @@ class RecordingLayer implements Layer<'settings', string> {
   }
 }
 
-function recordingMode(records: string[]): FamilyMode<'settings', string> {
+/** The mode. `records` gets a line for each route that changed. */
+export function recordingMode(records: string[]): FamilyMode<'settings', string> {
   return {
     settings: () => 'settings',
     routeSettings: (settings) => settings,
@@ -100,29 +74,4 @@ function recordingMode(records: string[]): FamilyMode<'settings', string> {
       differences: async () => [],
     },
   }
-}
-
-/** The mode in one family. `records` gets a line for each route that changed. `onClose`: the family has freed its resources. */
-export function openRecordingFamily(
-  family: IpFamily,
-  surroundings: Surroundings,
-  { records, onClose = () => {} }: { readonly records: string[]; readonly onClose?: () => void },
-): Family<'settings', string> {
-  const { metrics, problems } = surroundings
-  return new Family({
-    ...surroundings,
-    ...openModelKernel(),
-    family,
-    syncPeriodMs,
-    metrics: metrics[family],
-    warnings: problems,
-    openMode: () => recordingMode(records),
-    openFollowUp: () => ({
-      note: () => {},
-      recheckFlows: () => {},
-      isOlderThan: () => false,
-      run: async () => {},
-      stop: async () => onClose(),
-    }),
-  })
 }

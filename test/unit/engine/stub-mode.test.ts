@@ -4,7 +4,7 @@ import { type Mode, Synchronizer } from '../../../src/engine/index.js'
 import { openModelKernel } from '../../model/index.js'
 import { settle } from '../../support/manual-clock.js'
 import { remove, service, set, slice } from '../../support/objects.js'
-import { openRecordingFamily, openSurroundings, syncPeriodMs } from '../../support/recording-mode.js'
+import { openRecordingFamily, openSurroundings, syncPeriodMs } from '../../support/recording-family.js'
 
 describe('a mode that only records routes', () => {
   it('gets events, runs, health and a stop from the engine', async () => {

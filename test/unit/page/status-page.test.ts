@@ -5,7 +5,7 @@ import { StatusPage } from '../../../src/page/index.js'
 import type { PageRequest, Reply } from '../../../src/server/index.js'
 import type { ManualClock } from '../../support/manual-clock.js'
 import { endpoint, port, service, set, slice, synced } from '../../support/objects.js'
-import { openSurroundings, openRecordingFamily } from '../../support/recording-mode.js'
+import { openSurroundings, openRecordingFamily } from '../../support/recording-family.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import type { PresentProblem } from '../../../src/log.js'
 

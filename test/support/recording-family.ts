@@ -1,0 +1,53 @@
+// A family of the recording mode, and what it needs of an agent.
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../../src/address.js'
+import { resolveConfig } from '../../src/config/index.js'
+import { Family, openProblems } from '../../src/engine/index.js'
+import { openMetrics } from '../../src/metrics/index.js'
+import { NodeTracker } from '../../src/node/index.js'
+import { openModelKernel } from '../model/index.js'
+import { ManualClock } from './manual-clock.js'
+import { MemoryLog } from './pipeline-lab.js'
+import { recordingMode } from './recording-mode.js'
+
+export const syncPeriodMs = 30_000
+
+/** The dependencies of the mode. It needs no kernel. */
+export function openSurroundings() {
+  const log = new MemoryLog()
+  return {
+    clock: new ManualClock(),
+    node: new NodeTracker('here'),
+    metrics: openMetrics(new Registry()),
+    config: resolveConfig({ manifests: 'none' }),
+    log,
+    problems: openProblems({ log }),
+  }
+}
+
+type Surroundings = ReturnType<typeof openSurroundings>
+
+/** The mode in one family. `records` gets a line for each route that changed. `onClose`: the family has freed its resources. */
+export function openRecordingFamily(
+  family: IpFamily,
+  surroundings: Surroundings,
+  { records, onClose = () => {} }: { readonly records: string[]; readonly onClose?: () => void },
+): Family<'settings', string> {
+  const { metrics, problems } = surroundings
+  return new Family({
+    ...surroundings,
+    ...openModelKernel(),
+    family,
+    syncPeriodMs,
+    metrics: metrics[family],
+    warnings: problems,
+    openMode: () => recordingMode(records),
+    openFollowUp: () => ({
+      note: () => {},
+      recheckFlows: () => {},
+      isOlderThan: () => false,
+      run: async () => {},
+      stop: async () => onClose(),
+    }),
+  })
+}
