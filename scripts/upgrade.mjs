@@ -1,17 +1,23 @@
 // The test of two versions: npm run upgrade [-- [--from COMMIT] MODE...]
-// Builds the last release, then replaces it by this tree's agent and back in each mode, under load, on this machine's kernel, in network
-// namespaces of its own. Prints a table and writes out/upgrade/figures.json. Ends with 1 if a figure of the table breaks a promise of
-// docs/releasing.md. Needs root.
+// Builds the last release, then replaces it by this tree's agent and back in each mode, under load, in network namespaces of its own, on
+// this machine's kernel. The modes ipvs-legacy and ipvs-nft run in the guest, and only if they are named. Prints a table and writes
+// out/upgrade/figures.json. Ends with 1 if a figure of the table breaks a promise of docs/releasing.md. Needs root.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { runGuest } from './guest.mjs'
 import { setUp } from './setup.mjs'
 import { isMain, root, run, runMain, step, StepError } from './steps.mjs'
 import { buildCommit, commitNamed } from './upgrade/build.mjs'
 import { brokenPromises, table } from './upgrade/table.mjs'
 
-const modes = ['iptables-legacy', 'iptables-nft', 'nftables', 'userspace']
+const hostModes = ['iptables-legacy', 'iptables-nft', 'nftables', 'userspace']
+/** They run in the guest, and only by name: its emulated processor takes some 15 times as long. */
+const guestModes = ['ipvs-legacy', 'ipvs-nft']
+const modes = [...hostModes, ...guestModes]
 const limitSeconds = 300
+/** The emulated processor of the guest is slower. */
+const guestLimitSeconds = 1800
 
 /** The last release: the newest tag v*, or the commit in the field `released` of package.json, while no tag exists. */
 async function released() {
@@ -27,7 +33,27 @@ async function parse(words) {
   if (name === undefined) throw new StepError('--from needs a COMMIT')
   for (const mode of wanted)
     if (!modes.includes(mode)) throw new StepError(`no mode ${mode}, only ${modes.join(', ')}`)
-  return { commit: await commitNamed(name), wanted: wanted.length === 0 ? modes : wanted }
+  return { commit: await commitNamed(name), wanted: wanted.length === 0 ? hostModes : wanted }
+}
+
+/**
+ * In the guest, whose kernel has IP_VS.
+ * @param {string} mode @param {string} folder holds the old one's build in old/dist, and receives the figures
+ * @returns {Promise<any>} the figures
+ */
+async function measureInGuest(mode, folder) {
+  const lines = [
+    'cp -r "$VIADUCT_WORK/old/dist" /tmp/old && modprobe ip_vs || exit',
+    `exec node out/ts/bench/upgrade/run.js ${mode} /tmp/old/agent.js dist/agent.js > "$VIADUCT_WORK/figures"`,
+  ]
+  const { status, output } = await runGuest({
+    name: mode,
+    script: `${lines.join('\n')}\n`,
+    timeoutSeconds: guestLimitSeconds,
+    work: folder,
+  })
+  if (status !== 0) throw new StepError(`${mode} ended with ${status}:\n${output}`)
+  return { mode, ...JSON.parse(readFileSync(join(folder, 'figures'), 'utf8')) }
 }
 
 /**
@@ -35,6 +61,7 @@ async function parse(words) {
  * @returns {Promise<any>} the figures
  */
 async function measure(mode, old, folder) {
+  if (guestModes.includes(mode)) return await measureInGuest(mode, folder)
   const files = [join(old, 'agent.js'), join(root, 'dist/agent.js')]
   const command = [process.execPath, join(root, 'out/ts/bench/upgrade/run.js'), mode, ...files]
   const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }

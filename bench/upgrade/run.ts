@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadCounts } from '../../test/support/load.js'
+import { lostPackets, lostSince } from '../../test/support/lost-packets.js'
 import { foreignChains } from '../../test/traffic/foreign-chains.js'
 import { endpointCount, staleServers, SwitchLab } from '../../test/traffic/switch-lab.js'
 import type { AgentProcess } from '../../test/traffic/agent-process.js'
+import { virtualServers } from '../../test/traffic/node-state.js'
 import { difference, leftIn, type LoadFigures, summary } from '../takeovers/figures.js'
 
 /** Mode and flavour of x_tables. */
@@ -15,11 +17,19 @@ const modes = {
   'iptables-nft': ['iptables', '--iptables-flavour=nft'],
   nftables: ['nftables'],
   userspace: ['userspace'],
+  'ipvs-legacy': ['ipvs', '--iptables-flavour=legacy'],
+  'ipvs-nft': ['ipvs', '--iptables-flavour=nft'],
 } as const
 type Mode = keyof typeof modes
 
+/** Modes in which clients of cluster IPs come by the hook input, which the firewalld of the lab closes. */
+const comeByInput: ReadonlySet<Mode> = new Set(['userspace', 'ipvs-legacy', 'ipvs-nft'])
+
 /** After the first sync: longer than what an agent still removes then. */
 const restMs = 2000
+
+/** For a report of `viaduct diff`: an emulated processor may take minutes. */
+const planSeconds = 300
 
 /** The parts of the report of `viaduct diff` that are read here. */
 interface DiffReport {
@@ -52,6 +62,8 @@ interface ChangeFigures extends LoadFigures, Change {
   readonly objects: Readonly<Record<string, number>>
   /** Lines of others that have come or gone. */
   readonly foreign: readonly string[]
+  /** The counters of lost packets of the kernel that grew: a failed attempt beside a full queue of a processor is not the agent's. */
+  readonly lost: string
 }
 
 /** The servers that each client with affinity met. */
@@ -97,7 +109,8 @@ class Upgrade {
 
   /** The changes in the report of `viaduct diff`, by the program of a build. */
   async differences(build: 'old' | 'new'): Promise<readonly string[]> {
-    const command = [this.#files[build], 'diff', '-o', 'json', `--socket=${this.#socket}`]
+    const flags = ['-o', 'json', `--socket=${this.#socket}`, `--timeout=${planSeconds}`]
+    const command = [this.#files[build], 'diff', ...flags]
     const { stdout, stderr } = await this.#lab.node.run(process.execPath, ...command)
     if (stdout === '') return [stderr]
     const { hasChanges, operations = [] }: DiffReport = JSON.parse(stdout)
@@ -116,7 +129,18 @@ class Upgrade {
       `--proxy-mode=${mode}`,
       ...flags,
     )
-    return await leftIn(this.#lab.node)
+    return await this.objects()
+  }
+
+  /** The kernel objects of proxies, counted by kind. */
+  async objects(): Promise<Readonly<Record<string, number>>> {
+    const { node } = this.#lab
+    const tables = (await node.must('nft', 'list', 'tables')).match(/ viaduct-\S+$/gmu) ?? []
+    const left = { ...(await leftIn(node)), 'tables viaduct-*': tables.length }
+    if (modes[this.#mode][0] !== 'ipvs') return left
+    const servers = (await virtualServers(node)).filter((line) => line.startsWith('-A '))
+    const sets = (await node.must('ipset', 'list', '-n')).match(/^KUBE-/gmu) ?? []
+    return { ...left, 'virtual servers': servers.length, sets: sets.length }
   }
 }
 
@@ -125,14 +149,17 @@ async function measure(mode: Mode, files: Readonly<Record<'old' | 'new', string>
   try {
     const upgrade = new Upgrade(lab, mode, files)
     await upgrade.start('old')
-    // The relay's clients come by hook input, which the firewalld of these chains closes.
-    if (mode !== 'userspace')
-      await lab.writeForeignChains({ forwardPolicy: 'ACCEPT', markChain: 'CNI-HOSTPORT-SETMARK' })
+    await lab.writeForeignChains({
+      forwardPolicy: 'ACCEPT',
+      markChain: 'CNI-HOSTPORT-SETMARK',
+      firewalld: !comeByInput.has(mode),
+    })
     await lab.startLoad()
     await sleep(restMs)
     const figures: ChangeFigures[] = []
     for (const change of changes) {
       const foreign = await foreignChains(lab.node)
+      const lost = await lostPackets()
       const before = await lab.during(async () => {})
       const counts = await lab.during(async () => {
         await upgrade.end(change.end)
@@ -140,6 +167,7 @@ async function measure(mode: Mode, files: Readonly<Record<'old' | 'new', string>
         await upgrade.start(change.to)
       })
       const after = await lab.during(async () => await sleep(restMs))
+      const lostMeanwhile = lostSince(lost, await lostPackets())
       const [during, later] = [summary(counts), summary(after)]
       figures.push({
         ...change,
@@ -151,8 +179,9 @@ async function measure(mode: Mode, files: Readonly<Record<'old' | 'new', string>
         moved: movedFrom(before, after, change.endpoints),
         stale: staleServers(after, change.endpoints).length,
         differences: await upgrade.differences(change.to),
-        objects: await leftIn(lab.node),
+        objects: await upgrade.objects(),
         foreign: difference(foreign, await foreignChains(lab.node)),
+        lost: lostMeanwhile,
       })
     }
     return { changes: figures, left: await upgrade.cleanUp() }

@@ -43,9 +43,13 @@ function objectsText(counts) {
  */
 export function brokenPromises({ mode, changes, left }) {
   const isRelay = mode === 'userspace'
-  const broken = changes.flatMap(({ to, end, failed, failures, moved, stale, differences, foreign }) =>
+  const broken = changes.flatMap(({ to, end, failed, failures, moved, stale, differences, foreign, lost }) =>
     [
-      ...(isRelay || failed === 0 ? [] : [`${failed} attempts failed: ${failures.slice(0, 3).join('; ')}`]),
+      ...(isRelay || failed === 0
+        ? []
+        : [
+            `${failed} attempts failed: ${failures.slice(0, 3).join('; ')}; counters of lost packets: ${lost}`,
+          ]),
       ...(isRelay || moved === 0 ? [] : [`${moved} clients with affinity moved`]),
       ...(stale === 0 ? [] : [`${stale} servers that were gone answered`]),
       ...(differences.length === 0

@@ -12,6 +12,8 @@ export interface ForeignOptions {
   readonly pods: Pair
   /** The networks of the pods. */
   readonly networks: Pair
+  /** Whether firewalld is among them, which closes the ports of the node itself. Default: true. */
+  readonly firewalld?: boolean
 }
 
 /** The port of every address of the node that portmap leads to a pod. */
@@ -32,7 +34,7 @@ export async function writeForeignChains(node: Namespace, options: ForeignOption
         `${tool} -C ${hook} -j KUBE-FIREWALL 2>&1 || ${tool} -I ${hook} -j KUBE-FIREWALL`,
       )
   }
-  await feed(node, firewalldText, 'nft', '-f', '-')
+  if (options.firewalld !== false) await feed(node, firewalldText, 'nft', '-f', '-')
 }
 
 async function feed(node: Namespace, text: string, ...command: readonly string[]): Promise<void> {
@@ -175,7 +177,7 @@ function isOwnRule(chain: string, target: string | undefined): boolean {
 
 function foreignListed(text: string): readonly string[] {
   const withoutOwn = text
-    .replaceAll(/^table ip6? kube-proxy \{$[^]*?^\}$/gmu, '')
+    .replaceAll(/^table ip6? (?:kube-proxy|viaduct-\S+) \{$[^]*?^\}$/gmu, '')
     .replaceAll(/^\tchain (\S+) \{$[^]*?^\t\}$/gmu, (block, name: string) =>
       ownChain.test(name) ? '' : block,
     )

@@ -133,7 +133,7 @@ export class SwitchLab {
   }
 
   /** Writes the chains of others on the node, whose host port leads to the first pod. */
-  async writeForeignChains(options: Pick<ForeignOptions, 'forwardPolicy' | 'markChain'>): Promise<void> {
+  async writeForeignChains(options: Omit<ForeignOptions, 'pods' | 'networks'>): Promise<void> {
     const pods = { IPv4: podAddress('IPv4', 1), IPv6: podAddress('IPv6', 1) }
     await writeForeignChains(this.node, { ...options, pods, networks: clusterCidrs })
   }
