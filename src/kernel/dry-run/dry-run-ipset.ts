@@ -1,14 +1,8 @@
 import { constants } from 'node:os'
 import { KernelError } from '../../errors.js'
-import {
-  describeIpsetOp,
-  familyOfIpsetOp,
-  type Ipset,
-  type IpsetHeader,
-  type IpsetOp,
-} from '../ipset/ipset.js'
+import { describeIpsetOp, familyOfIpsetOp, type Ipset, type IpsetOp } from '../ipset/ipset.js'
 import type { XtListing } from '../xtables/listing.js'
-import { takeBatch, withMembers } from './take-batch.js'
+import { readOnce, takeBatch, withMembers } from './take-batch.js'
 import type { TakeTransaction } from './transaction.js'
 
 const { EBUSY, ENOENT } = constants.errno
@@ -24,13 +18,13 @@ export interface DryRunIpsetOptions {
 /** The sets in a dry run. A set that a rule uses after the transactions so far is not destroyed: the kernel would refuse it. */
 export function dryRunIpset(real: Ipset, { isLoaded, tables, take }: DryRunIpsetOptions): Ipset {
   const reads = isLoaded ? real : withMembers(real, unloaded)
-  let headers: Promise<readonly IpsetHeader[]> | undefined
+  const headers = readOnce(async () => await reads.sets())
   /** Sets that the transactions have made or renamed, and those that they have destroyed. */
   const made = new Set<string>()
   const gone = new Set<string>()
   return withMembers(reads, {
     apply: async (ops) => {
-      const present = await (headers ??= reads.sets())
+      const present = await headers()
       const isUsed = ops.some(isRemoval) && present.some(({ references }) => references > 0)
       const used = isUsed ? usedSets(await tables()) : new Set<string>()
       const remove = (name: string): number => {

@@ -14,7 +14,7 @@ import {
   type RouteOp,
   type Routes,
 } from '../route/routes.js'
-import { QuietWatch, takeBatch, withMembers } from './take-batch.js'
+import { QuietWatch, readOnce, takeBatch, withMembers } from './take-batch.js'
 import type { TakeTransaction } from './transaction.js'
 
 const { EADDRNOTAVAIL, EEXIST, ESRCH } = constants.errno
@@ -72,11 +72,11 @@ function dryRunRoutes(
   made: readonly Link[],
   take: TakeTransaction,
 ): Routes {
-  let present: Promise<Present> | undefined
+  const present = readOnce(async () => await Present.read(real))
   return withMembers(real, {
     apply: async (ops) => {
       if (ops.length === 0) return { applied: 0, failures: [] }
-      const known = await (present ??= Present.read(real))
+      const known = await present()
       const all = await links.list()
       const words = { subsystem: 'route', describe: describeRouteOp, familyOf: familyOfRouteOp } as const
       const answer = (op: RouteOp): number => known.apply(op)

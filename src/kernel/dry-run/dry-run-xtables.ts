@@ -15,6 +15,7 @@ import type {
   XtTableName,
   Xtables,
 } from '../xtables/xtables.js'
+import { readOnce } from './take-batch.js'
 import type { TakeTransaction } from './transaction.js'
 
 const none: XtDrift = { missing: [], changed: [] }
@@ -35,7 +36,7 @@ export class DryRunXtables implements Xtables {
   readonly table: XtTableName
   readonly #options: DryRunXtablesOptions
   readonly #staged: XtOp[] = []
-  #editor: Promise<ListingEditor> | undefined
+  readonly #read: () => Promise<ListingEditor>
   #isApplied = false
 
   constructor(options: DryRunXtablesOptions) {
@@ -43,6 +44,7 @@ export class DryRunXtables implements Xtables {
     this.family = family
     this.table = table
     this.#options = options
+    this.#read = readOnce(async () => new ListingEditor(await options.list(), this))
   }
 
   /** The table as the transactions leave it. Throws KernelError. */
@@ -109,8 +111,4 @@ export class DryRunXtables implements Xtables {
   }
 
   async close(): Promise<void> {}
-
-  #read(): Promise<ListingEditor> {
-    return (this.#editor ??= this.#options.list().then((listing) => new ListingEditor(listing, this)))
-  }
 }

@@ -38,6 +38,20 @@ export function withMembers<T extends object>(target: T, members: Partial<T>): T
   })
 }
 
+/** Reads at the first call. A read that failed is made again by the next call. */
+export function readOnce<T>(read: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined
+  return async () => {
+    answer ??= read()
+    try {
+      return await answer
+    } catch (error) {
+      answer = undefined
+      throw error
+    }
+  }
+}
+
 /** A watch that sees nothing: a dry run is made at one moment. */
 export class QuietWatch {
   #end: () => void = () => {}

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { beforeEach, describe, it } from 'node:test'
 import { parseIpAddress, type IpAddress } from '../../../src/address.js'
+import { KernelError } from '../../../src/errors.js'
 import { dryRunConntrack, dryRunRelay } from '../../../src/kernel/dry-run/dry-run-host.js'
 import { dryRunIpset } from '../../../src/kernel/dry-run/dry-run-ipset.js'
 import { dryRunIpvs } from '../../../src/kernel/dry-run/dry-run-ipvs.js'
@@ -136,6 +137,24 @@ describe('a table of x_tables in a dry run', () => {
       take,
     })
   const ops = [{ op: 'set-chain', chain: 'KUBE-A', rules: [] }] as const
+
+  it('reads the table again after a read that failed', async () => {
+    let reads = 0
+    const table = new DryRunXtables({
+      place,
+      flavour: 'legacy',
+      list: async () => {
+        if (reads++ === 0) throw new KernelError({ errno: 11, subsystem: 'xtables', operation: 'read' })
+        return await Promise.resolve(before)
+      },
+      packets: () => assert.fail('the counters are read'),
+      take,
+    })
+    await assert.rejects(table.apply(ops), { code: 'EAGAIN' })
+    assert.equal((await table.apply([])).isWritten, true)
+    await table.check()
+    assert.equal(reads, 2)
+  })
 
   it('takes the staged operations too, once', async () => {
     const table = open()
