@@ -20,8 +20,17 @@ const timeoutPart = 4
 const expirationPart = 8
 const labelBytes = 4
 
+/** By set: the sets of a schema stay the same, and each list of elements asks for its layout. */
+const layouts = new WeakMap<NfSet, ElementLayout>()
+
 /** The layout of the elements of a set. */
-export function elementLayout({ key, data, flags = [] }: NfSet): ElementLayout {
+export function elementLayout(set: NfSet): ElementLayout {
+  let layout = layouts.get(set)
+  if (layout === undefined) layouts.set(set, (layout = computeLayout(set)))
+  return layout
+}
+
+function computeLayout({ key, data, flags = [] }: NfSet): ElementLayout {
   const isInterval = flags.includes('interval')
   const parts =
     (isInterval && key.length > 1 ? keyEndPart : 0) |
