@@ -4,10 +4,9 @@
 //                                        back, adopt in a fresh pipeline, reconcile without a change, change one endpoint
 //   node viaduct.js warm N M             only the apply, in a process that has applied other services before
 //   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
-import type { Kernel } from '../src/kernel/index.js'
-import { openKernel } from '../src/kernel/index.js'
+import { type Kernel, openKernel } from '../src/kernel/index.js'
 import type { VipBinding } from '../src/config/index.js'
-import { IpvsLedger } from '../src/modes/ipvs/testing.js'
+import { IpvsLedger } from '../src/layers/ipvs/testing.js'
 import { VipTable } from '../src/layers/vips/index.js'
 import { Tracker } from '../src/model/index.js'
 import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/testing.js'

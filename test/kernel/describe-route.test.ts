@@ -5,12 +5,8 @@ import { resolveConfig } from '../../src/config/index.js'
 import type { IpsetOp, IpsetSettings } from '../../src/kernel/index.js'
 import { compileRoute, compileSkeleton, describeDesired } from '../../src/modes/iptables/testing.js'
 import { IptablesLedger } from '../../src/layers/xtables/testing.js'
-import {
-  compileRoute as compileIpvsRoute,
-  describeServers,
-  setName,
-  setSpec,
-} from '../../src/modes/ipvs/testing.js'
+import { compileRoute as compileIpvsRoute, describeServers } from '../../src/modes/ipvs/testing.js'
+import { setName, setSpec } from '../../src/layers/ipvs/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { applyAll } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'

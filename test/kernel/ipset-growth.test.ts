@@ -7,8 +7,14 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import type { IpsetHeader, Kernel } from '../../src/kernel/index.js'
-import { IpsetTable, type DumpedSet } from '../../src/modes/ipvs/testing.js'
-import { type DesiredSetEntry, type SetKey, setName, setSpec } from '../../src/modes/ipvs/testing.js'
+import { type DumpedSet } from '../../src/layers/ipvs/testing.js'
+import {
+  type DesiredSetEntry,
+  IpsetTable,
+  type SetKey,
+  setName,
+  setSpec,
+} from '../../src/layers/ipvs/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { applyAll, ip } from '../contract/law.js'
 import { openRealKernel } from '../contract/real-kernel.js'

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { ipsetErrno } from '../../src/errors.js'
 import { describeIpsetEntry, IpsetEntryCursor, type IpsetOp, type XtRule } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../model/index.js'
-import { setKeys, setName, setSpec, type SetKey } from '../../src/modes/ipvs/testing.js'
+import { setKeys, setName, setSpec, type SetKey } from '../../src/layers/ipvs/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 

@@ -2,10 +2,14 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
-import { destroySets, type SetKernel } from './destroy-sets.js'
-import { IpsetTable } from './tables/ipset-table.js'
-import { dumpSets, ownedSetNames } from './sets.js'
-import { isLeftProbe } from './set-types.js'
+import {
+  destroySets,
+  dumpSets,
+  IpsetTable,
+  isLeftProbe,
+  ownedSetNames,
+  type SetKernel,
+} from '../../layers/ipvs/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
 

@@ -2,10 +2,8 @@
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import { KernelError, isNotFound, orRefusal } from '../../errors.js'
 import type { BatchOutcome, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
-import { PackedDump } from './tables/packed.js'
+import { type IpvsKernel, PackedDump, type SetKernel } from '../../layers/ipvs/index.js'
 import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
-import type { SetKernel } from './destroy-sets.js'
-import type { IpvsKernel } from './prepare-kernel.js'
 import { findDummyDevice, findLoopback, hostAddresses, PackedRoutes } from '../../layers/vips/index.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 

@@ -10,8 +10,7 @@ import {
   type VirtualServerSettings,
 } from '../../kernel/index.js'
 import type { Frontend } from '../../routing/index.js'
-import type { DesiredVirtualServer } from './compile/desired.js'
-import { setName } from './compile/sets.js'
+import { type DesiredVirtualServer, setName } from '../../layers/ipvs/index.js'
 
 const serviceOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
 

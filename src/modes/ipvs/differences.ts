@@ -9,8 +9,7 @@ import {
   type Routes,
   VirtualServerCursor,
 } from '../../kernel/index.js'
-import type { DesiredVirtualServer } from './compile/desired.js'
-import { type DesiredSetEntry, setName, setSpec } from './compile/sets.js'
+import { type DesiredSetEntry, type DesiredVirtualServer, setName, setSpec } from '../../layers/ipvs/index.js'
 import { entryText, serviceText } from './describe.js'
 import { missingVips } from '../../layers/vips/index.js'
 

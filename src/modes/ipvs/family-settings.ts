@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { IpvsConfig } from '../../config/index.js'
 import type { FamilyFacts, TrafficConfig } from '../../engine/index.js'
 import { localDetectorOf, nodePortAddressesOf } from '../../node/index.js'
-import type { IpvsChainSettings } from './compile/chains.js'
+import type { IpvsChainSettings } from '../../layers/ipvs/index.js'
 import type { IpvsModeSettings } from './compile/compile.js'
 import type { SchedulingSettings } from './compile/scheduling.js'
 

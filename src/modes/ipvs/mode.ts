@@ -4,12 +4,15 @@ import { familiesWithXtables, inOrder } from '../../host/index.js'
 import { openLocalhostNodePorts, SharedRelay, withConditionWatch } from '../../layers/relay/index.js'
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
 import { ForeignAddresses, openVipHints } from '../../layers/vips/index.js'
-import { loadForChains } from './chains.js'
-import { ipvsTables } from './compile/chains.js'
+import {
+  type DesiredRoute,
+  IpvsLayer,
+  type IpvsLayerOptions,
+  ipvsTables,
+  loadForChains,
+} from '../../layers/ipvs/index.js'
 import { compileDesired } from './compile/compile.js'
-import type { DesiredRoute } from './compile/desired.js'
 import { familySettings, forRoutes, type IpvsFamilySettings } from './family-settings.js'
-import { IpvsLayer, type IpvsLayerOptions } from './layer.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { familiesWithSetRules } from './rules-probe.js'
 import { ServiceScheduling } from './service-scheduling.js'
@@ -78,7 +81,7 @@ export function ipvsMode(
           ipvs: kernel.ipvs,
           scheduling: config.ipvs,
         })
-        const layerOptions: IpvsLayerOptions = {
+        const layerOptions = {
           ...options,
           ...context,
           ...shared,
@@ -115,7 +118,7 @@ export function ipvsMode(
 }
 
 function familyMode(
-  options: IpvsLayerOptions,
+  options: IpvsLayerOptions & { readonly scheduling: ServiceScheduling },
   layer: IpvsLayer,
   relayedLoopback: IpAddress | undefined,
 ): FamilyMode<IpvsFamilySettings, DesiredRoute> {

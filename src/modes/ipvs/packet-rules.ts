@@ -2,7 +2,7 @@ import type { IpAddress } from '../../address.js'
 import type { PacketRules, ServiceMarks } from '../../engine/index.js'
 import { hostCidr } from '../../layers/relay/index.js'
 import { iptablesPacketRules } from '../../layers/shared/index.js'
-import type { IpvsChainSettings } from './compile/chains.js'
+import type { IpvsChainSettings } from '../../layers/ipvs/index.js'
 import type { IpvsModeSettings } from './compile/compile.js'
 
 /** The settings that decide about packets. */

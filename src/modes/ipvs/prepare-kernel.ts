@@ -1,20 +1,12 @@
 // Checks the kernel before the first sync, and writes the settings that the mode needs.
 import type { VipBinding } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
-import type { Ipset, Ipvs, Links, Routes } from '../../kernel/index.js'
-import { setKeys, setSpec } from './compile/sets.js'
+import type { Ipset, Ipvs } from '../../kernel/index.js'
+import { checkSetTypes, type IpvsKernel, setKeys, setSpec } from '../../layers/ipvs/index.js'
 import type { IpvsSettings } from './settings.js'
 import { inOrder } from '../../host/index.js'
 import { hasScheduler, schedulersInUse } from './scheduler-probe.js'
-import { checkSetTypes } from './set-types.js'
 import { dummyAdvice, ensureDummyDevice } from '../../layers/vips/index.js'
-
-/** Interfaces of the kernel for virtual servers and VIPs. Both families share them; calls queue inside. */
-export interface IpvsKernel {
-  readonly ipvs: Ipvs
-  readonly routes: Routes
-  readonly links: Links
-}
 
 export interface PrepareOptions {
   readonly kernel: IpvsKernel & { readonly ipset: Ipset }

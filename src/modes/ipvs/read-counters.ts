@@ -10,7 +10,7 @@ import {
 } from '../../engine/index.js'
 import { CountersCursor, type Ipvs, RealServerCursor, VirtualServerCursor } from '../../kernel/index.js'
 import { addressOf, describeFrontend, frontendsOf, type Route } from '../../routing/index.js'
-import type { DesiredVirtualServer } from './compile/desired.js'
+import type { DesiredVirtualServer } from '../../layers/ipvs/index.js'
 import { serviceText } from './describe.js'
 
 /** Virtual servers that are read before other work of the agent gets its turn: about 1 ms. */

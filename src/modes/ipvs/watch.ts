@@ -3,8 +3,7 @@ import { JoinedWatch, type ModeKernel, type ModeWatch, openKernelWatch } from '.
 import type { KernelLook, XtFlavour } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { NftModeWatch } from '../../layers/nft-table/index.js'
-import { setPrefix } from './compile/sets.js'
-import type { IpvsLayer } from './layer.js'
+import { type IpvsLayer, setPrefix } from '../../layers/ipvs/index.js'
 
 /** Time for which the same virtual servers of a large table are watched. */
 const turnMs = 10_000

@@ -8,10 +8,15 @@ import {
   type Route,
   verdictOf,
 } from '../../../routing/index.js'
-import type { DesiredRoute, DesiredVirtualServer } from './desired.js'
+import {
+  type DesiredRoute,
+  type DesiredSetEntry,
+  type DesiredVirtualServer,
+  markAddress,
+  type SetKey,
+} from '../../../layers/ipvs/index.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
-import { type DesiredSetEntry, markAddress, type SetKey } from './sets.js'
 
 /** The settings that the virtual servers of all routes depend on, in one IP family. */
 export interface IpvsModeSettings extends SchedulingSettings {
@@ -32,11 +37,6 @@ const nodePortSets = {
   UDP: { all: 'nodePortUdp', local: 'nodePortLocalUdp' },
   SCTP: { all: 'nodePortSctp', local: 'nodePortLocalSctp' },
 } as const satisfies Readonly<Record<Route['protocol'], Readonly<Record<'all' | 'local', SetKey>>>>
-
-/** Whether outside clients reach only this node's endpoints, while pods and the node reach all endpoints: this needs a mark. */
-export function needsMark(route: Route): boolean {
-  return route.isExternalLocal && route.isExternallyAccessible
-}
 
 /** A frontend of a route before it is a virtual server. */
 interface Frontend {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { describeXtRule, type NftChangedObject } from '../../../../src/kernel/index.js'
-import { mayChangeRules } from '../../../../src/modes/ipvs/chains.js'
-import { compileChains, type IpvsChainSettings } from '../../../../src/modes/ipvs/testing.js'
+import { mayChangeRules } from '../../../../src/layers/ipvs/chains.js'
+import { compileChains } from '../../../../src/layers/ipvs/testing.js'
+import { type IpvsChainSettings } from '../../../../src/layers/ipvs/index.js'
 import { cidr } from '../../../support/routes.js'
 
 const byCidr: IpvsChainSettings = {

@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
-import {
-  compileRoute,
-  type IpvsModeSettings,
-  markAddress,
-  needsMark,
-  setName,
-} from '../../../../src/modes/ipvs/testing.js'
+import { compileRoute, type IpvsModeSettings } from '../../../../src/modes/ipvs/testing.js'
+import { needsMark } from '../../../../src/layers/ipvs/testing.js'
+import { markAddress, setName } from '../../../../src/layers/ipvs/index.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 

@@ -3,13 +3,8 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { type IpvsOp, type RealServer, RealServerList } from '../../../../src/kernel/index.js'
 import { openModelKernel } from '../../../model/index.js'
-import {
-  advance,
-  diff,
-  equalStates,
-  PackedDump,
-  type ServerState,
-} from '../../../../src/modes/ipvs/testing.js'
+import { advance, diff, equalStates, type ServerState } from '../../../../src/layers/ipvs/testing.js'
+import { PackedDump } from '../../../../src/layers/ipvs/index.js'
 import { ip } from '../../../support/pipeline-lab.js'
 
 const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const

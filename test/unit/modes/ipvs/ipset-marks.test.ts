@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
 import { type ServicePortKey } from '../../../../src/model/index.js'
 import { servicePortKey } from '../../../../src/model/testing.js'
-import { MarkTable } from '../../../../src/modes/ipvs/tables/ipset-marks.js'
+import { MarkTable } from '../../../../src/layers/ipvs/tables/ipset-marks.js'
 
 const mask = 0x7ff
 const markCount = 1024

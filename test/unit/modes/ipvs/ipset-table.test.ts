@@ -3,9 +3,9 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpsetHeader, IpsetOp } from '../../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../../model/index.js'
-import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../../src/modes/ipvs/testing.js'
+import { type DumpedSet, type IpsetBatch, MarkTable } from '../../../../src/layers/ipvs/testing.js'
+import { type DesiredSetEntry, IpsetTable, type SetKey, setSpec } from '../../../../src/layers/ipvs/index.js'
 import { servicePortKey } from '../../../../src/model/testing.js'
-import { type DesiredSetEntry, type SetKey, setSpec } from '../../../../src/modes/ipvs/testing.js'
 import { ip } from '../../../support/routes.js'
 
 const { EBUSY } = constants.errno

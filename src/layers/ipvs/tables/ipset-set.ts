@@ -1,11 +1,6 @@
 // One set, its entries, and the operations that change them.
 import type { IpFamily } from '../../../address.js'
-import {
-  type Meaning,
-  type ObjectKind,
-  ObjectTable,
-  type TrackedObject,
-} from '../../../layers/objects/index.js'
+import { type Meaning, type ObjectKind, ObjectTable, type TrackedObject } from '../../objects/index.js'
 import type { KernelError } from '../../../errors.js'
 import type {
   IpsetEntry,

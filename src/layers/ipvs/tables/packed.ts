@@ -8,12 +8,7 @@ import {
   type VirtualServerKey,
   virtualServerLayout,
 } from '../../../kernel/index.js'
-import {
-  bufferOver,
-  type PackedAddress,
-  packedAddressAt,
-  packedAddressOf,
-} from '../../../layers/vips/index.js'
+import { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from '../../vips/index.js'
 import type { ServerState } from './diff.js'
 
 /** Identity of a virtual server in a Map; it is never shown. */

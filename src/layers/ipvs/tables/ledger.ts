@@ -19,13 +19,13 @@ import {
   ObjectTable,
   confirmBatch,
   planBatch,
-} from '../../../layers/objects/index.js'
+} from '../../objects/index.js'
 import { IpvsDriftCounter } from './drift.js'
 import { type ServerState, diff } from './diff.js'
 import { type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
 import { isNewMark, isProven, serverKind } from './server-kind.js'
-import type { VipTable } from '../../../layers/vips/index.js'
+import type { VipTable } from '../../vips/index.js'
 
 /** Operations for the kernel, and the state of each virtual server when all of its operations were accepted. */
 export type LedgerBatch = ObjectBatch<Entry, ServerState | undefined, IpvsBatch>

@@ -27,23 +27,31 @@ import {
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
-import { OtherAgents } from '../../layers/nft-table/index.js'
-import { bindingOperations, NatGuard, VipTable } from '../../layers/vips/index.js'
+import { OtherAgents } from '../nft-table/index.js'
+import { bindingOperations, NatGuard, VipTable } from '../vips/index.js'
 import { IpvsApplier } from './applier.js'
 import { mayChangeRules } from './chains.js'
-import { needsMark } from './compile/compile.js'
 import type { DesiredRoute, DesiredVirtualServer } from './compile/desired.js'
 import { DirtyWriter } from './dirty-writer.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { DriftCheck } from './drift-check.js'
 import { Failures } from './failures.js'
-import type { IpvsFamilySettings } from './family-settings.js'
+import { needsMark } from './marks.js'
 import { serverOperations } from './operations.js'
 import { Reconciler } from './reconciler.js'
-import type { ServiceScheduling } from './service-scheduling.js'
-import { SetsAndChains } from './sets-and-chains.js'
+import { type SetsAndChainsSettings, SetsAndChains } from './sets-and-chains.js'
 import { IpvsLedger } from './tables/ledger.js'
+
+/** The service ports that ask for a scheduler. */
+interface SchedulingRequests {
+  /** Asks the kernel again for the schedulers that it lacked. Never rejects with a KernelError. */
+  recheck(): Promise<void>
+  /** The service ports whose scheduler became available since the last call. */
+  takeDue(): readonly ServicePortKey[]
+  /** The service port was removed. */
+  forget(key: ServicePortKey): void
+}
 
 export interface IpvsLayerOptions extends FamilyContext, FamilyParts {
   readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask' | 'gracefulPeriodMs'> }
@@ -53,7 +61,7 @@ export interface IpvsLayerOptions extends FamilyContext, FamilyParts {
   /** Shortest time between two syncs. */
   readonly minSyncPeriodMs: number
   /** The scheduling requests of Services. */
-  readonly scheduling: ServiceScheduling
+  readonly scheduling: SchedulingRequests
   /** Restores kernel settings of the mode that another program changed. */
   readonly keepSettings: () => Promise<void>
   /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
@@ -64,7 +72,7 @@ export interface IpvsLayerOptions extends FamilyContext, FamilyParts {
   readonly hints: StateReporter
 }
 
-export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
+export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   readonly #options: IpvsLayerOptions
   readonly #parts: Parts
   /** Learns what the watch of the kernel sees. */
@@ -126,7 +134,7 @@ export class IpvsLayer implements Layer<IpvsFamilySettings, DesiredRoute> {
     return reconciler.isAdopted || !this.#isUnread
   }
 
-  configure(settings: IpvsFamilySettings): void {
+  configure(settings: SetsAndChainsSettings): void {
     const { rules, guard } = this.#parts
     rules.configure(settings)
     guard.setMachine(settings.machine)

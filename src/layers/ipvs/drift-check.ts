@@ -8,7 +8,7 @@ import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { Look } from '../../engine/index.js'
 import type { SetsAndChains } from './sets-and-chains.js'
-import { restAfterEventsMs, LockReleaseSchedule } from '../../layers/shared/index.js'
+import { restAfterEventsMs, LockReleaseSchedule } from '../shared/index.js'
 
 export interface DriftCheckOptions {
   readonly family: IpFamily

@@ -1,11 +1,11 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import { describeVirtualServer } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Vip } from '../../layers/vips/index.js'
+import type { Vip } from '../vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
-import { FailedObjects } from '../../layers/objects/index.js'
+import { FailedObjects } from '../objects/index.js'
 
 export interface FailuresOptions {
   readonly family: IpFamily

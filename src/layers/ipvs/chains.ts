@@ -14,7 +14,7 @@ import {
   type UnfitSets,
 } from './compile/chains.js'
 import { KernelQuestions, type ModeKernel, type Pass, type StageTimes } from '../../engine/index.js'
-import { reportRepairs } from '../../layers/shared/index.js'
+import { reportRepairs } from '../shared/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily

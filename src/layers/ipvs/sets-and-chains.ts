@@ -7,11 +7,19 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import { IpvsChains, type IpvsChainsOptions } from './chains.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
-import type { IpvsFamilySettings } from './family-settings.js'
+import type { IpvsChainSettings } from './compile/chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
 import type { Entry } from './tables/entry.js'
 import { IpsetTable } from './tables/ipset-table.js'
+
+export interface SetsAndChainsSettings {
+  readonly chains: IpvsChainSettings
+  /** The machine's own addresses, loopback and link-local ones included. */
+  readonly machine: readonly IpAddress[]
+  /** Those that serve node ports. */
+  readonly nodePortAddresses: readonly IpAddress[]
+}
 
 export interface SetsAndChainsOptions {
   readonly family: IpFamily
@@ -54,7 +62,7 @@ export class SetsAndChains {
     this.marks = new IpvsMarks({ ...options, markMask, masqueradeMark, table: this.#table })
   }
 
-  configure({ chains, machine, nodePortAddresses }: IpvsFamilySettings): void {
+  configure({ chains, machine, nodePortAddresses }: SetsAndChainsSettings): void {
     this.#machine = machine
     this.#chains.set(chains)
     this.#table.want(

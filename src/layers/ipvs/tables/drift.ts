@@ -1,5 +1,5 @@
 // Kinds of drift in ipvs mode, as the metric viaduct_drift_total names them.
-import { DriftCounter } from '../../../layers/objects/index.js'
+import { DriftCounter } from '../../objects/index.js'
 import type { IpvsOp } from '../../../kernel/index.js'
 
 export type IpvsDriftKind =

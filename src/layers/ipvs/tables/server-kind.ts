@@ -1,7 +1,7 @@
 // Virtual servers as a kind of kernel objects: their operations, and the meaning of failures.
 import { isExists, isNotFound } from '../../../errors.js'
 import type { IpvsBatch, IpvsDump, IpvsOp, OperationFailure } from '../../../kernel/index.js'
-import type { Meaning, ObjectKind } from '../../../layers/objects/index.js'
+import type { Meaning, ObjectKind } from '../../objects/index.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import type { Entry } from './entry.js'
 import { PackedDump } from './packed.js'

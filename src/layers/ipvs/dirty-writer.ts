@@ -1,6 +1,6 @@
 // The order in which one family's changed objects reach the kernel.
 import type { Pass, WriteOptions } from '../../engine/index.js'
-import type { NatGuard, VipTable } from '../../layers/vips/index.js'
+import type { NatGuard, VipTable } from '../vips/index.js'
 import type { IpvsApplier, Work } from './applier.js'
 import type { Reconciler } from './reconciler.js'
 import type { SetsAndChains } from './sets-and-chains.js'

@@ -8,22 +8,16 @@ import {
   type Pass,
   type StageTimes,
 } from '../../engine/index.js'
-import { type Confirmation, disownBatch, inOverlappingCuts } from '../../layers/objects/index.js'
+import { type Confirmation, disownBatch, inOverlappingCuts } from '../objects/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
-import {
-  bindingOperations,
-  type NatGuard,
-  type Vip,
-  type VipCut,
-  type VipTable,
-} from '../../layers/vips/index.js'
+import { bindingOperations, type NatGuard, type Vip, type VipCut, type VipTable } from '../vips/index.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { FrontendConflict } from '../../routing/index.js'
 import type { Failures } from './failures.js'
-import { isFirstService } from '../../layers/shared/index.js'
+import { isFirstService } from '../shared/index.js'
 import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 

@@ -5,7 +5,7 @@ import {
   RealServerList,
   type VirtualServerKey,
 } from '../../../kernel/index.js'
-import type { TrackedObject } from '../../../layers/objects/index.js'
+import type { TrackedObject } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { type ClaimConflict, type Claimant, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'

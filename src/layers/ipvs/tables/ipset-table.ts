@@ -10,19 +10,13 @@ import {
 } from '../../../kernel/index.js'
 import { type DesiredSetEntry, forbiddingSets, type SetKey } from '../compile/sets.js'
 import type { UnfitSets } from '../compile/chains.js'
-import {
-  confirmBatch,
-  type Drift,
-  Holdings,
-  type ObjectBatch,
-  planBatch,
-} from '../../../layers/objects/index.js'
+import { confirmBatch, type Drift, Holdings, type ObjectBatch, planBatch } from '../../objects/index.js'
 import { IpvsDriftCounter } from './drift.js'
 import { AcknowledgedSets } from './ipset-answers.js'
 import { type SetBatch, SetChanges } from './ipset-changes.js'
 import { type CarriedMark, carriedMarkAt, type EntryId, entryIdAt } from './ipset-id.js'
 import { absent, entryKind, markOf, type Member, type SetState } from './ipset-set.js'
-import { bufferOver } from '../../../layers/vips/index.js'
+import { bufferOver } from '../../vips/index.js'
 
 /** A holder of entries: a virtual server of the ledger, or the mode itself. */
 export type SetHolder = object | string

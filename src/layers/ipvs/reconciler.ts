@@ -2,15 +2,14 @@ import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
-import type { IpvsDump } from '../../kernel/index.js'
+import type { Ipvs, IpvsDump, Links, Routes } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
 import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
-import { type Drift } from '../../layers/objects/index.js'
+import { type Drift } from '../objects/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import type { IpvsKernel } from './prepare-kernel.js'
 import {
   dummyAdvice,
   ensureDummyDevice,
@@ -18,7 +17,14 @@ import {
   type VipPlace,
   type VipReading,
   type VipTable,
-} from '../../layers/vips/index.js'
+} from '../vips/index.js'
+
+/** Interfaces of the kernel for virtual servers and VIPs. Both families share them; calls queue inside. */
+export interface IpvsKernel {
+  readonly ipvs: Ipvs
+  readonly routes: Routes
+  readonly links: Links
+}
 
 export interface ReconcilerOptions {
   readonly family: IpFamily

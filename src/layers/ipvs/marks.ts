@@ -120,3 +120,8 @@ export class IpvsMarks {
     warnings.report(key, { text, fields: { ipFamily: logFamily(family), ...fields } })
   }
 }
+
+/** Whether outside clients reach only this node's endpoints, while pods and the node reach all endpoints: this needs a mark. */
+export function needsMark(route: Route): boolean {
+  return route.isExternalLocal && route.isExternallyAccessible
+}
