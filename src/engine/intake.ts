@@ -1,8 +1,11 @@
 import type { Clock } from '../clock.js'
-import type { ServicePortKey, Tracker } from '../model/index.js'
+import { type ServicePortKey, Tracker } from '../model/index.js'
 import { type KubernetesObject, type ObjectChange, type ObjectEvent, objectOf } from '../source/index.js'
+import type { IpFamily } from '../address.js'
+import type { FeatureGates } from '../config/index.js'
+import { type Log, type Problem, StateReporter } from '../log.js'
 import { Backlog, type BacklogOptions, type Change, type RunEvents } from './backlog.js'
-import { openTracker, type OpenTrackerOptions } from './open-tracker.js'
+import { logFamily } from './sync-report.js'
 
 /** `listed`: all objects except some that cannot be read. `synced`: all objects. */
 export type KnownObjects = 'nothing' | 'listed' | 'synced'
@@ -157,4 +160,42 @@ function replacedChange(event: ObjectChange, newer: ObjectChange): readonly Chan
 
 function kindOf(change: ObjectChange): KubernetesObject['kind'] {
   return change.type === 'set' ? change.object.kind : change.kind
+}
+
+interface OpenTrackerOptions {
+  readonly family: IpFamily
+  readonly config: { readonly featureGates: Pick<FeatureGates, 'AllowServiceExternalIPs'> }
+  /** Gets objects that are not programmed, or not completely; of both families. */
+  readonly problems: StateReporter
+  readonly log: Log
+}
+
+/** The tracker of one family, as every mode needs it. */
+export function openTracker({ family, config, problems, log }: OpenTrackerOptions): Tracker {
+  const withoutClusterIP = new StateReporter({
+    log,
+    level: 'info',
+    problemLine: 'Service has no cluster IP',
+    recovery: 'Service has a cluster IP now',
+  })
+  return new Tracker(
+    family,
+    ({ kind, name }, found, servedAt) => {
+      const object = `${kind} ${name}`
+      const key = `${family} ${object}`
+      if (servedAt !== undefined) withoutClusterIP.report(key, servedWithout(name, servedAt, family))
+      else if (found?.length === 0) withoutClusterIP.report(key, undefined)
+      else withoutClusterIP.forget(key)
+      if (found === undefined) problems.forget(key)
+      else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
+    },
+    { allowsExternalIPs: config.featureGates.AllowServiceExternalIPs },
+  )
+}
+
+function servedWithout(service: string, servedAt: string, family: IpFamily): Problem {
+  return {
+    text: `${service} is served at ${servedAt} only`,
+    fields: { service, ipFamily: logFamily(family) },
+  }
 }

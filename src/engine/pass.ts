@@ -1,11 +1,11 @@
 import type { IpFamily } from '../address.js'
-import { type RunEvents, type FirstNames, NameList, namedInRecord } from './backlog.js'
 import type { Clock } from '../clock.js'
 import type { KernelError } from '../errors.js'
 import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
+import { type RunEvents, type FirstNames, NameList, namedInRecord } from './backlog.js'
 import type { InForceTimes } from './in-force-times.js'
 import type { Intake } from './intake.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
@@ -53,7 +53,7 @@ export interface PassRecord {
   readonly failures: readonly string[]
 }
 
-export interface PassOptions {
+interface PassOptions {
   readonly family: IpFamily
   readonly clock: Clock
   readonly log: Log
@@ -274,5 +274,21 @@ export class PassHistory {
   /** Oldest first. */
   get records(): readonly PassRecord[] {
     return [...this.#records]
+  }
+}
+
+/** Whether a sync is a full one. A full sync that fails stays due: the next syncs are full, until one is written. */
+export class FullSync {
+  #isDue = false
+
+  /** True: the sync that begins now is a full one. `isRequested`: it has a reason of its own. */
+  begin(isRequested: boolean): boolean {
+    this.#isDue ||= isRequested
+    return this.#isDue
+  }
+
+  /** The sync is in the kernel. */
+  noteWritten(): void {
+    this.#isDue = false
   }
 }

@@ -3,11 +3,11 @@ import type { Cidr, IpAddress, IpFamily } from '../../src/address.js'
 import type { Config, ProxyMode } from '../../src/config/index.js'
 import type { PacketRules } from '../../src/engine/index.js'
 import { iptablesSettings, tableSettings } from '../../src/modes/iptables/node-settings.js'
-import { packetRules as iptablesRules } from '../../src/modes/iptables/packet-rules.js'
-import { packetRules as ipvsRules } from '../../src/modes/ipvs/packet-rules.js'
+import { packetRules as iptablesRules } from '../../src/modes/iptables/view.js'
+import { packetRules as ipvsRules } from '../../src/modes/ipvs/view.js'
 import { packetRules as tableRules } from '../../src/layers/nft-table/packet-rules.js'
 import { nftSettings } from '../../src/modes/nftables/node-settings.js'
-import { packetRules as userspaceRules } from '../../src/modes/userspace/packet-rules.js'
+import { packetRules as userspaceRules } from '../../src/modes/userspace/view.js'
 import {
   isLoopback,
   localDetectorOf,

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../address.js'
+import type { IpFamily, IpAddress } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from '../../kernel/index.js'
 import {
@@ -8,7 +8,7 @@ import {
   type Pass,
   type StageTimes,
 } from '../../engine/index.js'
-import { type Confirmation, disownBatch, inOverlappingCuts } from '../objects/index.js'
+import { type Confirmation, disownBatch, inOverlappingCuts, FailedObjects } from '../objects/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
 import { bindingOperations, type NatGuard, type Vip, type VipCut, type VipTable } from '../vips/index.js'
@@ -16,12 +16,11 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { FrontendConflict } from '../../routing/index.js'
-import type { Failures } from './failures.js'
 import { isFirstService } from '../shared/index.js'
 import { serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
-export interface IpvsApplierOptions {
+interface IpvsApplierOptions {
   readonly family: IpFamily
   readonly kernel: { readonly ipvs: Ipvs; readonly routes: Routes }
   readonly clock: Clock
@@ -220,4 +219,39 @@ function isFirst({ route, service }: Entry): boolean {
 /** The entries of the first routes, then the others. */
 function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
   return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
+}
+
+interface FailuresOptions {
+  readonly family: IpFamily
+  readonly clock: Clock
+  readonly metrics: FamilyMetrics
+  readonly problems: StateReporter
+}
+
+/** Virtual servers and VIPs that the kernel refuses. */
+export class Failures {
+  readonly servers: FailedObjects<Entry, Entry>
+  /** Keyed by address: the table may forget a VIP and make it again. */
+  readonly vips: FailedObjects<Vip, IpAddress>
+
+  constructor(options: FailuresOptions) {
+    this.servers = new FailedObjects<Entry, Entry>({
+      ...options,
+      keyOf: (entry) => entry,
+      nameOf: ({ key }) => describeVirtualServer(key),
+      servicesOf: ({ wanted, service }) => (wanted === undefined ? [] : [service]),
+    })
+    this.vips = new FailedObjects<Vip, IpAddress>({
+      ...options,
+      keyOf: ({ address }) => address,
+      nameOf: ({ address }) => `vip ${address}`,
+      servicesOf: ({ holders }) => holders.map(({ service }) => service),
+    })
+  }
+
+  /** Milliseconds until an object is to be retried; undefined: none failed. */
+  nextInMs(): number | undefined {
+    const times = [this.servers.nextInMs(), this.vips.nextInMs()].filter((ms) => ms !== undefined)
+    return times.length === 0 ? undefined : Math.min(...times)
+  }
 }

@@ -14,10 +14,9 @@ export {
   setPrefix,
   setSpec,
 } from './compile/sets.js'
-export { destroySets, type SetKernel } from './destroy-sets.js'
+export { destroySets, type SetKernel, dumpSets, ownedSetNames } from './sets.js'
 export { IpvsLayer, type IpvsLayerOptions } from './layer.js'
 export type { IpvsKernel } from './reconciler.js'
-export { dumpSets, ownedSetNames } from './sets.js'
 export { checkSetTypes, isLeftProbe, isWithoutIpset } from './set-types.js'
 export { IpsetTable } from './tables/ipset-table.js'
 export { PackedDump } from './tables/packed.js'

@@ -3,7 +3,8 @@ import type { NftChange } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
-import type { NodeState } from './node-state.js'
+import type { IpAddress } from '../../address.js'
+import type { NodeFacts } from '../../node/index.js'
 
 /**
  * Rules of a mode outside of the table, which the pipeline keeps together with it. Calls with a promise must not overlap. Only `open`
@@ -40,4 +41,10 @@ export interface FixedRules {
   differences(): Promise<readonly string[]>
   /** Packets that the rules have counted. */
   countPackets(): Promise<PacketTotals>
+}
+
+/** This node and the machine's own addresses. */
+export interface NodeState {
+  readonly node: NodeFacts
+  readonly machine: readonly IpAddress[]
 }

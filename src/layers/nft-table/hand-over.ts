@@ -12,7 +12,7 @@ import {
   type Nftables,
 } from '../../kernel/index.js'
 import { type FrontendSets, type NftSchema, schemaOf } from './compile/schema.js'
-import { occasionalSet } from './tables/occasional-sets.js'
+import { occasionalSet } from './tables/static-sets.js'
 
 export const handOverTable = 'viaduct-hand-over'
 

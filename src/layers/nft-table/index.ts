@@ -4,9 +4,8 @@
 // Read next: layer.ts, compile/structure.ts (the table), compile/compile.ts (a route), tables/table.ts, docs/adr/0019.
 export { setNamed, tableName } from './compile/schema.js'
 export type { NftModeSettings } from './compile/settings.js'
-export type { FixedRules } from './fixed-rules.js'
+export type { FixedRules, NodeState } from './fixed-rules.js'
 export { copyTable, deleteCopy, handOverTable, isWithoutOwnedTables } from './hand-over.js'
-export type { NodeState } from './node-state.js'
 export { openNftPipelines } from './open-pipelines.js'
 export { OtherAgents } from './other-agents.js'
 export { familiesWithNftables, lackOf } from './probes.js'

@@ -2,7 +2,14 @@
 // Never: a kind of kernel object: the layer supplies its key, its equality and its operations.
 // Owner of: nothing. A layer owns its tables.
 // Read next: object-table.ts, object-batch.ts (an answer for each operation), transaction.ts (one answer for all), failed-objects.ts.
-export { type Drift, DriftCounter } from './drift.js'
+export {
+  type Drift,
+  DriftCounter,
+  Holdings,
+  KernelObject,
+  ObjectTable,
+  type TrackedObject,
+} from './object-table.js'
 export { FailedObjects } from './failed-objects.js'
 export {
   type Confirmation,
@@ -14,8 +21,7 @@ export {
   confirmBatch,
   disownBatch,
   planBatch,
+  inOverlappingCuts,
 } from './object-batch.js'
-export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
-export { inOverlappingCuts } from './overlapping-cuts.js'
 export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { RetryQueue } from './retry-queue.js'

@@ -4,7 +4,7 @@ import type { BatchOutcome, OperationFailure } from '../../kernel/index.js'
 import type { TrackedObject } from './object-table.js'
 
 /** Operations in the order in which the kernel gets them. An array, or packed records. */
-export interface OperationList<Op> {
+interface OperationList<Op> {
   readonly length: number
   at(index: number): Op | undefined
 }
@@ -36,7 +36,7 @@ export interface ObjectKind<
 }
 
 /** The operations of one object: [from, to) of a batch. `target` is the object's state when the kernel accepts all of them. */
-export interface BatchPart<T, State> {
+interface BatchPart<T, State> {
   readonly object: T
   readonly from: number
   readonly to: number
@@ -67,7 +67,7 @@ export interface Confirmation<T> {
   readonly surprises: readonly Failed<T>[]
 }
 
-export interface PlanOptions<T, State, Ops> {
+interface PlanOptions<T, State, Ops> {
   /** Empty; gets the operations. */
   readonly ops: Ops
   /** Cost at which the batch is closed. The last object may exceed it. */
@@ -157,4 +157,42 @@ function confirmPart<T extends TrackedObject<unknown, State>, State, Op, Ops ext
   }
   // Equal to the target when each failure meant `done`: one object for both states is enough.
   object.acknowledged = kind.isSame(state, target) ? target : state
+}
+
+/** A planned batch for a prefix of some work. `rest`: the remaining work. */
+interface PlannedCut<T> {
+  readonly rest: readonly T[]
+}
+
+interface OverlapOptions<T, C extends PlannedCut<T>> {
+  readonly plan: (items: readonly T[]) => C
+  /** NB: it must encode the cut before it first waits, and calls must be answered in order. */
+  readonly apply: (cut: C) => Promise<unknown>
+  readonly isStopping: () => boolean
+}
+
+/**
+ * Works through `items` a cut at a time, with two cuts in flight: it plans and encodes the next cut while the kernel works on the
+ * one before. Plans must not depend on the results of other cuts. After a stop or a failure it waits for the cuts in flight and
+ * ends.
+ */
+export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
+  items: readonly T[],
+  { plan, apply, isStopping }: OverlapOptions<T, C>,
+): Promise<void> {
+  let newest: Promise<unknown> = Promise.resolve()
+  try {
+    for (let rest = items; rest.length > 0 && !isStopping();) {
+      const before = newest
+      const cut = plan(rest)
+      rest = cut.rest
+      newest = apply(cut)
+      // The await below throws this failure too.
+      newest.catch(() => undefined)
+      await before
+    }
+  } finally {
+    // Also after a failure: no cut may still run when this function ends.
+    await newest
+  }
 }

@@ -14,10 +14,10 @@ import type {
 import type { ServicePortKey } from '../../model/index.js'
 import { BugError } from '../../errors.js'
 import type { DesiredRoute, Skeleton } from './desired.js'
-import { hasFormerOwner } from './former-owner.js'
 import { IptablesLedger } from './ledger.js'
 import { LookSchedule } from './look-schedule.js'
 import { type IptablesXtables, IptablesTables, type WriteReport } from './tables.js'
+import { dispatchChains } from './names.js'
 
 /** The settings of a mode on which the layer itself depends. */
 export interface XtablesSettings {
@@ -25,7 +25,7 @@ export interface XtablesSettings {
   readonly localhostNodePorts: boolean
 }
 
-export interface XtablesLayerOptions<S> extends FamilyContext, FamilyParts {
+interface XtablesLayerOptions<S> extends FamilyContext, FamilyParts {
   /** The rules of the mode itself. Pure. */
   readonly skeletonOf: (settings: S) => Skeleton
   readonly tables: IptablesXtables
@@ -157,4 +157,14 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     if (this.#opened === undefined) throw new BugError('a call before open()')
     return this.#opened
   }
+}
+
+/** Whether base chains of kube-proxy or of a former run exist. Throws KernelError. */
+export async function hasFormerOwner(tables: IptablesXtables): Promise<boolean> {
+  const wanted = Object.values(dispatchChains)
+  for (const table of ['nat', 'filter'] as const) {
+    const present = new Set((await tables[table].chains()).map(({ chain }) => chain))
+    if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
+  }
+  return false
 }

@@ -20,9 +20,8 @@ import type {
   Skeleton,
 } from './desired.js'
 import { DispatchTree, type RulePlace } from './dispatch-tree.js'
-import { dispatchChains } from './names.js'
+import { dispatchChains, standInFor } from './names.js'
 import { ChainTable, type OwnChain } from './chain-table.js'
-import { standInFor } from './stand-ins.js'
 
 interface TableChain {
   readonly table: IptablesTable

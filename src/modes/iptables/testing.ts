@@ -2,5 +2,5 @@
 export { compileRoute } from './compile/compile.js'
 export type { IptablesModeSettings } from './compile/settings.js'
 export { compileSkeleton, countedRules } from './compile/skeleton.js'
-export { describeDesired } from './describe.js'
+export { describeDesired } from './view.js'
 export { iptablesMode, openIptablesMode } from './mode.js'

@@ -1,4 +1,4 @@
-import type { FamilyContext, ModeView } from '../../engine/index.js'
+import { type FamilyContext, type ModeView, boundedLines, type PacketRules } from '../../engine/index.js'
 import { endpointRules } from './compile/compile.js'
 import {
   type DesiredRoute,
@@ -6,11 +6,16 @@ import {
   PacketCounts,
   readCounters,
   type XtablesLayer,
+  type IptablesTable,
+  chainNames,
 } from '../../layers/xtables/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { countedRules } from './compile/skeleton.js'
-import { describeDesired } from './describe.js'
-import { packetRules } from './packet-rules.js'
+import type { IpFamily } from '../../address.js'
+import { describeXtRule } from '../../kernel/index.js'
+import type { Frontend } from '../../routing/index.js'
+import { loopbackNetworks } from '../../node/index.js'
+import { iptablesPacketRules } from '../../layers/shared/index.js'
 
 /** Answers people about the tables of one family. */
 export function iptablesView(
@@ -34,5 +39,47 @@ export function iptablesView(
         { endpointRules: (decided) => endpointRules(decided, settings), isOfReading },
       )
     },
+  }
+}
+
+const tables: readonly IptablesTable[] = ['nat', 'filter']
+
+/**
+ * For each table its name, the chains of the route, and their rules. The rules of frontends appear in the dispatch chain. If that
+ * chain has more than 16 frontends, the kernel may have such a rule in one of the chain's buckets instead.
+ */
+export function describeDesired(
+  desired: DesiredRoute,
+  family: IpFamily,
+  isLost: (frontend: Frontend) => boolean = () => false,
+): readonly string[] {
+  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
+  return boundedLines(linesOf({ ...desired, frontends }, family))
+}
+
+function* linesOf(desired: DesiredRoute, family: IpFamily): Generator<string> {
+  for (const table of tables) {
+    const chains = desired.chains.filter((chain) => chain.table === table)
+    const frontends = desired.frontends.filter(({ dispatch }) => dispatch.table === table)
+    if (chains.length + frontends.length > 0) yield `*${table}`
+    for (const { chain } of chains) yield `:${chain} - [0:0]`
+    for (const { dispatch, rules } of frontends)
+      for (const rule of rules) yield `-A ${dispatch.chain} ${describeXtRule(rule, family)}`
+    for (const { chain, rules } of chains)
+      for (const rule of rules) yield `-A ${chain} ${describeXtRule(rule, family)}`
+  }
+}
+
+/** How iptables mode treats packets with these settings. */
+export function packetRules(settings: IptablesModeSettings): PacketRules {
+  const { localDetector, masqueradeAll, nodePortAddresses, localhostNodePorts, nodeIP } = settings
+  return {
+    ...iptablesPacketRules,
+    localDetector,
+    masqueradeAll,
+    nodePortAddresses,
+    loopbackNodePorts: localhostNodePorts && nodePortAddresses === 'all' ? [loopbackNetworks.ipv4] : [],
+    nodeIP,
+    nat: { order: -100, chain: chainNames.services },
   }
 }

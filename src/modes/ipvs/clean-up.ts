@@ -1,14 +1,22 @@
 // --cleanup: removes only objects that are provably ours (docs/adr/0005).
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import { KernelError, isNotFound, orRefusal } from '../../errors.js'
-import type { BatchOutcome, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
-import { type IpvsKernel, PackedDump, type SetKernel } from '../../layers/ipvs/index.js'
-import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
+import type { BatchOutcome, IpvsOp, RouteOp, VirtualServerKey, Ipset } from '../../kernel/index.js'
+import {
+  type IpvsKernel,
+  PackedDump,
+  type SetKernel,
+  destroySets,
+  dumpSets,
+  IpsetTable,
+  isLeftProbe,
+  ownedSetNames,
+} from '../../layers/ipvs/index.js'
 import { findDummyDevice, findLoopback, hostAddresses, PackedRoutes } from '../../layers/vips/index.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 
 /** The objects that a clean-up of ipvs mode removed, and its failures. */
-export interface CleanUpReport {
+interface CleanUpReport {
   readonly virtualServers: number
   readonly routes: number
   /** Number of addresses that were removed with the device. */
@@ -166,4 +174,42 @@ export function isWithoutIpvs(error: KernelError): boolean {
 function count(ops: readonly unknown[], outcome: BatchOutcome, failures: KernelError[]): number {
   failures.push(...outcome.failures.map(({ error }) => error).filter((error) => !isNotFound(error)))
   return ops.length - outcome.failures.length
+}
+
+const families = ['ipv4', 'ipv6'] as const
+
+/** Error codes of a kernel without sets: nfnetlink does not know the subsystem. */
+const withoutSets: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT', 'ENOENT'])
+
+/** Resolves with undefined if the kernel has no sets. */
+async function unlessWithoutSets<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  const answer = await orRefusal(ask, ({ code }) => withoutSets.has(code))
+  return answer instanceof KernelError ? undefined : answer
+}
+
+/**
+ * The sets of a family, which prove the ownership of objects that no binding marks. Empty if the kernel has no sets. Throws
+ * KernelError.
+ */
+async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<IpsetTable> {
+  // The mark has no effect here, as nothing is written.
+  const table = new IpsetTable(family, 0)
+  const dumped = await unlessWithoutSets(() => dumpSets(ipset, table))
+  if (dumped !== undefined) table.adopt(dumped, { keepLeftovers: true })
+  return table
+}
+
+/**
+ * Destroys every set of the mode and of kube-proxy's, and probes that a killed process left. No rule may refer to them any more.
+ * Throws KernelError.
+ */
+async function cleanUpSets(
+  kernel: SetKernel,
+): Promise<{ readonly removed: number; readonly failures: readonly KernelError[] }> {
+  const names = new Set(families.flatMap((family) => [...ownedSetNames(family)]))
+  const headers = (await unlessWithoutSets(() => kernel.ipset.sets())) ?? []
+  const present = headers.filter((set) => names.has(set.name) || isLeftProbe(set)).map(({ name }) => name)
+  if (present.length === 0) return { removed: 0, failures: [] }
+  const failures = await destroySets(kernel, present)
+  return { removed: present.length - failures.length, failures }
 }

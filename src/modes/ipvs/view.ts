@@ -1,15 +1,16 @@
 import type { IpAddress } from '../../address.js'
-import type { Admission, ModeView } from '../../engine/index.js'
-import { compileDesired } from './compile/compile.js'
-import type { DesiredRoute, IpvsLayer, IpvsLayerOptions } from '../../layers/ipvs/index.js'
+import type { Admission, ModeView, PacketRules, ServiceMarks, ServiceFlow } from '../../engine/index.js'
+import { compileDesired, type IpvsModeSettings } from './compile/compile.js'
+import type { DesiredRoute, IpvsLayer, IpvsLayerOptions, IpvsChainSettings } from '../../layers/ipvs/index.js'
+import { hostCidr } from '../../layers/relay/index.js'
+import { iptablesPacketRules } from '../../layers/shared/index.js'
+import type { IpvsConnection } from '../../kernel/index.js'
 import { describeServers } from './describe.js'
 import { differences } from './differences.js'
 import type { IpvsFamilySettings } from './family-settings.js'
-import { packetRules } from './packet-rules.js'
 import { readCounters } from './read-counters.js'
-import { flowsOf } from './read-flows.js'
 
-export interface IpvsViewOptions extends Pick<IpvsLayerOptions, 'family' | 'kernel' | 'clock'> {
+interface IpvsViewOptions extends Pick<IpvsLayerOptions, 'family' | 'kernel' | 'clock'> {
   /** The loopback address on which the relay serves node ports; undefined: none. */
   readonly relayedLoopback: IpAddress | undefined
 }
@@ -43,4 +44,57 @@ export function ipvsView(
       }),
     readFlows: async () => flowsOf(kernel.ipvs.connections(family)),
   }
+}
+
+/** The settings that decide about packets. */
+type PacketSettings = Pick<IpvsModeSettings, 'nodePortAddresses' | 'nodeIP'> &
+  Pick<IpvsChainSettings, 'localDetector' | 'masqueradeAll'> & {
+    /** The loopback address on which the relay serves node ports; undefined: none. */
+    readonly relayedLoopback: IpAddress | undefined
+    readonly marks: Omit<ServiceMarks, 'chains'>
+  }
+
+/** How ipvs mode treats packets with these settings (docs/ipvs.md). */
+export function packetRules({ relayedLoopback, marks, ...settings }: PacketSettings): PacketRules {
+  return {
+    ...iptablesPacketRules,
+    ...settings,
+    relayedLoopback,
+    loopbackNodePorts: relayedLoopback === undefined ? [] : [hostCidr(relayedLoopback)],
+    refusedPorts: 'vips',
+    refusesNode: true,
+    nodePortRefusals: 'served-addresses',
+    guardsExternalIPs: true,
+    fallsBackToCluster: true,
+    firewallHook: 'input',
+    nat: { order: -100, chain: 'KUBE-SERVICES' },
+    marks: { ...marks, chains: ['KUBE-IPVS-IN', 'KUBE-IPVS-OUT'] },
+    sharedChains: {
+      all: [
+        'KUBE-FIREWALL',
+        'KUBE-FORWARD',
+        'KUBE-IPVS-FILTER',
+        'KUBE-IPVS-IN',
+        'KUBE-IPVS-OUT',
+        'KUBE-NODE-PORT',
+        'KUBE-PROXY-FIREWALL',
+      ],
+      accepting: ['KUBE-FORWARD', 'KUBE-NODE-PORT'],
+    },
+  }
+}
+
+/** The connections of IPVS. */
+async function* flowsOf(connections: AsyncIterable<IpvsConnection>): AsyncGenerator<ServiceFlow> {
+  for await (const { protocol, client, virtual, real, state, expiresSeconds } of connections)
+    yield {
+      protocol,
+      source: client.address,
+      sourcePort: client.port,
+      destination: virtual.address,
+      destinationPort: virtual.port,
+      endpoint: real,
+      state: protocol === 'tcp' ? state : undefined,
+      timeoutSeconds: expiresSeconds,
+    }
 }

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../address.js'
+import { type IpFamily, parseIpAddress } from '../../address.js'
 import type { FamilyMode, Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
 import { findFamilies, firstFreePort } from '../../host/index.js'
 import {
@@ -8,10 +8,11 @@ import {
   RelayConditionWatch,
 } from '../../layers/relay/index.js'
 import { openFamily, openWarnings } from '../../layers/shared/index.js'
-import { ForeignAddresses, openVipHints } from '../../layers/vips/index.js'
+import { ForeignAddresses, openVipHints, userspaceRouteMetric as metric } from '../../layers/vips/index.js'
+import { BugError, isNotFound } from '../../errors.js'
+import { type Routes, viaductRouteProtocol } from '../../kernel/index.js'
 import { UserspaceLayer, type UserspaceLayerOptions } from './layer.js'
 import { type UserspaceSettings, userspaceSettings } from './node-settings.js'
-import { probeRoutes } from './route-probe.js'
 import { userspaceView } from './view.js'
 
 /** Throws KernelError if the process may not change routes. Settings of connection tracking are not needed: their failure is a warning. */
@@ -74,4 +75,16 @@ function familyMode(context: UserspaceLayerOptions): FamilyMode<UserspaceSetting
     view: userspaceView(context, layer, admission),
     admission,
   }
+}
+
+/** Addresses for documentation (RFC 5737, RFC 3849), which no Service has. */
+const probeAddresses = { ipv4: '198.51.100.0', ipv6: '2001:db8::' } as const
+
+/** Checks that this process may change routes, by the removal of a route that does not exist. Throws KernelError. */
+async function probeRoutes(routes: Routes, family: IpFamily): Promise<void> {
+  const address = parseIpAddress(probeAddresses[family])
+  if (address === undefined) throw new BugError('the probe address does not parse')
+  const route = { address, interfaceIndex: 1, protocol: viaductRouteProtocol, metric }
+  const { failures } = await routes.apply([{ op: 'remove-route', route }])
+  for (const { error } of failures) if (!isNotFound(error)) throw error
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { openProblems } from '../../../src/engine/index.js'
-import { openTracker } from '../../../src/engine/open-tracker.js'
+import { openTracker } from '../../../src/engine/intake.js'
 import type { Service } from '../../../src/source/index.js'
 import { port, remove, service, set } from '../../support/objects.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'

@@ -1,12 +1,12 @@
 // The settings of the whole mode, in one IP family.
-import type { IpAddress, IpFamily } from '../../../address.js'
+import type { IpAddress, IpFamily, Cidr } from '../../../address.js'
 import type { LocalDetector } from '../../../node/index.js'
 
 /**
  * The mode whose semantics the table has. `iptables`: the fixed chains in the tables of iptables-nft masquerade marked packets,
  * accept them in the node's firewall and let health checks in; the table only translates and refuses.
  */
-export type NftSemantics = 'nftables' | 'iptables'
+type NftSemantics = 'nftables' | 'iptables'
 
 export interface NftModeSettings {
   readonly family: IpFamily
@@ -24,4 +24,22 @@ export interface NftModeSettings {
   readonly nodeIP: IpAddress | undefined
   /** This node's name: endpoints on it may reach themselves through their Service (F-050). */
   readonly nodeName: string
+}
+
+/** The settings of one family's table. */
+export interface NftFamilySettings extends NftModeSettings {
+  /** The networks of cluster IPs; undefined: not all are known yet, and those of the table stay. */
+  readonly serviceCidrs: readonly Cidr[] | undefined
+}
+
+/** The settings without those that only the rules of the mode itself depend on. */
+export function forRoutes({ serviceCidrs: _serviceCidrs, ...settings }: NftFamilySettings): NftModeSettings {
+  return {
+    ...settings,
+    masqueradeMark: 0,
+    masqueradeAll: false,
+    localDetector: undefined,
+    nodePortAddresses: 'all',
+    localhostNodePorts: false,
+  }
 }

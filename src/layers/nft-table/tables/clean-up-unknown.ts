@@ -2,9 +2,8 @@
 import type { Pass } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
 import type { NfOp } from '../../../kernel/index.js'
-import { nftOperations, SentOperations } from './operations.js'
+import { nftOperations, SentOperations, type TransactionSender } from './transaction-sender.js'
 import type { TableContent } from './content.js'
-import type { TransactionSender } from './transaction-sender.js'
 
 /** Operations of a transaction: the kernel deletes a thousand chains in some milliseconds. */
 const opsPerTransaction = 1000

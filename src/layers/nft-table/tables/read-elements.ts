@@ -13,7 +13,7 @@ import {
 } from './frontend-state.js'
 import type { HeldSet, TableContent } from './content.js'
 import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
-import { numberedSet } from './occasional-sets.js'
+import { numberedSet } from './static-sets.js'
 import { readEndpoints } from './read-endpoints.js'
 
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */

@@ -15,7 +15,7 @@ import {
 } from '../../../kernel/index.js'
 import type { NftSchema } from '../compile/schema.js'
 import type { Structure, StructureChain } from '../compile/structure.js'
-import { occasionalSet } from './occasional-sets.js'
+import { occasionalSet } from './static-sets.js'
 
 /** A chain as the kernel has it. */
 interface KnownChain {

@@ -9,10 +9,9 @@ import type { AffinityCleaner } from './affinity.js'
 import type { HeldSet, TableContent } from './content.js'
 import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
 import { isPublished, isSameState } from './frontend-state.js'
-import { nftOperations, SentOperations } from './operations.js'
+import { nftOperations, SentOperations, type TransactionSender } from './transaction-sender.js'
 import type { StructureOps } from './structure-state.js'
 import { type ElementOp, targetOf, TransactionPlan } from './transaction-plan.js'
-import type { TransactionSender } from './transaction-sender.js'
 
 /** Elements of a transaction, and those of one frontend more. */
 export const elementLimits = {

@@ -2,7 +2,7 @@
 import type { StructureUse } from '../compile/chain-plan.js'
 import { maxEndpoints, type NftSchema } from '../compile/schema.js'
 import { absent, type FrontendState, splitSources } from './frontend-state.js'
-import { numberedSet } from './occasional-sets.js'
+import { numberedSet } from './static-sets.js'
 import type { Packer } from './packed.js'
 
 interface FrontendUses {
