@@ -301,6 +301,19 @@ describe('iptables mode of the flavour nft reports', () => {
     assert.equal(find(lab, 'add element', ' service-endpoints ', '10.1.0.9').length, 1)
     await lab.stop()
   })
+
+  it('refused first transactions less and less often, and begins when the kernel takes one', async () => {
+    const lab = open()
+    lab.kernel.nftables.plan = { transactionFault: () => constants.errno.ENOMEM }
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(60_000)
+    const { length } = lab.kernel.nftables.transactions
+    assert.ok(length <= 20, `${length} transactions of two families in a minute`)
+    lab.kernel.nftables.plan = {}
+    await lab.clock.advance(30_000)
+    assert.equal(find(lab, 'add element', ' service-endpoints ', '10.1.0.1').length, 1)
+    await lab.stop()
+  })
 })
 
 function flushed(key: { readonly family: 'ipv4'; readonly table: string }, chain: string): NfOp {

@@ -156,13 +156,15 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   get state(): LayerState {
     const { table } = this
     const { fixedRules } = this.#options
+    // A write reaches the table only when the fixed rules are in force: until then, only their retry is due.
+    const isTableNext = fixedRules?.isInForce !== false
     return {
-      isWriteDue: table.isWriteDue || fixedRules?.isWriteDue === true,
+      isWriteDue: (isTableNext && table.isWriteDue) || fixedRules?.isWriteDue === true,
       isBehind: table.isBehind || fixedRules?.isBehind === true,
       hasRefusals: table.hasRefusals,
       nextInMs: Math.min(
         this.#lookSchedule.nextInMs(),
-        table.nextInMs() ?? Infinity,
+        (isTableNext ? table.nextInMs() : undefined) ?? Infinity,
         fixedRules?.nextInMs() ?? Infinity,
         this.#otherAgents.nextInMs() ?? Infinity,
       ),
