@@ -20,7 +20,7 @@ function entry({ name, metavar, help, defaultText }) {
 export async function manualPage() {
   const { flags } = await import('../../out/ts/src/cli/index.js')
   const { commands } = await import('../../out/ts/src/commands/index.js')
-  const { version } = await import('../../out/ts/src/config/index.js')
+  const { version } = await import('../../out/ts/src/version.js')
   return `.TH VIADUCT 8 "" "viaduct ${version}" "System Administration"
 .SH NAME
 viaduct \\- program the kernel's load balancing for the Services of a Kubernetes cluster
@@ -91,7 +91,7 @@ function optionEntry({ name, short, metavar, help, choices, initial }) {
 /** The manual pages of the commands, in section 1. @returns {Promise<{ name: string, text: string }[]>} troff sources, by name of page */
 export async function commandPages() {
   const { commands, exitCodes, optionsOf } = await import('../../out/ts/src/commands/index.js')
-  const { version } = await import('../../out/ts/src/config/index.js')
+  const { version } = await import('../../out/ts/src/version.js')
   return commands.map((command) => {
     const { name, help, description, arguments: words, examples, finds } = command
     const usage = words.map(

@@ -2,7 +2,7 @@
 // Never: exit, print, read the environment, or a file except by the function that it gets.
 // Owner of: the grammar of the command line.
 // Read next: parse-arguments.ts; config/ (the table of settings); docs/flags.md.
-export { parseArguments, type ConfigFile, type Configuration } from './parse-arguments.js'
+export { flags, parseArguments, type ConfigFile, type Configuration } from './parse-arguments.js'
 export {
   parseDoctorArguments,
   type DoctorArguments,

@@ -13,8 +13,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { flags } from '../../src/cli/testing.js'
+import { flags } from '../../src/cli/index.js'
 import { commands, optionsOf } from '../../src/commands/index.js'
+import { version as ownVersion } from '../../src/version.js'
 import { mustRun, runToEnd } from '../support/processes.js'
 import { treeText } from '../support/tree.js'
 
@@ -50,6 +51,7 @@ describe('the Debian package', { timeout: 120_000 }, () => {
     const { stdout, stderr } = await runToEnd(['env', 'MANWIDTH=400', 'LC_ALL=C', 'man', '--warnings', page])
     assert.equal(stderr, '')
     const words = [
+      `viaduct ${ownVersion}`,
       'viaduct command',
       '/run/viaduct/viaduct.sock',
       ...flags.filter(({ name }) => name.length > 1).map(({ name }) => `--${name}`),

@@ -11,7 +11,7 @@ export interface Use {
 }
 
 const list = /\b(import|export)(?:\s+type)?\s*\{([^}]*)\}(?:\s*from\s*'([^']+)')?/g
-const awaited = /\{([^}]*)\}\s*=\s*\(?\s*await\s+import\(\s*'([^']+)'/g
+const awaited = /\{([^{}]*)\}\s*=\s*\(?\s*await\s+import\(\s*'([^']+)'/g
 const declared =
   /^export\s+(?:abstract\s+|async\s+)*(?:const|let|function\*?|class|interface|type|enum)\s+(\w+)/gm
 

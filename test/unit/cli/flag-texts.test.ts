@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseArguments } from '../../../src/cli/index.js'
-import { flags } from '../../../src/cli/testing.js'
+import { flags, parseArguments } from '../../../src/cli/index.js'
 import { resolveConfig, takeFlag } from '../../../src/config/index.js'
 
 const blank = new Set([

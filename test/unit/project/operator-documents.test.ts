@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { constants } from 'node:os'
 import { ipsetErrno } from '../../../src/errors.js'
 import { blockLines, canPrint, programText, quotes, withoutComments } from '../../support/program-words.js'
-import { flags } from '../../../src/cli/testing.js'
+import { flags } from '../../../src/cli/index.js'
 import { commands as commandTable, optionsOf } from '../../../src/commands/index.js'
 import { treeFiles, treeText } from '../../support/tree.js'
 

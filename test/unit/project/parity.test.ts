@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
 import { Registry } from 'prom-client'
-import { flags } from '../../../src/cli/testing.js'
+import { flags } from '../../../src/cli/index.js'
 import { formatConfig, resolveConfig } from '../../../src/config/index.js'
 import {
   openHealthcheckMetrics,

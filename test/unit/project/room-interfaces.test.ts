@@ -61,6 +61,17 @@ describe('the interface of each room', () => {
     it(`${index} exports only what other rooms use`, () => assert.deepEqual(unusedOf(index, uses), []))
 })
 
+describe('a script', () => {
+  it('imports only names that exist, which no compiler checks', () => {
+    const ofScripts = uses.filter(({ from, to }) => from.startsWith('scripts/') && to.startsWith('src/'))
+    assert.ok(ofScripts.length > 10)
+    assert.deepEqual(
+      ofScripts.filter(({ to, name }) => !exportsOf(to).has(name)),
+      [],
+    )
+  })
+})
+
 describe('the testing.ts of a room', () => {
   it('exports only what tests and benchmarks use', () => {
     const used = new Set(uses.map(({ to, name }) => `${to} ${name}`))
