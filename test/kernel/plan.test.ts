@@ -9,6 +9,7 @@ import { type KubeProxyNftNode, writeKubeProxyTables } from '../support/kube-pro
 import { Namespace } from '../support/namespaces.js'
 import { addNodeAddresses, linesOf, operationsOf, type PlannedMode, stateOf } from '../support/plan-lab.js'
 import { listedState, runSections } from '../support/plan-tools.js'
+import { olderServices } from '../support/older-services.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
 
 const targets = ['nftables', 'iptables legacy', 'iptables nft', 'userspace'] as const
@@ -32,25 +33,6 @@ const kubeProxyNode: KubeProxyNftNode = {
     },
   ],
 }
-
-/** Services of an older agent that the lab's Services do not have. */
-const olderServices = `
-apiVersion: v1
-kind: Service
-metadata: { name: gone, namespace: shop }
-spec:
-  type: NodePort
-  clusterIP: 10.96.9.9
-  sessionAffinity: ClientIP
-  ports: [{ name: http, port: 80, nodePort: 30999 }]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: gone-1, namespace: shop, labels: { kubernetes.io/service-name: gone } }
-addressType: IPv4
-ports: [{ name: http, port: 8080 }]
-endpoints: [{ addresses: [10.99.1.9] }]
-`
 
 /** The states of a node, and how to make them. */
 const states = {

@@ -27,31 +27,13 @@ import { type ModelKernel, openModelKernel } from '../model/index.js'
 import { MemoryLog } from '../support/pipeline-lab.js'
 import { sendingKernel } from '../support/sending-kernel.js'
 import { treeRoot } from '../support/tree.js'
+import { olderServices } from '../support/older-services.js'
 
 const base: ConfigInput = {
   manifests: join(treeRoot, 'examples/shop'),
   hostnameOverride: 'node-a',
   clusterCIDR: ['10.244.0.0/16', 'fd00:10:244::/56'],
 }
-
-/** Services of an older agent that the shop does not have. */
-const olderServices = `
-apiVersion: v1
-kind: Service
-metadata: { name: gone, namespace: shop }
-spec:
-  type: NodePort
-  clusterIP: 10.96.9.9
-  sessionAffinity: ClientIP
-  ports: [{ name: http, port: 80, nodePort: 30999 }]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: gone-1, namespace: shop, labels: { kubernetes.io/service-name: gone } }
-addressType: IPv4
-ports: [{ name: http, port: 8080 }]
-endpoints: [{ addresses: [10.99.1.9] }]
-`
 
 /** The kernel as another process opens it: it desires no table of x_tables yet. */
 function openKernel(model: ModelKernel): Kernel {

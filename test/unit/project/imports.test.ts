@@ -38,7 +38,7 @@ describe('the import rule', () => {
     ['src/modes/ipvs/mode.ts', 'src/modes/iptables/index.ts', 'against the flow'],
     ['src/layers/shared/former-chains.ts', 'src/modes/iptables/index.ts', 'against the flow'],
     ['src/layers/shared/after-sync.ts', 'src/layers/vips/index.ts', 'against the flow'],
-    ['src/modes/ipvs/compile/compile.ts', 'src/modes/ipvs/policies.ts', 'what drives it'],
+    ['src/modes/ipvs/compile/compile.ts', 'src/modes/ipvs/mode.ts', 'what drives it'],
     ['src/modes/ipvs/compile/compile.ts', 'src/engine/index.ts', 'what drives it'],
     ['src/engine/synchronizer.ts', 'src/model/tracker.ts', 'index.ts'],
     ['src/log.ts', 'src/config/index.ts', 'root files'],
