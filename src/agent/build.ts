@@ -52,6 +52,8 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly openHealthChecks?: OpenModeOptions['openHealthChecks']
   /** As `SynchronizerOptions.isUnwatched`. */
   readonly isUnwatched?: boolean
+  /** As `FamilyContext.lookClock`. */
+  readonly lookClock?: Pick<Clock, 'now'>
 }
 
 /** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
@@ -107,7 +109,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
 
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
-  { config, kernel, clock, log, metrics, events, openHealthChecks }: BuildOptions,
+  { config, kernel, clock, lookClock, log, metrics, events, openHealthChecks }: BuildOptions,
   { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
 ): Promise<Mode> {
   const mode = await openMode({
@@ -116,6 +118,7 @@ async function openConfiguredMode(
     kernel,
     node,
     clock,
+    ...(lookClock === undefined ? {} : { lookClock }),
     log,
     metrics,
     problems,

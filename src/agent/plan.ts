@@ -1,7 +1,6 @@
 // `viaduct plan`: the first sync of an agent.
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
-import type { Clock } from '../clock.js'
 import type { ProxyMode } from '../config/index.js'
 import { Inbox } from '../engine/index.js'
 import { BugError, ConfigError } from '../errors.js'
@@ -48,15 +47,16 @@ export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan
     metrics,
     onCrash,
   })
-  const moment = standing(clock)
-  const inbox = new Inbox(moment)
+  const nowMs = clock.now()
+  const inbox = new Inbox(clock)
   let agent: Agent | undefined
   let fallback: string | undefined
   try {
     const building = build({
       ...options,
-      clock: moment,
       isUnwatched: true,
+      // A plan is made at one moment.
+      lookClock: { now: () => nowMs },
       metrics,
       registry,
       events: {
@@ -90,21 +90,6 @@ export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan
     // Waits for the removal of what other modes left, which began when everything was in the kernel.
     agent?.nodeWatch.close()
     await agent?.synchronizer.stop()
-  }
-}
-
-/**
- * A clock whose time does not go on: a plan is made at one moment. No look at the kernel comes due, which would find that it lacks what the
- * plan has handed over.
- */
-function standing(clock: Clock): Clock {
-  const nowMs = clock.now()
-  return {
-    now: () => nowMs,
-    unixMs: () => clock.unixMs(),
-    schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
-    every: (periodMs, wake) => clock.every(periodMs, wake),
-    pause: async () => await clock.pause(),
   }
 }
 

@@ -17,6 +17,11 @@ export interface FamilyContext {
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
+  /**
+   * The time by which looks at the kernel come due that find changes by other programs; retries come by `clock`. Default: `clock`. In a
+   * plan it stands still: a look would find that the kernel lacks what the plan has handed over.
+   */
+  readonly lookClock?: Pick<Clock, 'now'>
   readonly log: Log
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */

@@ -43,6 +43,8 @@ export interface ModeOptions {
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
+  /** As `FamilyContext.lookClock`. */
+  readonly lookClock?: Pick<Clock, 'now'>
   readonly log: Log
   readonly metrics: Readonly<Pick<Metrics, IpFamily>>
   /** Gets the objects that cannot be programmed now. */

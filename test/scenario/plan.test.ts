@@ -1,11 +1,13 @@
 // A dry run on the kernel in memory takes the transactions that a start on it sends. The kernel in memory has IP_VS in every build.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { plan } from '../../src/agent/testing.js'
-import { systemClock } from '../../src/clock.js'
+import type { IpFamily } from '../../src/address.js'
+import { type Clock, systemClock } from '../../src/clock.js'
+import { KernelError } from '../../src/errors.js'
 import { type ConfigInput, resolveConfig } from '../../src/config/index.js'
 import { isLasting, printTransactions } from '../../src/inspect/index.js'
 import type { Kernel, KernelTransaction, Xtables } from '../../src/kernel/index.js'
@@ -108,6 +110,7 @@ async function linesOf(
   wrap: (kernel: Kernel, take: TakeTransaction) => Kernel,
   kernel: Kernel,
   input: ConfigInput,
+  clock = systemClock,
 ): Promise<readonly string[]> {
   const transactions: KernelTransaction[] = []
   const take: TakeTransaction = (transaction) => void transactions.push(transaction)
@@ -115,7 +118,7 @@ async function linesOf(
     config: resolveConfig({ ...base, ...input }),
     flagTexts: {},
     kernel: wrap(kernel, take),
-    clock: systemClock,
+    clock,
     log: new MemoryLog(),
     timeoutMs: 60_000,
   })
@@ -123,6 +126,62 @@ async function linesOf(
     .filter(isLasting)
     .map(({ tool, table = '', text }) => `${tool} ${table} ${text}`)
     .toSorted()
+}
+
+/** A clock on which a minute takes a second. */
+const fastClock: Clock = {
+  ...systemClock,
+  now: () => 60 * systemClock.now(),
+  schedule: (delayMs, wake) => systemClock.schedule(delayMs / 60, wake),
+}
+
+/** The kernel refuses this reading twice for each family, after the mode is open: from the watch of links on. */
+function refusingTwice<T>(
+  kernel: Kernel,
+  read: (family: IpFamily) => Promise<T>,
+): { readonly kernel: Kernel; readonly read: (family: IpFamily) => Promise<T> } {
+  const refused: IpFamily[] = []
+  let isOpen = false
+  const watch: Kernel['links']['watch'] = () => {
+    isOpen = true
+    return kernel.links.watch()
+  }
+  return {
+    kernel: withMembers(kernel, { links: withMembers(kernel.links, { watch }) }),
+    read: async (family) => {
+      if (!isOpen || refused.filter((each) => each === family).length === 2) return await read(family)
+      refused.push(family)
+      throw new KernelError({ errno: constants.errno.ENOBUFS, subsystem: 'nftables', operation: 'read' })
+    },
+  }
+}
+
+/** Readings of the kernel, and the mode whose layer asks for them. */
+const refusedReadings: Readonly<Record<string, readonly [keyof typeof modes, (kernel: Kernel) => Kernel]>> = {
+  'the VIP routes of userspace mode': [
+    'userspace',
+    (whole) => {
+      const { routes } = whole
+      const { kernel, read } = refusingTwice(whole, async (family) => await routes.dumpLocalRoutes(family))
+      return withMembers(kernel, { routes: withMembers(routes, { dumpLocalRoutes: read }) })
+    },
+  ],
+  'the virtual servers of ipvs mode': [
+    'ipvs legacy',
+    (whole) => {
+      const { ipvs } = whole
+      const { kernel, read } = refusingTwice(whole, async (family) => await ipvs.dump(family))
+      return withMembers(kernel, { ipvs: withMembers(ipvs, { dump: read }) })
+    },
+  ],
+  'the table of nftables mode': [
+    'nftables',
+    (whole) => {
+      const { nftables } = whole
+      const { kernel, read } = refusingTwice(whole, async (family) => await nftables.tables(family))
+      return withMembers(kernel, { nftables: withMembers(nftables, { tables: read }) })
+    },
+  ],
 }
 
 const modes = {
@@ -170,6 +229,19 @@ describe('a dry run', { timeout: 120_000 }, () => {
       assert.ok(planned.length > 0)
       assert.deepEqual(planned, await linesOf(sendingKernel, openKernel(model), modes[mode]))
       assert.deepEqual(await linesOf(dryRunOn, openKernel(model), modes[mode]), [])
+    })
+
+  for (const [reading, [mode, refuse]] of Object.entries(refusedReadings))
+    it(`asks again for ${reading}, when the kernel refuses them twice, and plans what the start does`, async () => {
+      const model = openModelKernel()
+      await linesOf(sendingKernel, openKernel(model), { ...modes[mode], manifests: folder })
+      const planned = await linesOf(
+        (kernel, take) => refuse(dryRunOn(kernel, take)),
+        openKernel(model),
+        modes[mode],
+        fastClock,
+      )
+      assert.deepEqual(planned, await linesOf(sendingKernel, openKernel(model), modes[mode]))
     })
 
   for (const mode of Object.keys(modes).filter((name): name is keyof typeof modes => name in modes))

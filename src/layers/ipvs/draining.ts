@@ -24,7 +24,7 @@ import { KernelQuestions, logFamily } from '../../engine/index.js'
 export interface DrainingOptions {
   readonly family: IpFamily
   readonly ipvs: Pick<Ipvs, 'read'>
-  readonly clock: Clock
+  readonly clock: Pick<Clock, 'now'>
   readonly metrics: FamilyMetrics
   readonly log: Log
   readonly problems: StateReporter

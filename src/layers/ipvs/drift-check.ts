@@ -16,7 +16,7 @@ export interface DriftCheckOptions {
   /** Where the rules are. */
   readonly flavour: XtFlavour
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
-  readonly clock: Clock
+  readonly clock: Pick<Clock, 'now'>
   readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
   readonly rules: Pick<SetsAndChains, 'findsOtherRules' | 'findsOtherSets'>
   /** Virtual servers or sets differ from the acknowledged state: everything is to be read. */
@@ -188,6 +188,6 @@ export class DriftCheck {
 }
 
 /** The next full second: both families look at the same time, and an idle machine wakes up once for them. */
-function nextDueMs(clock: Clock): number {
+function nextDueMs(clock: Pick<Clock, 'now'>): number {
   return (Math.floor(clock.now() / periodMs) + 1) * periodMs
 }

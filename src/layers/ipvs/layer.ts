@@ -94,7 +94,15 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     this.#parts = openParts(options)
     const { ledger, rules, reconciler } = this.#parts
     const onDrift = (): void => reconciler.request()
-    this.driftCheck = new DriftCheck({ ...options, ipvs: options.kernel.ipvs, ledger, rules, onDrift })
+    const { clock, lookClock = clock, kernel } = options
+    this.driftCheck = new DriftCheck({
+      ...options,
+      clock: lookClock,
+      ipvs: kernel.ipvs,
+      ledger,
+      rules,
+      onDrift,
+    })
   }
 
   async open(known: 'listed' | 'synced'): Promise<void> {
@@ -338,6 +346,7 @@ function openParts(options: IpvsLayerOptions) {
   const reconciler = new Reconciler({ ...options, ledger, vips })
   const draining = new Draining({
     ...options,
+    clock: options.lookClock ?? options.clock,
     ipvs,
     ledger,
     gracefulPeriodMs,

@@ -33,6 +33,8 @@ export interface ReconcilerOptions {
   readonly kernel: IpvsKernel
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
+  /** The time by which readings come due, beside those after a surprise. Default: `clock`. */
+  readonly lookClock?: Pick<Clock, 'now'>
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
@@ -63,7 +65,10 @@ export class Reconciler {
   #isAdopted = false
   /** The last reading, until it is compared. */
   #reading: KernelState | undefined
+  /** Time of the next reading, by the clock of looks. */
   #nextMs = -Infinity
+  /** Time of a reading after a surprise; Infinity: none is requested. */
+  #retryMs = Infinity
   /** Number of consecutive passes that met a surprise or a kernel that could not be read. */
   #surprises = 0
   #isSurprised = false
@@ -81,7 +86,7 @@ export class Reconciler {
   }
 
   get isDue(): boolean {
-    return !this.#isAdopted || this.#options.clock.now() >= this.#nextMs
+    return !this.#isAdopted || this.nextInMs() === 0
   }
 
   /** A reading is to be compared. */
@@ -90,11 +95,12 @@ export class Reconciler {
   }
 
   nextInMs(): number {
-    return Math.max(0, this.#nextMs - this.#options.clock.now())
+    const { clock, lookClock = clock } = this.#options
+    return Math.max(0, Math.min(this.#nextMs - lookClock.now(), this.#retryMs - clock.now()))
   }
 
   request(): void {
-    this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now())
+    this.#nextMs = -Infinity
   }
 
   /** Requests a reconcile, the first time at once. After repeated surprises it waits longer each time. At most once a pass. */
@@ -103,7 +109,7 @@ export class Reconciler {
     this.#isSurprised = true
     this.#surprises++
     const delayMs = this.#surprises === 1 ? 0 : Math.min(1000 * 2 ** (this.#surprises - 2), maxDelayMs)
-    this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now() + delayMs)
+    this.#retryMs = Math.min(this.#retryMs, this.#options.clock.now() + delayMs)
   }
 
   /** An operation is applied: the last reading does not show the kernel's state any more. */
@@ -119,8 +125,9 @@ export class Reconciler {
 
   /** Comes before any operation of the pass. False: the kernel could not be read; a retry follows with back-off. */
   async read(): Promise<boolean> {
-    const { clock, syncPeriodMs } = this.#options
-    this.#nextMs = clock.now() + syncPeriodMs
+    const { clock, lookClock = clock, syncPeriodMs } = this.#options
+    this.#nextMs = lookClock.now() + syncPeriodMs
+    this.#retryMs = Infinity
     const state = await this.#questions.ask(
       { key: 'read servers and VIPs', subject: 'state of the kernel' },
       async () => await this.#read(),

@@ -52,7 +52,8 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
       this.#endFirstSync = resolve
     })
     this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
-    this.#lookSchedule = new NftLookSchedule(options.clock, options.syncPeriodMs)
+    const { clock, lookClock = clock, syncPeriodMs } = options
+    this.#lookSchedule = new NftLookSchedule(lookClock, syncPeriodMs)
     this.#otherAgents = new OtherAgents({ ...options, mode: 'table' })
     this.table = new NftTable({
       ...options,

@@ -27,6 +27,8 @@ export interface VipBindingsOptions {
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
+  /** The time by which readings come due, beside those after a refusal. Default: `clock`. */
+  readonly lookClock?: Pick<Clock, 'now'>
   readonly log: Log
   readonly metrics: FamilyMetrics
   /** Gets the VIPs that cannot be made local now, of both families. */
@@ -53,8 +55,10 @@ export class VipBindings {
   /** VIPs of the pass in progress. */
   #work: readonly Vip[] = []
   #isAdopted = false
-  /** Time of the next reading. */
+  /** Time of the next reading, by the clock of looks. */
   #readMs = -Infinity
+  /** Time of a reading after a refusal or a surprise; Infinity: none is requested. */
+  #retryMs = Infinity
   readonly #rest = new Backoff({ shortestMs: 1000, longestMs: 30_000 })
   #isSurprised = false
   #isStopping = false
@@ -96,17 +100,21 @@ export class VipBindings {
   }
 
   get isReadDue(): boolean {
-    return this.#options.clock.now() >= this.#readMs
+    return this.#untilReadMs === 0
   }
 
   requestRead(): void {
-    this.#readMs = Math.min(this.#readMs, this.#options.clock.now())
+    this.#readMs = -Infinity
+  }
+
+  /** False before the first reading: which bindings are ours is not known. */
+  get isAdopted(): boolean {
+    return this.#isAdopted
   }
 
   /** Milliseconds until there is work without a change. */
   nextInMs(): number {
-    const untilRead = Math.max(0, this.#readMs - this.#options.clock.now())
-    return Math.min(untilRead, this.#failed.nextInMs() ?? Infinity)
+    return Math.min(this.#untilReadMs, this.#failed.nextInMs() ?? Infinity)
   }
 
   /** Some VIP is not bound as desired. */
@@ -121,8 +129,10 @@ export class VipBindings {
 
   /** Reads the bindings in the kernel, and makes dirty the VIPs that differ. False: the kernel could not be read. */
   async read(): Promise<boolean> {
-    const { family, syncPeriodMs, links, routes, node, clock, log, metrics } = this.#options
-    this.#readMs = clock.now() + syncPeriodMs
+    const { family, syncPeriodMs, links, routes, node, log, metrics } = this.#options
+    const { clock, lookClock = clock } = this.#options
+    this.#readMs = lookClock.now() + syncPeriodMs
+    this.#retryMs = Infinity
     const reading = await this.#questions.ask({ key: 'read routes', subject: 'VIP routes' }, async () => {
       const dummy = await findDummyDevice(links)
       const { place } = await findVipPlace({ links, routes }, dummy, node.facts.addresses[family])
@@ -171,7 +181,12 @@ export class VipBindings {
 
   /** Reads the kernel soon, and later each time. */
   #readAgain(): void {
-    this.#readMs = Math.min(this.#readMs, this.#options.clock.now() + this.#rest.next())
+    this.#retryMs = Math.min(this.#retryMs, this.#options.clock.now() + this.#rest.next())
+  }
+
+  get #untilReadMs(): number {
+    const { clock, lookClock = clock } = this.#options
+    return Math.max(0, Math.min(this.#readMs - lookClock.now(), this.#retryMs - clock.now()))
   }
 
   async #apply(vips: readonly Vip[], plan: (vips: readonly Vip[]) => VipCut, pass: Pass): Promise<void> {

@@ -58,7 +58,8 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
 
   constructor(options: XtablesLayerOptions<S>) {
     this.#options = options
-    this.lookSchedule = new LookSchedule(options.clock, options.syncPeriodMs)
+    const { clock, lookClock = clock, syncPeriodMs } = options
+    this.lookSchedule = new LookSchedule(lookClock, syncPeriodMs)
   }
 
   async open(known: 'listed' | 'synced'): Promise<void> {

@@ -83,7 +83,8 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
   }
 
   async look(): Promise<Look> {
-    if (!this.#vips.isReadDue) return 'none'
+    // Nothing is written before the first reading: it shows the bindings of a former run.
+    if (!this.#vips.isReadDue) return this.#vips.isAdopted ? 'none' : 'failed'
     await this.guard.read()
     return (await this.#vips.read()) ? 'full' : 'failed'
   }
