@@ -170,12 +170,20 @@ export class IpvsBatch {
   ): void {
     this.#writeServer(server, settings, allFlags)
     this.#writeOp(opNumber['add-virtual-server'])
-    const { length } = realServers
-    if (length === 0) return
-    const first = this.#realServers.length
-    const at = this.#realServers.add(length)
-    realServers.copyTo(this.#realServers.buffer.bytes, at)
-    for (let index = first; index < first + length; index++) this.#writeOp(opNumber['add-real-server'], index)
+    this.#writeReals(opNumber['add-real-server'], realServers)
+  }
+
+  /**
+   * Adds the operations that lead from one list of real servers to another. Real servers are added before others are changed, perhaps to
+   * weight 0, or removed, so that clients always have one.
+   */
+  changeRealServers(server: VirtualServerKey, from: RealServerList, to: RealServerList): void {
+    if (from.equals(to)) return
+    const { added, changed, removed } = from.changesTo(to)
+    this.#shareServer(server)
+    this.#writeReals(opNumber['add-real-server'], added)
+    this.#writeReals(opNumber['set-real-server'], changed)
+    this.#writeReals(opNumber['remove-real-server'], removed)
   }
 
   push(op: IpvsOp): void {
@@ -280,6 +288,16 @@ export class IpvsBatch {
     if (flagsMask !== allFlags) buffer.view.setUint32(at + virtual.flagsMask, flagsMask, true)
     writeVirtualServerKey(buffer, at, key)
     this.#keys.push(key)
+  }
+
+  /** An operation on the last virtual server for each of these real servers. The kernel ignores the settings of one to remove. */
+  #writeReals(op: number, realServers: RealServerList): void {
+    const { length } = realServers
+    if (length === 0) return
+    const first = this.#realServers.length
+    const at = this.#realServers.add(length)
+    realServers.copyTo(this.#realServers.buffer.bytes, at)
+    for (let index = first; index < first + length; index++) this.#writeOp(op, index)
   }
 
   #writeReal({ key, settings }: RealServer): void {

@@ -29,6 +29,15 @@ class FewRecords {
 
 const few = new FewRecords()
 const lifted = Buffer.alloc(size)
+const noWeight = '\0\0\0\0'
+
+/** The real servers that lead from one list to another. */
+export interface RealServerChanges {
+  readonly added: RealServerList
+  /** Real servers with other settings, as the second list has them. */
+  readonly changed: RealServerList
+  readonly removed: RealServerList
+}
 
 /**
  * The real servers of one virtual server, without duplicates: packed records in the order of a dump (address bytes, then port). They
@@ -36,10 +45,17 @@ const lifted = Buffer.alloc(size)
  * size would double the memory. NB: deepEqual does not compare the records; use `equals`.
  */
 export class RealServerList implements Iterable<RealServer> {
+  private static empty: RealServerList | undefined
   readonly #records: string
 
   private constructor(records: string) {
     this.#records = records
+  }
+
+  /** The empty list is always the same object, `noRealServers`. */
+  private static from(records: string): RealServerList {
+    if (records !== '') return new RealServerList(records)
+    return (RealServerList.empty ??= new RealServerList(''))
   }
 
   /** In any order. NB: no two with the same address and port. */
@@ -51,7 +67,7 @@ export class RealServerList implements Iterable<RealServer> {
       writeRealServerKey(records, at, key)
       at += size
     }
-    return new RealServerList(sortedText(records.bytes, at))
+    return RealServerList.from(sortedText(records.bytes, at))
   }
 
   /** Like `of`, for keys of one family and with the same settings. */
@@ -65,12 +81,12 @@ export class RealServerList implements Iterable<RealServer> {
       writeRealServerKey(few.buffer, at, key)
       at += size
     }
-    return new RealServerList(sortedText(few.buffer.bytes, at))
+    return RealServerList.from(sortedText(few.buffer.bytes, at))
   }
 
   /** `count` real servers of a dump's table from record `first`. */
   static fromDump(table: Buffer, first: number, count: number): RealServerList {
-    return new RealServerList(table.toString('latin1', first * size, (first + count) * size))
+    return RealServerList.from(table.toString('latin1', first * size, (first + count) * size))
   }
 
   get length(): number {
@@ -93,35 +109,103 @@ export class RealServerList implements Iterable<RealServer> {
   /** A list with this real server added, or replacing the one with its address and port. */
   with(real: RealServer): RealServerList {
     const added = RealServerList.of([real])
-    const index = this.#placeOf(added)
-    return this.#spliced(index, this.#isAt(index, added) ? 1 : 0, added.#records)
+    const index = this.#placeOf(added, 0)
+    return this.#spliced(index, this.#isAt(index, added, 0) ? 1 : 0, added.#records)
   }
 
   /** A list without the real server of this address and port; this list if there is none. */
   without(key: RealServerKey): RealServerList {
-    const removed = new RealServerList(textOf(key))
-    const index = this.#placeOf(removed)
-    return this.#isAt(index, removed) ? this.#spliced(index, 1, '') : this
+    const index = this.indexOf(new RealServerList(textOf(key)), 0)
+    return index < 0 ? this : this.#spliced(index, 1, '')
   }
 
-  /** Index of the first real server that does not come before `one`'s single one. */
-  #placeOf(one: RealServerList): number {
+  /** Index of the first real server that does not come before the other list's `otherIndex`. */
+  #placeOf(other: RealServerList, otherIndex: number): number {
     let [from, to] = [0, this.length]
     while (from < to) {
       const middle = (from + to) >>> 1
-      if (this.compareKeys(middle, one, 0) < 0) from = middle + 1
+      if (this.#compareKeys(middle, other, otherIndex) < 0) from = middle + 1
       else to = middle
     }
     return from
   }
 
-  #isAt(index: number, one: RealServerList): boolean {
-    return index < this.length && this.compareKeys(index, one, 0) === 0
+  #isAt(index: number, other: RealServerList, otherIndex: number): boolean {
+    return index < this.length && this.#compareKeys(index, other, otherIndex) === 0
   }
 
   #spliced(index: number, count: number, added: string): RealServerList {
     const at = index * size
-    return new RealServerList(this.#records.slice(0, at) + added + this.#records.slice(at + count * size))
+    return RealServerList.from(this.#records.slice(0, at) + added + this.#records.slice(at + count * size))
+  }
+
+  /** The real servers whose address and port the other list does not have. */
+  minus(other: RealServerList): RealServerList {
+    if (other === noRealServers) return this
+    if (this.equals(other)) return noRealServers
+    return this.#pick(other, (_left, right) => right === undefined)
+  }
+
+  /** The real servers whose address and port the other list has too. */
+  within(other: RealServerList): RealServerList {
+    return this.#pick(other, (_left, right) => right !== undefined)
+  }
+
+  /** The real servers of both lists; where both have one of the same address and port, this list's. */
+  plus(other: RealServerList): RealServerList {
+    if (other === noRealServers) return this
+    let records = ''
+    this.#walk(other, (left = '', right = '') => (records += left === '' ? right : left))
+    return RealServerList.from(records)
+  }
+
+  /** The same real servers with weight 0: they get no new connections. */
+  withoutWeight(): RealServerList {
+    if (this === noRealServers) return this
+    let records = ''
+    for (let at = 0; at < this.#records.length; at += size) {
+      const start = at + layout.weight
+      records += this.#records.slice(at, start) + noWeight + this.#records.slice(start + 4, at + size)
+    }
+    return RealServerList.from(records)
+  }
+
+  /** The real servers to add, to change and to remove so that this list becomes the other one. */
+  changesTo(other: RealServerList): RealServerChanges {
+    const records = { added: '', changed: '', removed: '' }
+    if (!this.equals(other))
+      this.#walk(other, (left, right) => {
+        if (right === undefined) records.removed += left ?? ''
+        else if (left === undefined) records.added += right
+        else if (left !== right) records.changed += right
+      })
+    return {
+      added: RealServerList.from(records.added),
+      changed: RealServerList.from(records.changed),
+      removed: RealServerList.from(records.removed),
+    }
+  }
+
+  #pick(
+    other: RealServerList,
+    isPicked: (left: string, right: string | undefined) => boolean,
+  ): RealServerList {
+    let records = ''
+    this.#walk(other, (left, right) => {
+      if (left !== undefined && isPicked(left, right)) records += left
+    })
+    return records === this.#records ? this : RealServerList.from(records)
+  }
+
+  /** Walks both lists together, by their common order. `visit` gets the records of one address and port; undefined: one list has none. */
+  #walk(other: RealServerList, visit: (left: string | undefined, right: string | undefined) => void): void {
+    const [leftCount, rightCount] = [this.length, other.length]
+    for (let left = 0, right = 0; left < leftCount || right < rightCount;) {
+      const order = left === leftCount ? 1 : right === rightCount ? -1 : this.#compareKeys(left, other, right)
+      visit(order <= 0 ? this.#recordAt(left) : undefined, order >= 0 ? other.#recordAt(right) : undefined)
+      if (order <= 0) left++
+      if (order >= 0) right++
+    }
   }
 
   /** Whether the real server gets no new connections: its weight is 0. */
@@ -131,11 +215,27 @@ export class RealServerList implements Iterable<RealServer> {
     return true
   }
 
-  /** The real servers that get no new connections, as new objects. */
-  get heldBack(): readonly RealServer[] {
-    const found: RealServer[] = []
-    for (let index = 0; index < this.length; index++) if (this.isHeldBack(index)) found.push(this.at(index))
-    return found
+  /** Whether any real server gets new connections. */
+  get isServing(): boolean {
+    for (let index = 0; index < this.length; index++) if (!this.isHeldBack(index)) return true
+    return false
+  }
+
+  /** The real servers that get no new connections. */
+  get heldBack(): RealServerList {
+    return this.#pick(noRealServers, (record) => record.startsWith(noWeight, layout.weight))
+  }
+
+  /** Index of the real server with the address and port of the other list's `otherIndex`; -1: there is none. */
+  indexOf(other: RealServerList, otherIndex: number): number {
+    const index = this.#placeOf(other, otherIndex)
+    return this.#isAt(index, other, otherIndex) ? index : -1
+  }
+
+  /** Identity of a real server in a Map: its address and port. It is never shown. */
+  idAt(index: number): string {
+    const record = this.#recordAt(index)
+    return record.slice(0, layout.weight) + record.slice(layout.port, layout.port + 2)
   }
 
   /** Whether both lists have the same real servers with the same settings. */
@@ -150,7 +250,7 @@ export class RealServerList implements Iterable<RealServer> {
   }
 
   /** Below 0: the real server `index` comes before the other list's `otherIndex`. 0: both have the same address and port. */
-  compareKeys(index: number, other: RealServerList, otherIndex: number): number {
+  #compareKeys(index: number, other: RealServerList, otherIndex: number): number {
     const [records, otherRecords] = [this.#records, other.#records]
     const at = index * size
     const otherAt = otherIndex * size
@@ -159,11 +259,6 @@ export class RealServerList implements Iterable<RealServer> {
       if (order !== 0) return order
     }
     return portAt(records, at) - portAt(otherRecords, otherAt)
-  }
-
-  /** Whether the real server `index` equals the other list's `otherIndex`, settings included. */
-  isSame(index: number, other: RealServerList, otherIndex: number): boolean {
-    return this.#recordAt(index) === other.#recordAt(otherIndex)
   }
 
   /** Writes all records into a table at byte `at`. */
@@ -177,7 +272,7 @@ export class RealServerList implements Iterable<RealServer> {
   }
 }
 
-/** The empty list. */
+/** The empty list; always this object. */
 export const noRealServers = RealServerList.of([])
 
 /** One record for comparisons of the key. Its settings do not matter. */

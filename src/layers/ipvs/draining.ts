@@ -6,15 +6,15 @@ import {
   CountersCursor,
   type Ipvs,
   type IpvsDump,
+  noRealServers,
   type RealServer,
   type RealServerKey,
-  RealServerCursor,
-  VirtualServerCursor,
+  RealServerList,
   describeVirtualServer,
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
-import { realServerId } from './tables/diff.js'
+import { PackedDump } from './tables/packed.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
@@ -28,7 +28,7 @@ export interface DrainingOptions {
   readonly metrics: FamilyMetrics
   readonly log: Log
   readonly problems: StateReporter
-  readonly ledger: Pick<IpvsLedger, 'draining' | 'finishDraining'>
+  readonly ledger: Pick<IpvsLedger, 'draining' | 'keepDraining'>
   /** Time after the first look at a real server that ends its draining, even if clients are still connected; Infinity: no limit. */
   readonly gracefulPeriodMs: number
   /** Whether the service port does not have this endpoint any more, ready or not, or does not exist itself. */
@@ -87,13 +87,12 @@ interface Schedule {
   delayMs: number
   /** Number of draining real servers when it was last counted. If it grows, the next look comes soon. */
   count: number
-  /** By the identity of the real server (`realServerId`). */
+  /** By the identity of the real server (`RealServerList.idAt`). */
   readonly reals: Map<string, Watched>
 }
 
 /** Counters of one real server in the kernel. */
 interface Seen {
-  readonly weight: number
   readonly connections: number
   /** From the clients. */
   readonly in: Traffic
@@ -149,9 +148,8 @@ export class Draining {
     if (dump instanceof KernelError) return true
     const endMs = clock.now()
     this.#nextMs = Math.max(this.#nextMs, endMs + (endMs - startMs) * restFactor)
-    const counters = readCounters(dump)
-    const answers = due.map((entry) => this.#settle(entry, counters.get(describeVirtualServer(entry.key))))
-    return answers.every(Boolean)
+    const seen = seenIn(dump, due)
+    return due.map((entry) => this.#settle(entry, seen.get(entry) ?? [])).every(Boolean)
   }
 
   async #read(entries: readonly Entry[]): Promise<IpvsDump | KernelError> {
@@ -173,46 +171,50 @@ export class Draining {
       schedule = { dueMs: Infinity, delayMs: firstDelayMs, count: 0, reals: new Map() }
       this.#schedules.set(entry, schedule)
     }
-    const { size } = entry.draining
-    if (size > schedule.count) {
+    const { length } = entry.draining
+    if (length > schedule.count) {
       schedule.delayMs = firstDelayMs
       schedule.dueMs = Math.min(schedule.dueMs, nowMs + firstDelayMs)
     }
-    schedule.count = size
+    schedule.count = length
     return schedule
   }
 
-  /** False: the kernel differs from the acknowledged state. */
-  #settle(entry: Entry, seen: ReadonlyMap<string, Seen> | undefined): boolean {
+  /** `seen`: by the index of the draining real server. False: the kernel differs from the acknowledged state. */
+  #settle(entry: Entry, seen: readonly (Seen | undefined)[]): boolean {
     const { clock, ledger } = this.#options
     const nowMs = clock.now()
     const schedule = this.#scheduleOf(entry, nowMs)
-    for (const id of schedule.reals.keys()) if (!entry.draining.has(id)) schedule.reals.delete(id)
-    const ended = new Set<string>()
+    const { draining } = entry
+    const ids = Array.from({ length: draining.length }, (_, index) => draining.idAt(index))
+    const present = new Set(ids)
+    for (const id of schedule.reals.keys()) if (!present.has(id)) schedule.reals.delete(id)
+    const heldBack = entry.acknowledged?.realServers.heldBack ?? noRealServers
+    const ended: RealServer[] = []
     let isAsExpected = true
     let waiting = 0
-    const { heldBack } = entry
-    for (const [id, real] of entry.draining) {
-      if (!heldBack.has(id)) continue
-      const now = seen?.get(id)
-      if (now === undefined || now.weight !== 0) {
+    for (const [index, id] of ids.entries()) {
+      if (heldBack.indexOf(draining, index) < 0) continue
+      const now = seen[index]
+      if (now === undefined) {
         isAsExpected = false
         continue
       }
+      const real = draining.at(index)
       const watched = this.#watch(schedule, id, now)
       const end = this.#endOf({ entry, real, now, watched, nowMs })
       if (end === undefined) {
         if (watched.emptyMs !== undefined) waiting++
         continue
       }
-      ended.add(id)
+      ended.push(real)
       this.#trash.push(nowMs)
       schedule.reals.delete(id)
       this.#logEnd(entry, real, end)
     }
     schedule.delayMs = Math.min(schedule.delayMs * 2, maxDelayMs)
-    if (ended.size > 0) ledger.finishDraining(entry, ended)
-    schedule.count = entry.draining.size
+    if (ended.length > 0) ledger.keepDraining(entry, draining.minus(RealServerList.of(ended)))
+    schedule.count = entry.draining.length
     // Real servers that only wait for the kernel to forget others need no look before that.
     schedule.dueMs = nowMs + (waiting === schedule.count ? trashMs : schedule.delayMs)
     return isAsExpected
@@ -284,7 +286,7 @@ export class Draining {
   #logEnd(entry: Entry, { key }: RealServer, reason: End): void {
     const { family, log } = this.#options
     if (reason === 'no connections' && !log.writes('debug')) return
-    const object = `${describeVirtualServer(entry.key)} -> ${realServerId(key)}`
+    const object = `${describeVirtualServer(entry.key)} -> ${key.address} ${key.port}`
     const fields = { service: entry.service, ipFamily: logFamily(family), object, reason }
     if (reason === 'no connections') log.debug('Real server has drained', fields)
     else log.info('Real server is removed with its connections', fields)
@@ -325,24 +327,29 @@ const errorSizes = {
   ipv6: { headers: 48, most: 1280 },
 } as const
 
-/** The counters in a dump, by `describeVirtualServer` and then by `realServerId`. */
-function readCounters(dump: IpvsDump): ReadonlyMap<string, ReadonlyMap<string, Seen>> {
-  const servers = new VirtualServerCursor(dump.virtualServers)
-  const reals = new RealServerCursor(dump.realServers)
-  const counters = new CountersCursor(dump.realServerCounters ?? new Uint8Array())
-  const seenOf = (index: number): readonly [string, Seen] => [
-    realServerId(reals.key(index)),
-    {
-      weight: reals.weight(index),
-      connections: counters.activeConnections(index) + counters.inactiveConnections(index),
-      in: { packets: counters.inPackets(index), bytes: counters.inBytes(index) },
-      out: { packets: counters.outPackets(index), bytes: counters.outBytes(index) },
-    },
-  ]
-  const entries = Array.from({ length: servers.length }, (_, i) => {
-    const first = servers.firstReal(i)
-    const seen = Array.from({ length: servers.realCount(i) }, (_unused, j) => seenOf(first + j))
-    return [describeVirtualServer(servers.key(i)), new Map(seen)] as const
+/** The counters of the draining real servers of these virtual servers; undefined: the kernel lacks one, or gives it new connections. */
+function seenIn(
+  ipvs: IpvsDump,
+  entries: readonly Entry[],
+): ReadonlyMap<Entry, readonly (Seen | undefined)[]> {
+  const dump = new PackedDump(ipvs)
+  const counters = new CountersCursor(ipvs.realServerCounters ?? new Uint8Array())
+  const seenAt = (record: number): Seen => ({
+    connections: counters.activeConnections(record) + counters.inactiveConnections(record),
+    in: { packets: counters.inPackets(record), bytes: counters.inBytes(record) },
+    out: { packets: counters.outPackets(record), bytes: counters.outBytes(record) },
   })
-  return new Map(entries)
+  const { places } = dump
+  const found = new Map<Entry, readonly (Seen | undefined)[]>()
+  for (const entry of entries) {
+    const server = places.get(entry.packedId)
+    if (server === undefined) continue
+    const { realServers } = dump.state(server)
+    const seen = Array.from(entry.draining, (_real, index) => {
+      const place = realServers.indexOf(entry.draining, index)
+      return place >= 0 && realServers.isHeldBack(place) ? seenAt(dump.firstReal(server) + place) : undefined
+    })
+    found.set(entry, seen)
+  }
+  return found
 }

@@ -198,7 +198,7 @@ export type Drift<Kind extends string = string> = ReadonlyMap<Kind, number>
 export class DriftCounter<Kind extends string> {
   readonly counts = new Map<Kind, number>()
 
-  add(kind: Kind): void {
-    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1)
+  add(kind: Kind, count = 1): void {
+    if (count > 0) this.counts.set(kind, (this.counts.get(kind) ?? 0) + count)
   }
 }

@@ -117,13 +117,69 @@ describe('RealServerList', () => {
     )
   })
 
-  it('compares servers by address and port, and with their settings', () => {
+  it('finds, keeps and leaves out the servers of another list, by address and port', () => {
+    fc.assert(
+      fc.property(
+        anyServers,
+        fc.array(fc.boolean(), { minLength: 150 }),
+        anySettings,
+        (servers, isIn, other) => {
+          const list = RealServerList.of(servers)
+          const shared = servers.filter((_, index) => isIn[index])
+          const rest = servers.filter((real) => !shared.includes(real))
+          const changed = RealServerList.of(shared.map(({ key }) => ({ key, settings: other })))
+          assert.ok(list.minus(changed).equals(RealServerList.of(rest)))
+          assert.ok(list.within(changed).equals(RealServerList.of(shared)))
+          assert.ok(list.minus(changed).plus(changed).equals(RealServerList.of(rest).plus(changed)))
+          assert.ok(RealServerList.of(rest).plus(RealServerList.of(shared)).equals(list))
+          assert.ok(list.plus(changed).equals(list), 'of two with one address and port, the first counts')
+          for (const [index, real] of [...list].entries()) {
+            const place = changed.indexOf(list, index)
+            assert.equal(
+              place >= 0,
+              shared.some(({ key }) => idOf({ ...real, key }) === idOf(real)),
+            )
+            if (place >= 0) assert.equal(changed.idAt(place), list.idAt(index))
+          }
+          assert.equal(new Set(Array.from(list, (_, index) => list.idAt(index))).size, list.length)
+        },
+      ),
+    )
+  })
+
+  it('takes the weight of its servers, and tells which have one', () => {
+    fc.assert(
+      fc.property(anyServers, (servers) => {
+        const list = RealServerList.of(servers)
+        const held = servers.map(({ key, settings: all }) => ({ key, settings: { ...all, weight: 0 } }))
+        assert.ok(list.withoutWeight().equals(RealServerList.of(held)))
+        assert.equal(
+          list.isServing,
+          servers.some((real) => real.settings.weight !== 0),
+        )
+        assert.ok(!list.withoutWeight().isServing)
+      }),
+    )
+  })
+
+  it('tells which servers lead to another list', () => {
+    fc.assert(
+      fc.property(anyServers, anyServers, (before, after) => {
+        const [from, to] = [RealServerList.of(before), RealServerList.of(after)]
+        const { added, changed, removed } = from.changesTo(to)
+        assert.ok(added.plus(changed).plus(from.minus(removed)).equals(to))
+        assert.equal(added.within(from), noRealServers)
+        assert.equal(removed.within(to), noRealServers)
+        assert.equal(removed.minus(from), noRealServers)
+      }),
+    )
+  })
+
+  it('is one object when it is empty', () => {
     const list = listOf('10.0.0.2', 256, 1)
-    assert.equal(list.compareKeys(0, listOf('10.0.0.2', 256, 7), 0), 0)
-    assert.ok(list.compareKeys(0, listOf('10.0.0.10', 1, 1), 0) < 0)
-    assert.ok(list.compareKeys(0, listOf('10.0.0.2', 255, 1), 0) > 0)
-    assert.ok(list.isSame(0, listOf('10.0.0.2', 256, 1), 0))
-    assert.ok(!list.isSame(0, listOf('10.0.0.2', 256, 7), 0))
+    const empty = [RealServerList.of([]), RealServerList.withSettings([], settings), list.minus(list)]
+    for (const each of [...empty, list.without({ address: ip('10.0.0.2'), port: 256 })])
+      assert.equal(each, noRealServers)
   })
 
   it('throws an error that names an absent index', () => {

@@ -5,20 +5,24 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from '../../../kernel/index.js'
-import type { Backend, FrontendOrigin } from '../../../routing/index.js'
+import type { FrontendOrigin } from '../../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
+/** A virtual server without its identity. */
+export interface ServerState {
+  readonly settings: VirtualServerSettings
+  readonly realServers: RealServerList
+}
+
 /** A desired virtual server of one route. */
-export interface DesiredVirtualServer {
+export interface DesiredVirtualServer extends ServerState {
   readonly key: VirtualServerKey
   /** The protocol of its clients, also if it is found by mark; undefined: no route of this run has claimed it. */
   readonly protocol: Protocol | undefined
   /** Where its frontend is from. A virtual server that is found by mark is its route's own. */
   readonly origin: FrontendOrigin
-  readonly settings: VirtualServerSettings
-  readonly realServers: RealServerList
   /** UDP: the backends that keep their flows even if they are not real servers (`Route.flowBackends`). Empty for other protocols. */
-  readonly flowBackends: readonly Backend[]
+  readonly flowBackends: RealServerList
   /** Whether its address must be local to this node and is not one of the node's own; false for one that is found by mark. */
   readonly bindAddress: boolean
   /** The set entries of its frontend. The owner of the virtual server decides them. */

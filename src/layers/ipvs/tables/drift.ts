@@ -1,6 +1,6 @@
 // Kinds of drift in ipvs mode, as the metric viaduct_drift_total names them.
 import { DriftCounter } from '../../objects/index.js'
-import type { IpvsOp } from '../../../kernel/index.js'
+import type { IpvsBatch, IpvsOp } from '../../../kernel/index.js'
 
 export type IpvsDriftKind =
   | 'virtual-server-missing'
@@ -30,12 +30,11 @@ export class IpvsDriftCounter extends DriftCounter<IpvsDriftKind> {
    * Counts the differences that these operations repair. They lead one virtual server back to its acknowledged state. Real servers
    * of a missing virtual server do not count.
    */
-  addRepair(ops: readonly IpvsOp[]): void {
-    const first = ops[0]
-    const counted = first?.op === 'add-virtual-server' ? [first] : ops
-    for (const { op } of counted) {
+  addRepair({ counts }: Pick<IpvsBatch, 'counts'>): void {
+    const isMissing = (counts.get('add-virtual-server') ?? 0) > 0
+    for (const [op, count] of counts) {
       const kind = kindOfRepair[op]
-      if (kind !== undefined) this.add(kind)
+      if (kind !== undefined && (!isMissing || op === 'add-virtual-server')) this.add(kind, count)
     }
   }
 }

@@ -1,17 +1,10 @@
-import {
-  noRealServers,
-  type RealServer,
-  type RealServerKey,
-  RealServerList,
-  type VirtualServerKey,
-} from '../../../kernel/index.js'
+import { noRealServers, type RealServerList, type VirtualServerKey } from '../../../kernel/index.js'
 import type { TrackedObject } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { type ClaimConflict, type Claimant, FrontendClaims } from '../../../routing/index.js'
-import type { DesiredVirtualServer } from '../compile/desired.js'
+import type { DesiredVirtualServer, ServerState } from '../compile/desired.js'
 import { forbiddingSets } from '../compile/sets.js'
 import { type PackedId, packedIdOf } from './packed.js'
-import { type ServerState, realServerId } from './diff.js'
 
 /** A conflict between service ports that claim the same virtual server. */
 export interface Conflict extends ClaimConflict {
@@ -39,12 +32,10 @@ export type DrainPolicy = (
 const nothingElse = {
   protocol: undefined,
   origin: 'allocated',
-  flowBackends: [],
+  flowBackends: noRealServers,
   bindAddress: true,
   entries: [],
 } as const
-
-const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: the routes that claim it, and the state that the kernel acknowledged. */
 export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
@@ -63,8 +54,8 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly #drains: DrainPolicy
   /** State in the kernel at the start that no route has claimed; kept until all objects are known. */
   #leftover: ServerState | undefined
-  /** Acknowledged real servers that drain, by identity, already with the weight 0 that they get. */
-  #draining = nothingDrains
+  /** Acknowledged real servers that drain, already with the weight 0 that they get. */
+  #draining = noRealServers
   #wanted: DesiredVirtualServer | undefined
   /** `bindAddress` of the last owner, which applies until the removal. */
   #bindsAddress = true
@@ -93,23 +84,19 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.#leftover !== undefined
   }
 
-  /** Real servers that only keep their connections, by identity (`realServerId`). */
-  get draining(): ReadonlyMap<string, RealServer> {
+  /** Real servers that only keep their connections. They have weight 0, or get it with the next batch. */
+  get draining(): RealServerList {
     return this.#draining
   }
 
-  /** Real servers that get no new connections, as the kernel acknowledged, by identity (`realServerId`). */
-  get heldBack(): ReadonlySet<string> {
-    return new Set(this.acknowledged?.realServers.heldBack.map(({ key }) => realServerId(key)))
+  get isDraining(): boolean {
+    return this.#draining !== noRealServers
   }
 
   /** Whether the kernel has it, and some desired real server gets new connections. */
   get isServing(): boolean {
     const { acknowledged, isStale, wanted } = this
-    if (isStale || acknowledged === undefined || wanted === undefined) return false
-    const { realServers } = wanted
-    for (let index = 0; index < realServers.length; index++) if (!realServers.isHeldBack(index)) return true
-    return false
+    return !isStale && acknowledged !== undefined && wanted?.realServers.isServing === true
   }
 
   /** The Service that messages name. */
@@ -172,39 +159,31 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#settle(this.#leftover)
   }
 
-  /** The draining of these real servers is over: they are unwanted now. */
-  finishDraining(ids: ReadonlySet<string>): void {
-    this.#draining = new Map([...this.#draining].filter(([id]) => !ids.has(id)))
+  /** Only these real servers still drain: the others are unwanted now. */
+  keepDraining(still: RealServerList): void {
+    this.#draining = still
     this.#want()
   }
 
   #settle(leftover: ServerState | undefined): void {
     const desired = this.#claims.owner?.value
-    this.#leftover = desired === undefined || isMore(leftover, desired) ? leftover : undefined
-    this.#draining = nothingDrains
-    if (desired !== undefined && (this.#leftover !== undefined || isMore(this.acknowledged, desired))) {
-      const claimed = new Set(Array.from(desired.realServers, ({ key }) => realServerId(key)))
-      this.#keep(this.#leftover, claimed)
-      if (this.#drains(desired)) this.#drain(desired, claimed)
-    }
+    this.#leftover = leftover
+    this.#draining = noRealServers
+    if (desired !== undefined) this.#keep(desired, this.#drains(desired))
     this.#want()
   }
 
-  /** Keeps the real servers of a leftover that are not claimed, and adds them to `claimed`. */
-  #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
-    const kept = [...(leftover?.realServers ?? [])].filter(({ key }) => !claimed.has(realServerId(key)))
+  /** Keeps the real servers of the leftover that no route claims. `drains`: the others that the kernel has drain. */
+  #keep(desired: DesiredVirtualServer, drains: boolean): void {
+    const { realServers, protocol, flowBackends } = desired
+    const kept = this.#leftover?.realServers.minus(realServers) ?? noRealServers
     this.#leftover =
-      leftover && kept.length > 0 ? { ...leftover, realServers: RealServerList.of(kept) } : undefined
-    for (const { key } of kept) claimed.add(realServerId(key))
-  }
-
-  /** Lets the real servers drain that the kernel has and no route claims. */
-  #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
-    const unwanted = [...(this.acknowledged?.realServers ?? [])].filter(
-      ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),
-    )
-    if (unwanted.length > 0)
-      this.#draining = new Map(unwanted.map((real) => [realServerId(real.key), withoutWeight(real)]))
+      this.#leftover === undefined || kept === noRealServers
+        ? undefined
+        : { ...this.#leftover, realServers: kept }
+    if (!drains || this.acknowledged === undefined) return
+    const unwanted = this.acknowledged.realServers.minus(realServers).minus(kept)
+    this.#draining = (protocol === 'udp' ? unwanted.within(flowBackends) : unwanted).withoutWeight()
   }
 
   #want(): void {
@@ -213,13 +192,15 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     const kept = this.#leftover?.realServers ?? noRealServers
     if (desired === undefined)
       this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, ...nothingElse }
-    else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
+    else if (kept === noRealServers && !this.isDraining) this.#wanted = desired
     else {
-      const all = [...desired.realServers, ...kept, ...this.#draining.values()]
+      const realServers = desired.realServers.plus(kept).plus(this.#draining)
       // The kernel may already have endpoints that are not known yet: no client is refused because an endpoint seems to be missing.
       const entries =
-        kept.length === 0 ? desired.entries : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
-      this.#wanted = { ...desired, realServers: RealServerList.of(all), entries }
+        kept === noRealServers
+          ? desired.entries
+          : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
+      this.#wanted = { ...desired, realServers, entries }
     }
   }
 
@@ -228,22 +209,4 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     if (!this.#claims.isContested) return []
     return this.#claims.takeConflicts().map((conflict) => ({ server: this.key, ...conflict }))
   }
-}
-
-/** Whether the state may have real servers that are not desired. The two are nearly always equal. */
-function isMore(state: ServerState | undefined, desired: DesiredVirtualServer): boolean {
-  return state !== undefined && !state.realServers.equals(desired.realServers)
-}
-
-function mayKeepConnections(
-  { protocol, flowBackends }: DesiredVirtualServer,
-  { address, port }: RealServerKey,
-): boolean {
-  if (protocol !== 'udp') return true
-  return flowBackends.some((serving) => serving.address === address && serving.port === port)
-}
-
-function withoutWeight(real: RealServer): RealServer {
-  const { key, settings } = real
-  return settings.weight === 0 ? real : { key, settings: { ...settings, weight: 0 } }
 }

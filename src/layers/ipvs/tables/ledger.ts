@@ -5,11 +5,12 @@ import {
   IpvsBatch,
   type IpvsDump,
   noRealServers,
+  type RealServerList,
   type VirtualServerKey,
 } from '../../../kernel/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import type { Claimant } from '../../../routing/index.js'
-import type { DesiredVirtualServer } from '../compile/desired.js'
+import type { DesiredVirtualServer, ServerState } from '../compile/desired.js'
 import {
   type Confirmation,
   type Cut,
@@ -21,10 +22,9 @@ import {
   planBatch,
 } from '../../objects/index.js'
 import { IpvsDriftCounter } from './drift.js'
-import { type ServerState, diff } from './diff.js'
 import { type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
-import { isNewMark, isProven, serverKind } from './server-kind.js'
+import { isNewMark, isProven, planServer, serverKind } from './server-kind.js'
 import type { VipTable } from '../../vips/index.js'
 
 /** Operations for the kernel, and the state of each virtual server when all of its operations were accepted. */
@@ -119,9 +119,9 @@ export class IpvsLedger {
     return this.#draining
   }
 
-  /** These real servers of the entry (`realServerId`) are to be removed, as their draining is over. */
-  finishDraining(entry: Entry, ids: ReadonlySet<string>): void {
-    entry.finishDraining(ids)
+  /** Only these real servers of the entry still drain: the others are to be removed. */
+  keepDraining(entry: Entry, still: RealServerList): void {
+    entry.keepDraining(still)
     this.#touch(entry)
   }
 
@@ -251,7 +251,7 @@ export class IpvsLedger {
     if (expected === undefined && state === undefined && !entry.isStale) return
     if (!entry.isStale) {
       // An unknown virtual server is drift only when no route wants it; otherwise it is adopted.
-      if (expected !== undefined) drift.addRepair(diff(entry.key, state, expected))
+      if (expected !== undefined) drift.addRepair(repairOf(entry.key, state, expected))
       else if (entry.wanted === undefined) drift.add('virtual-server-unexpected')
     }
     entry.isStale = false
@@ -301,8 +301,15 @@ export class IpvsLedger {
       if (needsAddress) this.#vips.need(key.address, entry)
       else this.#vips.release(key.address, entry)
     }
-    if (entry.draining.size > 0) this.#draining.add(entry)
+    if (entry.isDraining) this.#draining.add(entry)
     else if (this.#draining.size > 0) this.#draining.delete(entry)
     this.#table.settle(entry)
   }
+}
+
+/** The operations that lead one virtual server from the kernel's state back to the acknowledged one. */
+function repairOf(server: VirtualServerKey, from: ServerState | undefined, to: ServerState): IpvsBatch {
+  const repair = new IpvsBatch()
+  planServer(repair, server, from, to)
+  return repair
 }

@@ -9,7 +9,7 @@ import {
   virtualServerLayout,
 } from '../../../kernel/index.js'
 import { bufferOver, type PackedAddress, packedAddressAt, packedAddressOf } from '../../vips/index.js'
-import type { ServerState } from './diff.js'
+import type { ServerState } from '../compile/desired.js'
 
 /** Identity of a virtual server in a Map; it is never shown. */
 export type PackedId = (number | string) & { readonly brand: 'PackedId' }
@@ -74,6 +74,16 @@ export class PackedDump {
     const [first, count] = [this.#servers.firstReal(index), this.#servers.realCount(index)]
     const realServers = RealServerList.fromDump(this.#realBytes, first, count)
     return { settings: this.#servers.settings(index), realServers }
+  }
+
+  /** The index of each virtual server. */
+  get places(): ReadonlyMap<PackedId, number> {
+    return new Map(Array.from({ length: this.length }, (_, index) => [this.id(index), index]))
+  }
+
+  /** The record of the first real server of the virtual server. */
+  firstReal(index: number): number {
+    return this.#servers.firstReal(index)
   }
 
   /** Whether the kernel has exactly this state for the virtual server. Its identity is not compared. */

@@ -1,27 +1,73 @@
 // Virtual servers as a kind of kernel objects: their operations, and the meaning of failures.
 import { isExists, isNotFound } from '../../../errors.js'
-import type { IpvsBatch, IpvsDump, IpvsOp, OperationFailure } from '../../../kernel/index.js'
+import {
+  type IpvsBatch,
+  type IpvsDump,
+  type IpvsOp,
+  isSameSettings,
+  noRealServers,
+  type OperationFailure,
+  type VirtualServerKey,
+} from '../../../kernel/index.js'
+import type { ServerState } from '../compile/desired.js'
 import type { Meaning, ObjectKind } from '../../objects/index.js'
-import { type ServerState, advance, diff, equalStates } from './diff.js'
 import type { Entry } from './entry.js'
 import { PackedDump } from './packed.js'
 
 /** undefined: the kernel has no such virtual server. */
 export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, IpvsBatch> = {
-  plan: (ops, { key, acknowledged }, target) => {
-    const before = ops.length
-    // The same operations as from diff(), without an object for each: they are most of a first sync.
-    if (acknowledged === undefined && target !== undefined)
-      ops.addVirtualServer(key, target.settings, target.realServers)
-    else for (const op of diff(key, acknowledged, target)) ops.push(op)
-    return ops.length - before
-  },
+  plan: (ops, { key, acknowledged }, target) => planServer(ops, key, acknowledged, target),
   advance,
   meaningOf: (entry, op, failure, state) => {
     if (op.op === 'add-virtual-server' && isExists(failure.error)) entry.isForeign = 'mark' in entry.key
     return meaningOf(op, failure, state)
   },
   isSame: (a, b) => a === b || (a !== undefined && b !== undefined && equalStates(a, b)),
+}
+
+/**
+ * Appends the operations that lead from `acknowledged` to `target` (undefined: no such virtual server). Real servers are added before others
+ * are changed, perhaps to weight 0, or removed, so that clients always have one. Returns the number of operations.
+ */
+export function planServer(
+  ops: IpvsBatch,
+  server: VirtualServerKey,
+  acknowledged: ServerState | undefined,
+  target: ServerState | undefined,
+): number {
+  const before = ops.length
+  if (target === undefined) {
+    if (acknowledged !== undefined) ops.push({ op: 'remove-virtual-server', server })
+  } else if (acknowledged === undefined) ops.addVirtualServer(server, target.settings, target.realServers)
+  else {
+    if (!isSameSettings(acknowledged.settings, target.settings))
+      ops.push({ op: 'set-virtual-server', server: { key: server, settings: target.settings } })
+    ops.changeRealServers(server, acknowledged.realServers, target.realServers)
+  }
+  return ops.length - before
+}
+
+/** The state after one operation that the kernel accepted. An operation on a missing server changes nothing. */
+export function advance(state: ServerState | undefined, op: IpvsOp): ServerState | undefined {
+  switch (op.op) {
+    case 'add-virtual-server':
+      return { settings: op.server.settings, realServers: noRealServers }
+    case 'set-virtual-server':
+      return state && { settings: op.server.settings, realServers: state.realServers }
+    case 'remove-virtual-server':
+      return undefined
+    case 'zero-virtual-server':
+      return state
+    case 'add-real-server':
+    case 'set-real-server':
+      return state && { settings: state.settings, realServers: state.realServers.with(op.real) }
+    case 'remove-real-server':
+      return state && { settings: state.settings, realServers: state.realServers.without(op.real) }
+  }
+}
+
+export function equalStates(a: ServerState, b: ServerState): boolean {
+  return isSameSettings(a.settings, b.settings) && a.realServers.equals(b.realServers)
 }
 
 /** The meaning of a failure for the kernel's state (ip_vs_genl_set_cmd() of ip_vs_ctl.c). `state` is the one before the operation. */
@@ -61,9 +107,9 @@ export function isProven({ key, acknowledged, isStale, isForeign }: Entry): bool
 /** Whether these virtual servers have their acknowledged states in a dump. The dump may have other virtual servers too. */
 export function isAsAcknowledged(entries: readonly Entry[], ipvs: IpvsDump): boolean {
   const dump = new PackedDump(ipvs)
-  const indices = new Map(Array.from({ length: dump.length }, (_, index) => [dump.id(index), index]))
+  const { places } = dump
   return entries.every(({ packedId, acknowledged }) => {
-    const index = indices.get(packedId)
+    const index = places.get(packedId)
     return index !== undefined && acknowledged !== undefined && dump.equals(index, acknowledged)
   })
 }

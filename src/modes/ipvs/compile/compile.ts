@@ -60,7 +60,7 @@ export function compileRoute(
   const outside = outsideFrontends(route, settings, mark)
   const frontends = [...clusterIPFrontends(route, settings), ...outside]
   const protocol = frontendProtocols[route.protocol]
-  const { family, flowBackends } = route
+  const { family } = route
   const serverSettings = virtualServerSettings(route, settings)
   // Nearly always all frontends have the same backends.
   const lists = new Map<readonly Backend[], RealServerList>()
@@ -72,6 +72,7 @@ export function compileRoute(
     }
     return list
   }
+  const flowBackends = listOf(route.flowBackends)
   const servers = frontends.map(({ address, origin, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
     protocol,

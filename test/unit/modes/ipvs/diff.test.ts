@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { type IpvsOp, type RealServer, RealServerList } from '../../../../src/kernel/index.js'
+import { IpvsBatch, type IpvsOp, type RealServer, RealServerList } from '../../../../src/kernel/index.js'
 import { openModelKernel } from '../../../model/index.js'
-import { advance, diff, equalStates, type ServerState } from '../../../../src/layers/ipvs/testing.js'
+import { advance, equalStates, planServer, type ServerState } from '../../../../src/layers/ipvs/testing.js'
 import { PackedDump } from '../../../../src/layers/ipvs/index.js'
 import { ip } from '../../../support/pipeline-lab.js'
 
@@ -43,31 +43,41 @@ const stateOf = ({ settings, reals }: Unordered): ServerState => ({
 const state = unordered.map(stateOf)
 const maybe = fc.option(state, { nil: undefined })
 
-describe('properties of diff', () => {
+function diff(a: ServerState | undefined, b: ServerState | undefined): IpvsBatch {
+  const batch = new IpvsBatch()
+  assert.equal(planServer(batch, key, a, b), batch.length)
+  return batch
+}
+
+function opsOf(batch: IpvsBatch): readonly IpvsOp[] {
+  return Array.from({ length: batch.length }, (_, index) => batch.at(index)).filter((op) => op !== undefined)
+}
+
+describe('properties of planServer', () => {
   it('apply(diff(a, b)) = b on the kernel, without a refusal, and in the ledger', async () => {
     await fc.assert(
       fc.asyncProperty(maybe, maybe, async (a, b) => {
         const { ipvs } = openModelKernel()
-        await ipvs.apply(diff(key, undefined, a))
-        const ops = diff(key, a, b)
-        assert.deepEqual((await ipvs.apply(ops)).failures, [])
+        await ipvs.apply(diff(undefined, a))
+        const batch = diff(a, b)
+        assert.deepEqual((await ipvs.apply(batch)).failures, [])
         const dump = new PackedDump(await ipvs.dump('ipv4'))
         const reached = dump.length === 0 ? undefined : dump.state(0)
         assert.ok(isSame(reached, b))
-        assert.ok(isSame(ops.reduce(advance, a), b))
+        assert.ok(isSame(opsOf(batch).reduce(advance, a), b))
       }),
     )
   })
 
   it('is empty exactly when the states are equal', () => {
-    fc.assert(fc.property(maybe, maybe, (a, b) => assert.equal(diff(key, a, b).length === 0, isSame(a, b))))
+    fc.assert(fc.property(maybe, maybe, (a, b) => assert.equal(diff(a, b).length === 0, isSame(a, b))))
   })
 
   it('adds real servers first, then changes others, then removes', () => {
     const turns = ['set-virtual-server', 'add-real-server', 'set-real-server', 'remove-real-server']
     fc.assert(
       fc.property(state, state, (a, b) => {
-        const ops = diff(key, a, b).map(({ op }: IpvsOp) => turns.indexOf(op))
+        const ops = opsOf(diff(a, b)).map(({ op }) => turns.indexOf(op))
         assert.deepEqual(
           ops,
           ops.toSorted((x, y) => x - y),
@@ -80,7 +90,7 @@ describe('properties of diff', () => {
     await fc.assert(
       fc.asyncProperty(unordered, fc.option(state), async (held, other) => {
         const { ipvs } = openModelKernel()
-        await ipvs.apply(diff(key, undefined, stateOf(held)))
+        await ipvs.apply(diff(undefined, stateOf(held)))
         const dump = new PackedDump(await ipvs.dump('ipv4'))
         const asked = other ?? stateOf({ ...held, reals: held.reals.toReversed() })
         assert.equal(dump.equals(0, asked), other === null || equalStates(stateOf(held), asked))
