@@ -2,7 +2,7 @@
 // REALS endpoints each, a tenth of them with a node port. Prints one JSON line. The benchmark bundles and compiles it like the agent, so
 // that its process starts in the same way:
 //
-//   node --expose-gc out/bench/ipvs-whole/agent.js SERVICES REALS
+//   node --expose-gc out/bench/ipvs-whole/agent.js -- SERVICES REALS
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
@@ -120,5 +120,5 @@ async function run(services: number, reals: number): Promise<Record<string, numb
 
 // Like the agent.
 prepareV8(systemClock)
-const [services, reals] = process.argv.slice(2).map(Number)
+const [services, reals] = process.argv.slice(3).map(Number)
 void run(services ?? 0, reals ?? 0).then((figures) => process.stdout.write(`${JSON.stringify(figures)}\n`))

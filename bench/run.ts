@@ -77,7 +77,7 @@ function measureWhole(): Record<string, unknown> {
   const address = '192.0.2.1'
   const withAddress = `ip addr add ${address}/32 dev lo`
   const run = (size: string): Record<string, number> =>
-    measured(`${withAddress}; ${process.execPath} --expose-gc ${whole} ${size}`)
+    measured(`${withAddress}; ${process.execPath} --expose-gc ${whole} -- ${size}`)
   return {
     viaduct: run(`${services} ${reals}`),
     small: run('100 1'),

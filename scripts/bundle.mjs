@@ -19,7 +19,8 @@ export async function bundle() {
 }
 
 /**
- * Bundles and compiles a program into a folder, with its launcher agent.js and the addon.
+ * Bundles and compiles a program into a folder, with its launcher agent.js and the addon. The launcher takes a word as the name of a command of
+ * viaduct: other programs get `--` as their first argument.
  * @param {string} entryPoint @param {string} folder
  */
 export async function bundleProgram(entryPoint, folder) {

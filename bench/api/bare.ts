@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { createInterface } from 'node:readline'
 
-const [server = '', caFile = ''] = process.argv.slice(2)
+const [server = '', caFile = ''] = process.argv.slice(3)
 const ca = readFileSync(caFile)
 let events = 0
 for (const path of ['/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices']) {

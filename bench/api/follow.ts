@@ -1,6 +1,6 @@
 // The agent from the API source to the model: follows an API server, and a tracker of each family marks changes. It is bundled and
 // started like the agent.
-//   node agent.js URL CA_FILE [gaps]
+//   node agent.js -- URL CA_FILE [gaps]
 // With `gaps` it also measures the longest gap of its event loop, which itself costs as much CPU as many events.
 // Prints `listed` with its figures when all kinds are listed and modelled, and its figures again for every input line.
 import { readFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { longestGap, watchLoop, type Gap } from '../stage/loop-watch.js'
 import { systemClock } from '../../src/clock.js'
 
 prepareV8(systemClock)
-const [server = '', caFile = '', option] = process.argv.slice(2)
+const [server = '', caFile = '', option] = process.argv.slice(3)
 const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>

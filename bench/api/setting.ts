@@ -99,7 +99,7 @@ export class Follower {
   /** `program`: the bundle of follow.ts, or `bare`. */
   constructor(api: ApiProcess, program: string, ...flags: readonly string[]) {
     const file = program === 'bare' ? bareProgram : program
-    this.#program = new Program([process.execPath, file, api.url, api.certificate, ...flags])
+    this.#program = new Program([process.execPath, file, '--', api.url, api.certificate, ...flags])
   }
 
   /** The figures at a mark: `listed`, or `rested` some seconds later. */
