@@ -29,7 +29,7 @@ export type { CountedOps, OperationCount } from './operation-counts.js'
 export { type OperationKind, Pass, type PassReason, type PassRecord } from './pass.js'
 export type { ExternalAddresses, NatPlace, PacketRules, ServiceMarks } from './packet-rules.js'
 export type { PipelineView } from './pipeline.js'
-export { KernelQuestions, type Retry } from './kernel-questions.js'
+export { KernelQuestions, type KernelQuestionsOptions, type Retry } from './kernel-questions.js'
 export { openProblems } from './problems.js'
 export {
   type FlowSource,

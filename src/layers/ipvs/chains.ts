@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { NftChange, XtDrift, XtFlavour, XtOp, Xtables } from '../../kernel/index.js'
+import type { NftChange, XtFlavour, XtOp, Xtables } from '../../kernel/index.js'
 import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -14,13 +15,16 @@ import {
   type UnfitSets,
 } from './compile/chains.js'
 import { KernelQuestions, type ModeKernel, type Pass, type StageTimes } from '../../engine/index.js'
+import { RetryQueue } from '../objects/index.js'
 import { reportRepairs } from '../shared/index.js'
+import { TableLooks } from '../xtables/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
   readonly kernel: Pick<ModeKernel, 'xtables' | 'activeTables' | 'nftChains'>
   /** Where the rules are written. */
   readonly flavour: XtFlavour
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
@@ -33,6 +37,8 @@ export class IpvsChains {
   readonly #options: IpvsChainsOptions
   readonly #tables: Readonly<Record<IpvsTable, Xtables>>
   readonly #questions: KernelQuestions
+  readonly #looks: TableLooks<IpvsTable>
+  readonly #retries: RetryQueue<IpvsTable>
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
   /** All operations of the last `#compile`. */
@@ -53,6 +59,8 @@ export class IpvsChains {
       nat: kernel.xtables(family, 'nat', flavour),
     }
     this.#questions = new KernelQuestions(options)
+    this.#looks = new TableLooks({ ...options, tables: this.#tables })
+    this.#retries = new RetryQueue(options.clock)
   }
 
   /** Sets the settings that the rules depend on. Unchanged settings have no effect. */
@@ -84,8 +92,20 @@ export class IpvsChains {
     }
   }
 
+  /** Every table is as desired. */
+  get isWritten(): boolean {
+    return this.#due.size === 0
+  }
+
+  /** A table is to be written now. One that the kernel refused waits for its retry. */
   get isWriteDue(): boolean {
-    return this.#due.size > 0
+    const due = this.#retries.due()
+    return [...this.#due].some((table) => !this.#retries.has(table) || due.includes(table))
+  }
+
+  /** Milliseconds until a table is written again; undefined: the kernel refused none. */
+  nextInMs(): number | undefined {
+    return this.#retries.nextInMs()
   }
 
   /**
@@ -93,7 +113,7 @@ export class IpvsChains {
    * virtual servers exist. False: a table could not be written, or table nat could not be read.
    */
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
-    if (!this.isWriteDue) return true
+    if (this.isWritten) return true
     this.#isBeside ??= await this.#findsIptablesMode()
     if (this.#isBeside === undefined) return false
     if (this.#isBeside && !isComplete) return true
@@ -104,19 +124,22 @@ export class IpvsChains {
     return isDone
   }
 
-  /** Compares the kernel's rules with ours. A table that differs is due. True: a table is to be written. */
-  async compare(): Promise<boolean> {
-    return await this.#look(async (xtables) => {
-      const drift = await xtables.compare()
-      return isAny(drift) || !(await xtables.check()) ? drift : undefined
-    })
-  }
-
-  /** It compares only tables that have certainly changed since our last write. True: one is to be written. */
-  async check(): Promise<boolean> {
-    return await this.#look(async (xtables) =>
-      (await xtables.check()) ? undefined : await xtables.compare(),
-    )
+  /**
+   * Looks at the tables that need no write. A table that differs is due. `cheap` compares only tables that have certainly changed since
+   * our last write. True: a table is to be written.
+   */
+  async look(kind: 'cheap' | 'full'): Promise<boolean> {
+    let isDue = false
+    for (const table of ipvsTables) {
+      if (this.#due.has(table)) continue
+      const found = await this.#looks.look(table, kind)
+      if (found === 'unchanged') continue
+      // `changed`: the write finds no work and records the table's new state. `unknown`: a set that its rules match may be missing. The
+      // sets are made before the write.
+      this.#due.add(table)
+      isDue ||= found !== 'unknown'
+    }
+    return isDue
   }
 
   async #writeTable(table: IpvsTable, pass: Pass): Promise<boolean> {
@@ -139,22 +162,6 @@ export class IpvsChains {
     return true
   }
 
-  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
-    let isDue = false
-    for (const table of ipvsTables) {
-      if (this.#due.has(table)) continue
-      const drift = await this.#ask(table, find)
-      reportRepairs(this.#options, this.#tables[table])
-      // The table's state is unknown: a set that its rules match may be missing. The sets are made before the write.
-      if (drift instanceof KernelError) this.#due.add(table)
-      if (drift === undefined || drift instanceof KernelError) continue
-      // If another program changed only its own rules, the write finds no work and records the table's new state.
-      this.#due.add(table)
-      isDue = true
-    }
-    return isDue
-  }
-
   /** Looks in both flavours. undefined: the kernel did not answer. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
     const own = await this.#ask('nat', async (xtables) => await xtables.chains())
@@ -175,13 +182,14 @@ export class IpvsChains {
   }
 
   async #ask<T>(table: IpvsTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
-    const about = { key: `kernel ${table}`, subject: `table ${table}`, fields: { table } }
+    const about = {
+      key: `kernel ${table}`,
+      subject: `table ${table}`,
+      fields: { table },
+      retry: this.#retries.of(table),
+    }
     return await this.#questions.ask(about, async () => await question(this.#tables[table]))
   }
-}
-
-function isAny({ missing, changed }: XtDrift): boolean {
-  return missing.length + changed.length > 0
 }
 
 /** Example values: the kernel loads the same modules for all settings. */

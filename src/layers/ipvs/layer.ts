@@ -120,7 +120,9 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   }
 
   async #lookBriefly(): Promise<Exclude<Look, 'failed'>> {
-    const { draining, reconciler } = this.#parts
+    const { draining, reconciler, rules } = this.#parts
+    // When the kernel lets the sets be read again, everything is compared.
+    if (await rules.readSetsAgain({ keepLeftovers: !this.#isSynced })) reconciler.request()
     if (await draining.look()) return await this.driftCheck.look()
     reconciler.request()
     return 'different'
@@ -133,11 +135,10 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     await keepSettings()
     await guard.read()
     await scheduling.recheck()
-    const areSetsRead = await rules.read({ keepLeftovers: !this.#isSynced })
+    await rules.read({ keepLeftovers: !this.#isSynced })
     if (!rules.isAdopted) return false
     this.#isUnread = !(await reconciler.read())
     await drainChoice.refresh()
-    if (!areSetsRead) reconciler.requestAfterSurprise()
     return reconciler.isAdopted || !this.#isUnread
   }
 

@@ -73,7 +73,7 @@ export class SetsAndChains {
 
   /** Compares sets and chains of the kernel with the desired ones. False: the sets could not be read. */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
-    await this.#chains.compare()
+    await this.#chains.look('full')
     return await this.#sets.read(options)
   }
 
@@ -89,7 +89,7 @@ export class SetsAndChains {
 
   /** Table mangle marks the connections to VIPs that are to be masqueraded: they need no chain of table nat. */
   get isMarking(): boolean {
-    return !this.#chains.isWriteDue
+    return this.#chains.isWritten
   }
 
   /** Whether a set proves that a virtual server is ours. */
@@ -156,14 +156,21 @@ export class SetsAndChains {
     this.#table.dropLeftovers()
   }
 
-  /** Milliseconds until a set is retried; undefined: none is refused. */
+  /** Milliseconds until the kernel is asked again for something that it refused; undefined: it refuses nothing. */
   nextInMs(): number | undefined {
-    return this.#sets.nextInMs()
+    const times = [this.#sets.nextInMs(), this.#sets.readInMs(), this.#chains.nextInMs()]
+    const next = Math.min(...times.map((ms) => ms ?? Infinity))
+    return next === Infinity ? undefined : next
+  }
+
+  /** Reads the sets again, if the kernel refused the last reading and the next one is due. True: they are read. */
+  async readSetsAgain(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
+    return this.#sets.readInMs() === 0 && (await this.#sets.read(options))
   }
 
   /** Whether a table differs from our last write; it is due to be written then. `cheap` misses some changes (`Xtables.check`). */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
-    return look === 'full' ? await this.#chains.compare() : await this.#chains.check()
+    return await this.#chains.look(look)
   }
 
   /**

@@ -43,21 +43,27 @@ const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sour
 export class IpvsSets {
   readonly #options: IpvsSetsOptions
   readonly #retries: RetryQueue<SetState>
+  readonly #readings: RetryQueue<'read'>
   readonly #questions: KernelQuestions
   #ownsFormer = true
 
   constructor(options: IpvsSetsOptions) {
     this.#options = options
     this.#retries = new RetryQueue(options.clock)
+    this.#readings = new RetryQueue(options.clock)
     this.#questions = new KernelQuestions(options)
   }
 
-  /** Compares the kernel with the table. False: it could not be read. */
+  /** Compares the kernel with the table. False: it could not be read, and is to be read again (`readInMs`). */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     const { table } = this.#options
     const wasAdopted = table.isAdopted
     const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
-    if (dumped instanceof KernelError) return false
+    if (dumped instanceof KernelError) {
+      this.#readings.fail('read')
+      return false
+    }
+    this.#readings.settle('read')
     const drift = table.adopt(dumped, options)
     if (wasAdopted) this.#reportDrift(drift)
     return true
@@ -88,6 +94,11 @@ export class IpvsSets {
     this.#reportRecoveries()
     table.endPass()
     return true
+  }
+
+  /** Milliseconds until the next reading, after one that the kernel refused; undefined: it refused none. */
+  readInMs(): number | undefined {
+    return this.#readings.nextInMs()
   }
 
   /** The sets that are missing or lack entries because the kernel refused operations. */

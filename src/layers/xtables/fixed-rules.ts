@@ -123,7 +123,7 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   async look(kind: 'partial' | 'full'): Promise<boolean> {
     if (this.#opened === undefined || (kind === 'partial' && !this.#mayDiffer)) return false
     this.#mayDiffer = false
-    return await this.#opened.tables.compare()
+    return await this.#opened.tables.look('full')
   }
 
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {

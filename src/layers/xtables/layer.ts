@@ -73,7 +73,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     const { tables } = this.#state
     const look = this.lookSchedule.take()
     if (look === 'none') return look
-    const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
+    const isDifferent = await tables.look(look)
     if (look === 'full') this.lookSchedule.endComparison()
     if (isDifferent) return 'different'
     return look === 'full' ? 'full' : 'partial'

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { XtApplyOptions, XtDrift, XtKeptChain, XtOp, XtOutcome, Xtables } from '../../kernel/index.js'
+import type { XtApplyOptions, XtKeptChain, XtOp, XtOutcome, Xtables } from '../../kernel/index.js'
 import type { IptablesLedger } from './ledger.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -17,6 +17,7 @@ import {
 import { LeftOutObjects, RetryQueue, sendTransaction } from '../objects/index.js'
 import { describeKept, reportRepairs } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
+import { TableLooks } from './table-looks.js'
 
 /** The tables of one family. */
 export type IptablesXtables = Readonly<Record<IptablesTable, Xtables>>
@@ -66,6 +67,7 @@ export class IptablesTables {
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
   readonly #questions: KernelQuestions
+  readonly #looks: TableLooks<IptablesTable>
   /** Operations that were handed to a table since its last write. */
   readonly #staged = { nat: new StagedOps(), filter: new StagedOps() }
   /** Keys of the problems that are reported for chains that stay, since rules of other programs jump to them. */
@@ -86,6 +88,7 @@ export class IptablesTables {
     })
     this.#retries = new RetryQueue(options.clock)
     this.#questions = new KernelQuestions(options)
+    this.#looks = new TableLooks(options)
   }
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
@@ -172,35 +175,17 @@ export class IptablesTables {
     return report
   }
 
-  /**
-   * The cheap look. It compares only tables that have certainly changed since our last write; the next write repairs them. True:
-   * chains of ours are missing or changed.
-   */
-  async check(): Promise<boolean> {
-    return await this.#look(async (xtables) =>
-      (await xtables.check()) ? undefined : await xtables.compare(),
-    )
-  }
-
-  /** Compares all rules; the next write repairs the tables. True: chains of ours are missing or changed. */
-  async compare(): Promise<boolean> {
-    return await this.#look(async (xtables) => {
-      const drift = await xtables.compare()
-      return isAny(drift) || !(await xtables.check()) ? drift : undefined
-    })
-  }
-
-  /** Looks at each table that needs no write. `find` resolves with undefined for an unchanged table. */
-  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+  /** Looks at each table that needs no write; the next write repairs them. True: chains of ours are missing or changed. */
+  async look(kind: 'cheap' | 'full'): Promise<boolean> {
     let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {
       if (this.#behind.has(table)) continue
-      const drift = await this.#ask(table, find)
-      reportRepairs(this.#options, this.#options.tables[table])
-      if (drift === undefined) continue
+      const found = await this.#looks.look(table, kind)
+      if (found === 'unchanged') continue
       // If another program changed only its own rules, the write finds no work and records the table's new state.
       this.#behind.add(table)
-      if (drift instanceof KernelError || !isAny(drift)) continue
+      if (found === 'unknown') this.#retries.fail(table)
+      if (found !== 'different') continue
       isDifferent = true
       // Another program restored an older table, perhaps with chains that were removed since.
       this.#unpruned.add(table)
@@ -322,8 +307,4 @@ export class IptablesTables {
     }
     return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
   }
-}
-
-function isAny({ missing, changed }: XtDrift): boolean {
-  return missing.length + changed.length > 0
 }
