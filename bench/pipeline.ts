@@ -100,12 +100,12 @@ export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
-/** Prepares the kernel and opens the IPv4 pipeline. */
+/** Prepares the kernel and opens the IPv4 pipeline, in the flavour whose tables `CountedKernel` counts. */
 export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   const metrics = openMetrics(new Registry())
   const problems = openProblems({ log, count: (number) => metrics.objectsFailed.set(number) })
-  const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding })
+  const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding, iptablesFlavour: 'legacy' })
   const options = {
     config,
     kernel,
