@@ -68,8 +68,9 @@ async function applyByLedger(
     claim = Number(process.hrtime.bigint() - start) / 1e9
     await inOverlappingCuts(ledger.takeDirty(), {
       plan: (entries) => ledger.planUpserts(entries),
-      apply: async ({ batch }) => {
-        const outcome = await kernel.ipvs.apply(batch.ops)
+      send: async ({ batch }) => await kernel.ipvs.apply(batch.ops),
+      enter: async ({ batch }, answer) => {
+        const outcome = await answer
         if (outcome.failures.length > 0) throw outcome.failures[0]?.error ?? new Error('refused')
         ledger.confirm(batch, outcome)
       },

@@ -3,6 +3,7 @@ import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { Backend, Frontend, Route } from '../routing/index.js'
 import type { FamilyContext, FamilyFacts } from './family-context.js'
+import type { KernelQuestions } from './kernel-questions.js'
 import type { Claim, Layer } from './layer.js'
 import type { PacketRules } from './packet-rules.js'
 import type { ExternalAddresses } from './packet-rules.js'
@@ -16,6 +17,8 @@ type Endpoint = Pick<Backend, 'address' | 'port'>
 export interface FamilyParts {
   /** Counts the waits for the kernel as such a stage of the pass. */
   readonly stages: StageTimes
+  /** Asks the kernel, and counts the waits for it in `stages`. */
+  readonly questions: KernelQuestions
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (key: ServicePortKey) => string | undefined
   /** The service port exists, and has this endpoint, ready or not. */

@@ -106,6 +106,7 @@ export class Family<S, D> implements Pipeline {
     this.#mode = options.openMode({
       ...options,
       stages,
+      questions: this.#questions,
       portNameOf: tracker.portName.bind(tracker),
       hasEndpoint: (key, { address, port }) =>
         endpointsOf(tracker, key).some((each) => each.address === address && each.port === port),

@@ -25,7 +25,7 @@ export {
   type ModeWatch,
   type OpenModeOptions,
 } from './mode.js'
-export type { CountedOps, OperationCount } from './operation-counts.js'
+export type { OperationCount } from './operation-counts.js'
 export { type OperationKind, Pass, type PassReason, type PassRecord } from './pass.js'
 export type { ExternalAddresses, NatPlace, PacketRules, ServiceMarks } from './packet-rules.js'
 export type { PipelineView } from './pipeline.js'

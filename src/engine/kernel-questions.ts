@@ -1,8 +1,11 @@
 // One way to ask the kernel. A refusal is a value: it is counted and reported, and the caller continues without the answer.
 import type { IpFamily } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
+import type { BatchOutcome } from '../kernel/index.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
+import type { CountedOps } from './operation-counts.js'
+import type { OperationKind, Pass } from './pass.js'
 import type { StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
 
@@ -52,6 +55,25 @@ export class KernelQuestions {
     const answer = await orRefusal(isCounted ? async () => await stages.inKernel(ask) : ask)
     this.#report(question, answer instanceof KernelError ? answer : undefined)
     return answer
+  }
+
+  /**
+   * Waits for the answers to operations that a pass has sent. The pass counts them. undefined: the operations could not be sent, or their
+   * answers were lost, and the pass has failed.
+   */
+  async answers<Op extends { readonly op: string }>(
+    pass: Pick<Pass, 'count' | 'fail'>,
+    kind: OperationKind<Op>,
+    ops: CountedOps<Op>,
+    sent: Promise<BatchOutcome>,
+  ): Promise<BatchOutcome | undefined> {
+    const outcome = await this.ask({ key: `kernel ${kind.name}` }, async () => await sent)
+    if (outcome instanceof KernelError) {
+      pass.fail(outcome)
+      return undefined
+    }
+    pass.count(kind, ops, outcome)
+    return outcome
   }
 
   #report({ key, subject, fields, retry }: Question, error: KernelError | undefined): void {

@@ -7,7 +7,6 @@ export {
   type AddressVirtualServerKey,
   type VirtualServerKey,
   type VirtualServerSettings,
-  type RealServerKey,
   type RealServerSettings,
   type RealServer,
   type IpvsOp,

@@ -56,6 +56,25 @@ describe('a real server whose endpoint is removed', () => {
     await lab.stop()
   })
 
+  it('causes no pass before its first look', async () => {
+    const { lab } = await startedLab()
+    let passes = 0
+    const pipeline = lab.pipelines.get('ipv4')
+    assert.ok(pipeline !== undefined)
+    const runOnce = pipeline.runOnce.bind(pipeline)
+    pipeline.runOnce = async () => {
+      passes++
+      return await runOnce()
+    }
+    await lab.deliver(one)
+    assert.equal(passes, 1)
+    await lab.clock.advance(999)
+    assert.equal(passes, 1)
+    await lab.clock.advance(1)
+    assert.equal(passes, 2)
+    await lab.stop()
+  })
+
   it('gets its weight back with its endpoint, and is neither removed nor added', async () => {
     const { lab } = await startedLab()
     const before = await snapshot(lab.kernel)

@@ -6,7 +6,7 @@ import type { VipBinding } from '../../src/config/index.js'
 import {
   describeVirtualServer,
   type IpvsOp,
-  type RealServerKey,
+  type RealServer,
   type VirtualServerKey,
 } from '../../src/kernel/index.js'
 import { openModelKernel, type Fault, type ModelKernel } from '../model/index.js'
@@ -200,7 +200,7 @@ function injectFaults(kernel: ModelKernel, plan: readonly Fault[]): void {
   kernel.routes.batches.plan = plan.length === 0 ? {} : { fault }
 }
 
-function textOf(server: VirtualServerKey, { address, port }: RealServerKey): string {
+function textOf(server: VirtualServerKey, { address, port }: RealServer['key']): string {
   return `${describeVirtualServer(server)} ${address} ${port}`
 }
 

@@ -1,11 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
-import type { Clock } from '../../clock.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { NftChange, XtFlavour, XtOp, Xtables } from '../../kernel/index.js'
-import { tableOperations, type TableWrite } from './operations.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
+import type { NftChange, XtOp, Xtables } from '../../kernel/index.js'
+import type { IpvsContext } from './context.js'
 import {
   compileChains,
   type FixedChain,
@@ -14,29 +11,26 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, type Pass, type StageTimes } from '../../engine/index.js'
+import type { ModeKernel, OperationKind, Pass } from '../../engine/index.js'
 import { RetryQueue } from '../objects/index.js'
 import { reportRepairs } from '../shared/index.js'
 import { TableLooks } from '../xtables/index.js'
 
-export interface IpvsChainsOptions {
-  readonly family: IpFamily
-  readonly kernel: Pick<ModeKernel, 'xtables' | 'activeTables' | 'nftChains'>
-  /** Where the rules are written. */
-  readonly flavour: XtFlavour
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  readonly problems: StateReporter
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
+/** A table of x_tables that is written as a whole. */
+interface TableWrite {
+  readonly op: `write-${IpvsTable}`
+}
+
+const tableOperations: OperationKind<TableWrite> = {
+  name: 'xtables',
+  describe: () => 'fixed chains',
+  isMetered: true,
 }
 
 /** Keeps the fixed chains of one family in the kernel. After the first write it writes a table only if its rules change or differ. */
 export class IpvsChains {
-  readonly #options: IpvsChainsOptions
+  readonly #context: IpvsContext
   readonly #tables: Readonly<Record<IpvsTable, Xtables>>
-  readonly #questions: KernelQuestions
   readonly #looks: TableLooks<IpvsTable>
   readonly #retries: RetryQueue<IpvsTable>
   #settings: IpvsChainSettings | undefined
@@ -50,17 +44,16 @@ export class IpvsChains {
   /** Rules of iptables mode exist, and serve until virtual servers do; undefined: not read yet. */
   #isBeside: boolean | undefined
 
-  constructor(options: IpvsChainsOptions) {
-    const { family, kernel, flavour } = options
-    this.#options = options
+  constructor(context: IpvsContext) {
+    const { family, kernel, flavour } = context
+    this.#context = context
     this.#tables = {
       mangle: kernel.xtables(family, 'mangle', flavour),
       filter: kernel.xtables(family, 'filter', flavour),
       nat: kernel.xtables(family, 'nat', flavour),
     }
-    this.#questions = new KernelQuestions(options)
-    this.#looks = new TableLooks({ ...options, tables: this.#tables })
-    this.#retries = new RetryQueue(options.clock)
+    this.#looks = new TableLooks({ ...context, tables: this.#tables })
+    this.#retries = new RetryQueue(context.clock)
   }
 
   /** Sets the settings that the rules depend on. Unchanged settings have no effect. */
@@ -143,7 +136,7 @@ export class IpvsChains {
   }
 
   async #writeTable(table: IpvsTable, pass: Pass): Promise<boolean> {
-    const { metrics } = this.#options
+    const { metrics } = this.#context
     const ops = this.#pending.get(table) ?? []
     const write: TableWrite = { op: `write-${table}` }
     const outcome = await this.#ask(table, async (xtables) => await xtables.apply(ops))
@@ -157,7 +150,7 @@ export class IpvsChains {
     }
     this.#pending.delete(table)
     this.#due.delete(table)
-    reportRepairs(this.#options, this.#tables[table])
+    reportRepairs(this.#context, this.#tables[table])
     if (outcome.isWritten) pass.count(tableOperations, [write], { applied: 1, failures: [] })
     return true
   }
@@ -174,7 +167,7 @@ export class IpvsChains {
 
   /** Chains of table nat of the other flavour. A look at a legacy table that does not exist would create it. */
   async #chainsOfOtherNat(): Promise<readonly { readonly chain: string }[]> {
-    const { family, kernel, flavour } = this.#options
+    const { family, kernel, flavour } = this.#context
     if (flavour === 'legacy')
       return (await kernel.nftChains.list(family)).filter(({ table }) => table === 'nat')
     const isActive = (await kernel.activeTables(family, 'legacy')).includes('nat')
@@ -188,7 +181,7 @@ export class IpvsChains {
       fields: { table },
       retry: this.#retries.of(table),
     }
-    return await this.#questions.ask(about, async () => await question(this.#tables[table]))
+    return await this.#context.questions.ask(about, async () => await question(this.#tables[table]))
   }
 }
 

@@ -11,9 +11,9 @@ export class DrainChoice {
   readonly #gracefulPeriodMs: number
   #letsClientsGo = false
 
-  constructor(options: { readonly sysctl: Sysctl; readonly gracefulPeriodMs: number }) {
-    this.#sysctl = options.sysctl
-    this.#gracefulPeriodMs = options.gracefulPeriodMs
+  constructor(sysctl: Sysctl, gracefulPeriodMs: number) {
+    this.#sysctl = sysctl
+    this.#gracefulPeriodMs = gracefulPeriodMs
   }
 
   /** Reads again how the kernel treats clients that are bound to a server. */

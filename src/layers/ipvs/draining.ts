@@ -4,36 +4,17 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import {
   CountersCursor,
-  type Ipvs,
   type IpvsDump,
   noRealServers,
   type RealServer,
-  type RealServerKey,
   RealServerList,
   describeVirtualServer,
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { PackedDump } from './tables/packed.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
-import type { ServicePortKey } from '../../model/index.js'
-import type { Clock } from '../../clock.js'
-import { KernelQuestions, logFamily } from '../../engine/index.js'
-
-export interface DrainingOptions {
-  readonly family: IpFamily
-  readonly ipvs: Pick<Ipvs, 'read'>
-  readonly clock: Pick<Clock, 'now'>
-  readonly metrics: FamilyMetrics
-  readonly log: Log
-  readonly problems: StateReporter
-  readonly ledger: Pick<IpvsLedger, 'draining' | 'keepDraining'>
-  /** Time after the first look at a real server that ends its draining, even if clients are still connected; Infinity: no limit. */
-  readonly gracefulPeriodMs: number
-  /** Whether the service port does not have this endpoint any more, ready or not, or does not exist itself. */
-  readonly isGone: (route: ServicePortKey | undefined, endpoint: RealServerKey) => boolean
-}
+import type { IpvsContext } from './context.js'
+import { logFamily } from '../../engine/index.js'
 
 /**
  * Delays before the looks at a virtual server. The first look does not come at once: an endpoint that is back within a second keeps
@@ -112,23 +93,33 @@ type End = 'no connections' | 'no answers' | 'grace period over'
  * kernel only while a real server drains.
  */
 export class Draining {
-  readonly #options: DrainingOptions
-  readonly #questions: KernelQuestions
+  readonly #context: IpvsContext
+  readonly #ledger: IpvsLedger
   readonly #schedules = new Map<Entry, Schedule>()
   /** No look comes before this time, so that frequent runs do not walk all draining virtual servers. */
   #nextMs = -Infinity
+  /** Real servers drained at the last look or write. */
+  #isWatching = false
   /** Times at which draining ended for real servers that the kernel may still keep in its list. */
   #trash: number[] = []
 
-  constructor(options: DrainingOptions) {
-    this.#options = options
-    this.#questions = new KernelQuestions(options)
+  constructor(context: IpvsContext, ledger: IpvsLedger) {
+    this.#context = context
+    this.#ledger = ledger
   }
 
   /** Milliseconds until the next look; undefined: nothing drains. */
   nextInMs(): number | undefined {
-    const { clock, ledger } = this.#options
-    return ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - clock.now())
+    const { clock } = this.#context
+    return this.#ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - clock.now())
+  }
+
+  /** A write is over. If it is the first one that leaves real servers draining, their first look comes after `firstDelayMs`. */
+  noteWritten(): void {
+    const nowMs = this.#context.clock.now()
+    if (this.#isWatching || this.#ledger.draining.size === 0 || nowMs < this.#nextMs) return
+    this.#isWatching = true
+    if (this.#due(nowMs).length === 0) this.#nextMs = nowMs + firstDelayMs
   }
 
   /**
@@ -136,15 +127,20 @@ export class Draining {
    * reported, and the next look tries again.
    */
   async look(): Promise<boolean> {
-    const { clock, ledger } = this.#options
+    const { clock } = this.#context
+    const ledger = this.#ledger
     const startMs = clock.now()
-    if (ledger.draining.size === 0 || startMs < this.#nextMs) return true
+    this.#isWatching = ledger.draining.size > 0
+    if (!this.#isWatching || startMs < this.#nextMs) return true
     this.#nextMs = startMs + firstDelayMs
     for (const entry of this.#schedules.keys()) if (!ledger.draining.has(entry)) this.#schedules.delete(entry)
     this.#trash = this.#trash.filter((ms) => startMs - ms < trashMs)
-    const due = [...ledger.draining].filter((entry) => this.#isDue(entry, startMs))
+    const due = this.#due(startMs)
     if (due.length === 0) return true
-    const dump = await this.#read(due)
+    const { kernel, questions } = this.#context
+    const question = { key: 'draining', subject: 'connections of draining real servers' }
+    const keys = due.map(({ key }) => key)
+    const dump = await questions.ask(question, () => kernel.ipvs.read(keys, { counters: true }))
     if (dump instanceof KernelError) return true
     const endMs = clock.now()
     this.#nextMs = Math.max(this.#nextMs, endMs + (endMs - startMs) * restFactor)
@@ -152,17 +148,11 @@ export class Draining {
     return due.map((entry) => this.#settle(entry, seen.get(entry) ?? [])).every(Boolean)
   }
 
-  async #read(entries: readonly Entry[]): Promise<IpvsDump | KernelError> {
-    const keys = entries.map(({ key }) => key)
-    return await this.#questions.ask(
-      { key: 'draining', subject: 'connections of draining real servers' },
-      async () => await this.#options.ipvs.read(keys, { counters: true }),
+  /** A stale entry waits for the reconcile that reads the kernel's state. */
+  #due(nowMs: number): readonly Entry[] {
+    return [...this.#ledger.draining].filter(
+      (entry) => !entry.isStale && this.#scheduleOf(entry, nowMs).dueMs <= nowMs,
     )
-  }
-
-  #isDue(entry: Entry, nowMs: number): boolean {
-    // A stale entry waits for the reconcile that reads the kernel's state.
-    return !entry.isStale && this.#scheduleOf(entry, nowMs).dueMs <= nowMs
   }
 
   #scheduleOf(entry: Entry, nowMs: number): Schedule {
@@ -182,7 +172,8 @@ export class Draining {
 
   /** `seen`: by the index of the draining real server. False: the kernel differs from the acknowledged state. */
   #settle(entry: Entry, seen: readonly (Seen | undefined)[]): boolean {
-    const { clock, ledger } = this.#options
+    const { clock } = this.#context
+    const ledger = this.#ledger
     const nowMs = clock.now()
     const schedule = this.#scheduleOf(entry, nowMs)
     const { draining } = entry
@@ -241,16 +232,17 @@ export class Draining {
   }): End | undefined {
     if (watched.emptyMs !== undefined)
       return this.#hasRoom(watched.emptyMs, nowMs) ? 'no connections' : undefined
-    if (nowMs - watched.sinceMs >= this.#options.gracefulPeriodMs) return 'grace period over'
+    if (nowMs - watched.sinceMs >= this.#context.config.ipvs.gracefulPeriodMs) return 'grace period over'
     // Answers pass this node only where it translates addresses; UDP clients may expect none.
     const isHeard = real.settings.forwarding === 'masquerade' && entry.wanted?.protocol !== 'udp'
-    const isDead = isHeard && isSilent(watched, now, nowMs) && this.#options.isGone(entry.route, real.key)
-    return isDead ? 'no answers' : undefined
+    const { route } = entry
+    const isGone = route === undefined || !this.#context.hasEndpoint(route, real.key)
+    return isHeard && isGone && isSilent(watched, now, nowMs) ? 'no answers' : undefined
   }
 
   /** Updates the state of the real server with the counters of this look. */
   #watch({ reals }: Schedule, id: string, now: Seen): Watched {
-    const nowMs = this.#options.clock.now()
+    const nowMs = this.#context.clock.now()
     let watched = reals.get(id)
     if (watched === undefined) {
       const requests = { packets: 0, bytes: 0 }
@@ -280,11 +272,11 @@ export class Draining {
     const requests = difference(now.in, watched.last.in)
     if (requests.packets > 0) watched.requests = requests
     const answers = difference(now.out, watched.last.out)
-    return answers.packets > 0 && !areErrors(this.#options.family, watched.requests, answers)
+    return answers.packets > 0 && !areErrors(this.#context.family, watched.requests, answers)
   }
 
   #logEnd(entry: Entry, { key }: RealServer, reason: End): void {
-    const { family, log } = this.#options
+    const { family, log } = this.#context
     if (reason === 'no connections' && !log.writes('debug')) return
     const object = `${describeVirtualServer(entry.key)} -> ${key.address} ${key.port}`
     const fields = { service: entry.service, ipFamily: logFamily(family), object, reason }

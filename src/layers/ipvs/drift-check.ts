@@ -1,7 +1,8 @@
 // A look at the kernel between two reconciles: the kernel sends no notification of most changes.
-import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { Ipvs, KernelLook, VirtualServerKey, XtFlavour } from '../../kernel/index.js'
+import type { VirtualServerKey } from '../../kernel/index.js'
+import type { IpvsContext } from './context.js'
+import type { Reconciler } from './reconciler.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
@@ -10,17 +11,10 @@ import type { Look } from '../../engine/index.js'
 import type { SetsAndChains } from './sets-and-chains.js'
 import { restAfterEventsMs, LockReleaseSchedule } from '../shared/index.js'
 
-export interface DriftCheckOptions {
-  readonly family: IpFamily
-  readonly look: KernelLook
-  /** Where the rules are. */
-  readonly flavour: XtFlavour
-  readonly ipvs: Pick<Ipvs, 'info' | 'read'>
-  readonly clock: Pick<Clock, 'now'>
-  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
-  readonly rules: Pick<SetsAndChains, 'findsOtherRules' | 'findsOtherSets'>
-  /** Virtual servers or sets differ from the acknowledged state: everything is to be read. */
-  readonly onDrift: () => void
+interface CheckedParts {
+  readonly ledger: IpvsLedger
+  readonly rules: SetsAndChains
+  readonly reconciler: Reconciler
 }
 
 const periodMs = 1000
@@ -43,7 +37,8 @@ const sampleSize = 16
  * the lock of the tables. In the flavour nft `KernelLook` sees no rules; events of nf_tables request their comparison.
  */
 export class DriftCheck {
-  readonly #options: DriftCheckOptions
+  readonly #context: IpvsContext
+  readonly #parts: CheckedParts
   #dueMs: number
   /** The bytes of the last `KernelLook.take` without a difference; undefined: the next look must compare. */
   #seen: Buffer | undefined
@@ -57,21 +52,22 @@ export class DriftCheck {
   /** The times of the comparisons of all rules after an unlock. */
   readonly #lockReleases: LockReleaseSchedule
 
-  constructor(options: DriftCheckOptions) {
-    this.#options = options
-    const { clock, flavour } = options
+  constructor(context: IpvsContext, parts: CheckedParts) {
+    this.#context = context
+    this.#parts = parts
+    const { clock, flavour } = context
     this.#lockReleases = new LockReleaseSchedule(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
-    this.#dueMs = nextDueMs(options.clock)
+    this.#dueMs = nextDueMs(clock)
   }
 
   /** Milliseconds until the next look; Infinity: only the watch or a change of the agent causes one. */
   nextInMs(): number {
-    return Math.max(0, Math.min(this.#dueMs, this.#lockReleases.dueMs) - this.#options.clock.now())
+    return Math.max(0, Math.min(this.#dueMs, this.#lockReleases.dueMs) - this.#context.clock.now())
   }
 
   /** The virtual servers to watch; `isTurn`: choose the next ones, if there are more than `sampleSize`. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
-    const { ledger } = this.#options
+    const { ledger } = this.#parts
     if (isTurn || this.#sample.length < sampleSize) this.#sample = ledger.takeSample(sampleSize)
     return this.#sample.map(({ key }) => key)
   }
@@ -82,7 +78,7 @@ export class DriftCheck {
    * compares sets.
    */
   beginWatch(): void {
-    const { clock } = this.#options
+    const { clock } = this.#context
     const dueMs = clock.now() + 2 * periodMs
     this.#areSetsDue ||= !this.#isWatched
     this.#isWatched = true
@@ -93,7 +89,7 @@ export class DriftCheck {
   /** The watch saw a difference. */
   noteLook(): void {
     this.#expectAnything()
-    this.#dueMs = this.#options.clock.now()
+    this.#dueMs = this.#context.clock.now()
   }
 
   /** The watch saw that another program released the lock of the tables, or changed our chains in nf_tables. */
@@ -104,12 +100,13 @@ export class DriftCheck {
   /** The watch has ended: looks come every second again. */
   endWatch(): void {
     this.#isWatched = false
-    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
+    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#context.clock))
   }
 
-  /** Looks if a look is due. A table of rules that differs is due to be written; other differences call `onDrift`. */
+  /** Looks if a look is due. A table of rules that differs is due to be written; other differences request a reconcile. */
   async look(): Promise<Exclude<Look, 'failed'>> {
-    const { clock, ledger, rules, onDrift } = this.#options
+    const { clock } = this.#context
+    const { ledger, rules, reconciler } = this.#parts
     if (this.nextInMs() > 0) return 'none'
     const startMs = clock.now()
     this.#dueMs = Infinity
@@ -134,20 +131,20 @@ export class DriftCheck {
     // Looks repeat until one has compared everything that is due and found no difference.
     const isOver = this.#isWatched && this.#seen !== undefined && this.#serversDue.size === 0 && !isRefused
     if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
-    if (found.includes(true)) onDrift()
+    if (found.includes(true)) reconciler.request()
     return found.includes(true) || found.includes('rules') ? 'different' : 'partial'
   }
 
   /** The agent changed the kernel: equal bytes need not mean an equal state any more. */
   forget(): void {
     this.#seen = undefined
-    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
+    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#context.clock))
   }
 
   #expectAnything(): void {
     this.#seen = undefined
     this.#areSetsDue = true
-    for (const entry of this.#sample) this.#expect(entry, this.#options.clock.now())
+    for (const entry of this.#sample) this.#expect(entry, this.#context.clock.now())
   }
 
   #expect(entry: Entry, untilMs: number): void {
@@ -156,16 +153,17 @@ export class DriftCheck {
 
   /** `rules`: only the rules differ. */
   async #isCountWrong(): Promise<boolean | 'rules'> {
-    const { family, ipvs, clock, ledger, rules } = this.#options
+    const { family, clock, kernel } = this.#context
+    const { ledger, rules } = this.#parts
     const isComparisonDue = this.#lockReleases.dueMs <= clock.now()
-    const look = await orRefusal(async () => await this.#options.look.take())
+    const look = await orRefusal(async () => await this.#context.look.take())
     // If the bytes cannot be read, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
     const areRulesDue = isComparisonDue ? await this.#compareRules() : await rules.findsOtherRules('cheap')
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
-      if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
+      if ((await kernel.ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
     if (areRulesDue) return 'rules'
     if (taken !== undefined) this.#seen = Buffer.from(taken)
     return false
@@ -174,13 +172,13 @@ export class DriftCheck {
   /** Compares all rules. True: a table is due to be written. */
   async #compareRules(): Promise<boolean> {
     this.#lockReleases.begin()
-    const areDue = await this.#options.rules.findsOtherRules('full')
+    const areDue = await this.#parts.rules.findsOtherRules('full')
     this.#lockReleases.end()
     return areDue
   }
 
   async #areWrong(entries: readonly Entry[]): Promise<boolean> {
-    const { ipvs } = this.#options
+    const { ipvs } = this.#context.kernel
     const known = entries.filter(({ acknowledged, isStale }) => acknowledged !== undefined && !isStale)
     if (known.length === 0) return false
     return !isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))

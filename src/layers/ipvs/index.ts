@@ -15,8 +15,8 @@ export {
   setSpec,
 } from './compile/sets.js'
 export { destroySets, type SetKernel, dumpSets, ownedSetNames } from './sets.js'
-export { IpvsLayer, type IpvsLayerOptions } from './layer.js'
-export type { IpvsKernel } from './reconciler.js'
+export type { IpvsContext, IpvsKernel } from './context.js'
+export { IpvsLayer } from './layer.js'
 export { checkSetTypes, isLeftProbe, isWithoutIpset } from './set-types.js'
 export { IpsetTable } from './tables/ipset-table.js'
 export { PackedDump } from './tables/packed.js'

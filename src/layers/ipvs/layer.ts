@@ -1,78 +1,27 @@
 // Virtual servers, VIPs, sets and fixed chains of one family, as the loop of the engine calls them. They are one layer: sets and bindings
-// prove which virtual servers are ours, so each write has an order across them (dirty-writer.ts).
-import type { IpAddress } from '../../address.js'
-import type { IpvsConfig, VipBinding } from '../../config/index.js'
-import type {
-  Claim,
-  FamilyContext,
-  FamilyParts,
-  Layer,
-  LayerState,
-  Look,
-  ModeKernel,
-  Pass,
-  TrafficConfig,
-  WriteOptions,
-  Written,
-} from '../../engine/index.js'
+// prove which virtual servers are ours, so each write has an order across them (writer.ts).
+import type { Claim, Layer, LayerState, Look, Pass, WriteOptions, Written } from '../../engine/index.js'
 import { dummyDeviceName } from '../../host/index.js'
-import {
-  type KernelLook,
-  type LinkEvent,
-  natGuardTables,
-  type NftChange,
-  type VirtualServerKey,
-  type XtFlavour,
-} from '../../kernel/index.js'
-import type { StateReporter } from '../../log.js'
+import { type LinkEvent, natGuardTables, type NftChange, type VirtualServerKey } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { NodeChange } from '../../node/index.js'
 import { OtherAgents } from '../nft-table/index.js'
 import { bindingOperations, NatGuard, VipTable } from '../vips/index.js'
-import { IpvsApplier, Failures } from './applier.js'
 import { mayChangeRules } from './chains.js'
 import type { DesiredRoute, DesiredVirtualServer } from './compile/desired.js'
-import { DirtyWriter } from './dirty-writer.js'
+import type { IpvsContext } from './context.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { DriftCheck } from './drift-check.js'
 import { needsMark } from './marks.js'
-import { serverOperations } from './operations.js'
 import { Reconciler } from './reconciler.js'
 import { type SetsAndChainsSettings, SetsAndChains } from './sets-and-chains.js'
 import { IpvsLedger } from './tables/ledger.js'
-
-/** The service ports that ask for a scheduler. */
-interface SchedulingRequests {
-  /** Asks the kernel again for the schedulers that it lacked. Never rejects with a KernelError. */
-  recheck(): Promise<void>
-  /** The service ports whose scheduler became available since the last call. */
-  takeDue(): readonly ServicePortKey[]
-  /** The service port was removed. */
-  forget(key: ServicePortKey): void
-}
-
-export interface IpvsLayerOptions extends FamilyContext, FamilyParts {
-  readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask' | 'gracefulPeriodMs'> }
-  readonly kernel: ModeKernel
-  readonly flavour: XtFlavour
-  readonly vipBinding: VipBinding
-  /** Shortest time between two syncs. */
-  readonly minSyncPeriodMs: number
-  /** The scheduling requests of Services. */
-  readonly scheduling: SchedulingRequests
-  /** Restores kernel settings of the mode that another program changed. */
-  readonly keepSettings: () => Promise<void>
-  /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
-  readonly isExcluded: (address: IpAddress) => boolean
-  /** One look for all families that have a layer. */
-  readonly look: KernelLook
-  /** Gets hints for the operator about the place of the VIPs. */
-  readonly hints: StateReporter
-}
+import { serverOperations } from './tables/server-kind.js'
+import { Failures, IpvsWriter } from './writer.js'
 
 export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
-  readonly #options: IpvsLayerOptions
+  readonly #context: IpvsContext
   readonly #parts: Parts
   /** Learns what the watch of the kernel sees. */
   readonly driftCheck: DriftCheck
@@ -89,20 +38,10 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   /** Number of operations that the kernel did not take in the last write. */
   #failed = 0
 
-  constructor(options: IpvsLayerOptions) {
-    this.#options = options
-    this.#parts = openParts(options)
-    const { ledger, rules, reconciler } = this.#parts
-    const onDrift = (): void => reconciler.request()
-    const { clock, lookClock = clock, kernel } = options
-    this.driftCheck = new DriftCheck({
-      ...options,
-      clock: lookClock,
-      ipvs: kernel.ipvs,
-      ledger,
-      rules,
-      onDrift,
-    })
+  constructor(context: IpvsContext) {
+    this.#context = context
+    this.#parts = openParts(context)
+    this.driftCheck = new DriftCheck(context, this.#parts)
   }
 
   async open(known: 'listed' | 'synced'): Promise<void> {
@@ -130,7 +69,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 
   /** False: sets or virtual servers were never read. Without them, no route can be claimed, and nothing written. */
   async #read(): Promise<boolean> {
-    const { keepSettings, scheduling } = this.#options
+    const { keepSettings, scheduling } = this.#context
     const { guard, rules, drainChoice, reconciler } = this.#parts
     await keepSettings()
     await guard.read()
@@ -156,7 +95,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     }
     this.#marked.delete(key)
     rules.marks.release(key)
-    if (claim === undefined) this.#options.scheduling.forget(key)
+    if (claim === undefined) this.#context.scheduling.forget(key)
     ledger.claim(key, claim?.served, claim?.desired(undefined) ?? [])
   }
 
@@ -179,7 +118,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 
   /** Compares the last reading first: the claims show which objects of the kernel are ours. */
   async write(pass: Pass, { isComplete }: WriteOptions): Promise<Written> {
-    const { failures, ledger, vips, reconciler, rules, writer } = this.#parts
+    const { draining, failures, ledger, vips, reconciler, rules, writer } = this.#parts
     this.driftCheck.forget()
     for (const entry of failures.servers.due()) ledger.markDirty(entry)
     for (const address of failures.vips.due()) vips.markDirty(address)
@@ -199,18 +138,19 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     // Service ports that wait for a mark get the marks that this write freed.
     if (!pass.isFailed && this.#renewMarks()) await writer.write(pass, { isComplete })
     reconciler.endPass()
+    draining.noteWritten()
     return this.#end(pass, isReconcile)
   }
 
   #end(pass: Pass, isReconcile: boolean): Written {
-    const { applier, ledger, vips } = this.#parts
+    const { writer, ledger, vips } = this.#parts
     this.#isFailed = pass.isFailed
     this.#hasWritten ||= !pass.isFailed
     this.#failed = pass.failed(serverOperations, bindingOperations)
     const operations = pass.applied(serverOperations, bindingOperations)
     return {
       isComplete: !pass.isFailed,
-      conflicts: pass.isFailed ? [] : applier.takeConflicts(),
+      conflicts: pass.isFailed ? [] : writer.takeConflicts(),
       sizes: { 'virtual-server': ledger.acknowledgedCount, vip: vips.size },
       logFields: { reconcile: isReconcile, failed: this.#failed, operations },
     }
@@ -218,7 +158,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 
   /** The service ports whose scheduler became available. */
   dueRoutes(): readonly ServicePortKey[] {
-    return this.#options.scheduling.takeDue()
+    return this.#context.scheduling.takeDue()
   }
 
   noteNode({ vipBinding }: NodeChange): boolean {
@@ -242,7 +182,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     // When lo goes down, the kernel removes all routes of lo, and notifies only of the link.
     if (event.kind === 'link')
       return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
-    const { family, node, vipBinding } = this.#options
+    const { family, node, vipBinding } = this.#context
     const { vips } = this.#parts
     const isOnDummy = event.index === vips.place.dummyIndex
     if (event.family === family && !isOnDummy) return true
@@ -255,14 +195,14 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   /** Takes changes of nf_tables by other programs. True: the next pass compares the rules; the caller requests it. */
   noteChanges(changes: readonly NftChange[]): boolean {
     this.#parts.otherAgents.note(changes)
-    const isConcerned = changes.some((change) => mayChangeRules(change, this.#options.family))
+    const isConcerned = changes.some((change) => mayChangeRules(change, this.#context.family))
     if (isConcerned) this.driftCheck.noteUnlock()
     return isConcerned
   }
 
   /** The write in progress ends at its next batch. */
   stopSoon(): void {
-    this.#parts.applier.stopSoon()
+    this.#parts.writer.stopSoon()
   }
 
   get state(): LayerState {
@@ -325,13 +265,11 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 type Parts = ReturnType<typeof openParts>
 
 /** Opens the parts of a layer, each with those that it uses. None reads the kernel yet. */
-function openParts(options: IpvsLayerOptions) {
-  const { kernel, flavour, vipBinding, isExcluded, hasEndpoint } = options
-  const { gracefulPeriodMs } = options.config.ipvs
-  const { ipvs, sysctl } = kernel
-  const rules = new SetsAndChains(options)
+function openParts(context: IpvsContext) {
+  const { kernel, flavour, vipBinding, isExcluded } = context
+  const rules = new SetsAndChains(context)
   const guard = new NatGuard({
-    ...options,
+    ...context,
     ...kernel,
     table: natGuardTables.ipvs,
     ownFlavour: flavour,
@@ -341,19 +279,10 @@ function openParts(options: IpvsLayerOptions) {
     binding: vipBinding,
     onNeed: (address, isVip) => guard.put(address, isVip),
   })
-  const drainChoice = new DrainChoice({ sysctl, gracefulPeriodMs })
+  const drainChoice = new DrainChoice(kernel.sysctl, context.config.ipvs.gracefulPeriodMs)
   const ledger = new IpvsLedger(vips, isExcluded, drainChoice.drains)
-  const failures = new Failures(options)
-  const reconciler = new Reconciler({ ...options, ledger, vips })
-  const draining = new Draining({
-    ...options,
-    clock: options.lookClock ?? options.clock,
-    ipvs,
-    ledger,
-    gracefulPeriodMs,
-    isGone: (key, endpoint) => key === undefined || !hasEndpoint(key, endpoint),
-  })
-  const applier = new IpvsApplier({ ...options, ledger, vips, guard, failures, reconciler })
+  const failures = new Failures(context)
+  const reconciler = new Reconciler(context, ledger, vips)
   return {
     rules,
     guard,
@@ -362,9 +291,8 @@ function openParts(options: IpvsLayerOptions) {
     ledger,
     failures,
     reconciler,
-    draining,
-    applier,
-    writer: new DirtyWriter({ applier, ledger, vips, rules, guard, reconciler }),
-    otherAgents: new OtherAgents({ ...options, mode: 'ipvs' }),
+    draining: new Draining(context, ledger),
+    writer: new IpvsWriter(context, { rules, guard, vips, ledger, failures, reconciler }),
+    otherAgents: new OtherAgents({ ...context, mode: 'ipvs' }),
   }
 }

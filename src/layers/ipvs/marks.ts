@@ -1,29 +1,19 @@
 // The firewall mark of each service port of policy Local (docs/adr/0011), in one family.
-import type { IpFamily } from '../../address.js'
 import type { Route } from '../../routing/index.js'
 import type { VirtualServerKey } from '../../kernel/index.js'
 import type { IpsetTable } from './tables/ipset-table.js'
 import { MarkTable } from './tables/ipset-marks.js'
-import type { Log, StateReporter } from '../../log.js'
+import type { IpvsContext } from './context.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { logFamily } from '../../engine/index.js'
 
-export interface IpvsMarksOptions {
-  readonly family: IpFamily
-  /** Bits that marks may use. */
-  readonly markMask: number
-  /** One bit outside of the mask. Each mark is used with and without it. */
-  readonly masqueradeMark: number
-  /** The sets of the family, which remember marks over a restart. */
-  readonly table: IpsetTable
-  readonly log: Log
-  /** Gets the requests of Services that the mode does not provide. */
-  readonly warnings: StateReporter
-}
-
 /** Assigns marks that no other program's virtual server has. */
 export class IpvsMarks {
-  readonly #options: IpvsMarksOptions
+  readonly #context: IpvsContext
+  /** The sets of the family, which remember marks over a restart. */
+  readonly #table: IpsetTable
+  /** One bit outside of the mask of marks. Each mark is used with and without it. */
+  readonly #masqueradeMark: number
   readonly #marks: MarkTable
   /** Service ports without a mark, as all marks were taken. */
   readonly #waiting = new Set<ServicePortKey>()
@@ -31,14 +21,17 @@ export class IpvsMarks {
   #isAnyFreed = false
   #foreign: ReadonlySet<number> = new Set()
 
-  constructor(options: IpvsMarksOptions) {
-    this.#options = options
-    this.#marks = new MarkTable(options.markMask)
+  constructor(context: IpvsContext, table: IpsetTable) {
+    const { ipvs, iptables } = context.config
+    this.#context = context
+    this.#table = table
+    this.#masqueradeMark = 2 ** iptables.masqueradeBit
+    this.#marks = new MarkTable(ipvs.markMask)
   }
 
   /** Returns the mark of the route until it is released; undefined: all are taken. `frontends`: its virtual servers. */
   take(route: Route, frontends: () => readonly VirtualServerKey[]): number | undefined {
-    const { table } = this.#options
+    const table = this.#table
     const mark = this.#marks.take(route.key, {
       former: (preferred) => {
         const isIdle = table.isMarkIdle(preferred) && !this.#isForeign(preferred)
@@ -70,7 +63,7 @@ export class IpvsMarks {
 
   /** The kernel took everything: released marks that no frontend leads to any more are free. */
   settle(): void {
-    if (this.#marks.settle(() => this.#options.table.leads())) this.#isAnyFreed = true
+    if (this.#marks.settle(() => this.#table.leads())) this.#isAnyFreed = true
   }
 
   /**
@@ -84,7 +77,7 @@ export class IpvsMarks {
     const lost = isRead ? [...this.#marks.entries].filter(([, mark]) => this.#isForeign(mark)) : []
     for (const [key, mark] of lost) {
       this.#marks.release(key)
-      const { log, family } = this.#options
+      const { log, family } = this.#context
       const ipFamily = logFamily(family)
       log.info('Firewall mark belongs to a foreign virtual server; another one is chosen', {
         ipFamily,
@@ -99,22 +92,21 @@ export class IpvsMarks {
   }
 
   #isForeign(mark: number): boolean {
-    return this.#foreign.has(mark) || this.#foreign.has(mark + this.#options.masqueradeMark)
+    return this.#foreign.has(mark) || this.#foreign.has(mark + this.#masqueradeMark)
   }
 
   /** The mark that the kernel has for one of the frontends. */
   #formerMark(frontends: readonly VirtualServerKey[]): number | undefined {
-    const { table } = this.#options
-    const marks = frontends.map((server) => table.markAt(server))
+    const marks = frontends.map((server) => this.#table.markAt(server))
     return marks.find((mark) => mark !== undefined && !this.#isForeign(mark))
   }
 
   /** Reports one problem for all waiting service ports. `route`: the one that changed. */
   #report(route: Route | undefined): void {
-    const { family, markMask, warnings } = this.#options
+    const { config, family, warnings } = this.#context
     const key = `${family} marks`
     if (this.#waiting.size === 0) return warnings.report(key, undefined)
-    const mask = `0x${markMask.toString(16)}`
+    const mask = `0x${config.ipvs.markMask.toString(16)}`
     const text = `${logFamily(family)}: all ${this.#marks.size} marks of --ipvs-mark-mask ${mask} are taken: pods and the node reach other Services with externalTrafficPolicy Local as with kube-proxy, by endpoints of this node alone`
     const fields = route === undefined ? {} : { service: route.service }
     warnings.report(key, { text, fields: { ipFamily: logFamily(family), ...fields } })

@@ -1,15 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpFamily } from '../../address.js'
-import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
-import type { Ipvs, IpvsDump, Links, Routes } from '../../kernel/index.js'
+import type { IpvsDump } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
-import { KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
+import { logFamily } from '../../engine/index.js'
 import { type Drift } from '../objects/index.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
-import type { NodeFacts } from '../../node/index.js'
-import type { Clock } from '../../clock.js'
+import type { IpvsContext } from './context.js'
 import {
   dummyAdvice,
   ensureDummyDevice,
@@ -18,33 +13,6 @@ import {
   type VipReading,
   type VipTable,
 } from '../vips/index.js'
-
-/** Interfaces of the kernel for virtual servers and VIPs. Both families share them; calls queue inside. */
-export interface IpvsKernel {
-  readonly ipvs: Ipvs
-  readonly routes: Routes
-  readonly links: Links
-}
-
-export interface ReconcilerOptions {
-  readonly family: IpFamily
-  readonly vipBinding: VipBinding
-  readonly syncPeriodMs: number
-  readonly kernel: IpvsKernel
-  readonly node: { readonly facts: NodeFacts }
-  readonly clock: Clock
-  /** The time by which readings come due, beside those after a surprise. Default: `clock`. */
-  readonly lookClock?: Pick<Clock, 'now'>
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  readonly problems: StateReporter
-  /** Gets hints for the operator about the place of the VIPs; shared by the families. */
-  readonly hints: StateReporter
-  readonly ledger: IpvsLedger
-  readonly vips: VipTable
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
-}
 
 interface KernelState {
   readonly place: VipPlace
@@ -60,8 +28,9 @@ const maxDelayMs = 30_000
  * is an answer that contradicts the ledger or was lost. This is the only periodic work that grows with the number of objects.
  */
 export class Reconciler {
-  readonly #options: ReconcilerOptions
-  readonly #questions: KernelQuestions
+  readonly #context: IpvsContext
+  readonly #ledger: IpvsLedger
+  readonly #vips: VipTable
   #isAdopted = false
   /** The last reading, until it is compared. */
   #reading: KernelState | undefined
@@ -75,9 +44,10 @@ export class Reconciler {
   /** The last reading, if it had exactly the objects of the ledger and nothing was applied since. */
   #inOrder: KernelState | undefined
 
-  constructor(options: ReconcilerOptions) {
-    this.#options = options
-    this.#questions = new KernelQuestions(options)
+  constructor(context: IpvsContext, ledger: IpvsLedger, vips: VipTable) {
+    this.#context = context
+    this.#ledger = ledger
+    this.#vips = vips
   }
 
   /** False before the first comparison: nothing may be applied. */
@@ -95,7 +65,7 @@ export class Reconciler {
   }
 
   nextInMs(): number {
-    const { clock, lookClock = clock } = this.#options
+    const { clock, lookClock = clock } = this.#context
     return Math.max(0, Math.min(this.#nextMs - lookClock.now(), this.#retryMs - clock.now()))
   }
 
@@ -109,7 +79,7 @@ export class Reconciler {
     this.#isSurprised = true
     this.#surprises++
     const delayMs = this.#surprises === 1 ? 0 : Math.min(1000 * 2 ** (this.#surprises - 2), maxDelayMs)
-    this.#retryMs = Math.min(this.#retryMs, this.#options.clock.now() + delayMs)
+    this.#retryMs = Math.min(this.#retryMs, this.#context.clock.now() + delayMs)
   }
 
   /** An operation is applied: the last reading does not show the kernel's state any more. */
@@ -125,10 +95,10 @@ export class Reconciler {
 
   /** Comes before any operation of the pass. False: the kernel could not be read; a retry follows with back-off. */
   async read(): Promise<boolean> {
-    const { clock, lookClock = clock, syncPeriodMs } = this.#options
+    const { clock, lookClock = clock, syncPeriodMs } = this.#context
     this.#nextMs = lookClock.now() + syncPeriodMs
     this.#retryMs = Infinity
-    const state = await this.#questions.ask(
+    const state = await this.#context.questions.ask(
       { key: 'read servers and VIPs', subject: 'state of the kernel' },
       async () => await this.#read(),
     )
@@ -142,7 +112,7 @@ export class Reconciler {
 
   /** Enters the last reading, if it was not compared yet. Comes after the claims of the pass. False: it was. */
   compare(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): boolean {
-    const { ledger, vips } = this.#options
+    const [ledger, vips] = [this.#ledger, this.#vips]
     const state = this.#reading
     if (state === undefined) return false
     this.#reading = undefined
@@ -161,7 +131,7 @@ export class Reconciler {
   }
 
   async #read(): Promise<KernelState> {
-    const { family, kernel, node, vipBinding, hints } = this.#options
+    const { family, kernel, node, vipBinding, hints } = this.#context
     const found = await ensureDummyDevice(kernel.links)
     const isMissing = typeof found === 'string'
     hints.report('dummy device', isMissing ? { text: dummyAdvice(found, vipBinding) } : undefined)
@@ -182,12 +152,12 @@ export class Reconciler {
 
   /** Differences at the first reading are no drift: they arose while no agent ran. Later ones were made by another program. */
   #reportDrift(table: IpvsDump, drift: Drift): void {
-    const { family, ledger, log, metrics } = this.#options
+    const { family, log, metrics } = this.#context
     const ipFamily = logFamily(family)
     if (!this.#isAdopted) {
       log.info('Kernel state is read', {
         ipFamily,
-        adopted: ledger.acknowledgedCount,
+        adopted: this.#ledger.acknowledgedCount,
         bytes: table.virtualServers.byteLength,
       })
       return

@@ -1,13 +1,10 @@
-import { hasAddress, type IpAddress, type IpFamily } from '../../address.js'
-import type { IpvsConfig } from '../../config/index.js'
-import type { ModeKernel, Pass, StageTimes } from '../../engine/index.js'
-import type { VirtualServerKey, XtFlavour } from '../../kernel/index.js'
-import type { Clock } from '../../clock.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
-import { IpvsChains, type IpvsChainsOptions } from './chains.js'
+import { hasAddress, type IpAddress } from '../../address.js'
+import type { Pass } from '../../engine/index.js'
+import type { VirtualServerKey } from '../../kernel/index.js'
+import { IpvsChains } from './chains.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
 import type { IpvsChainSettings } from './compile/chains.js'
+import type { IpvsContext } from './context.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
 import type { Entry } from './tables/entry.js'
@@ -21,25 +18,6 @@ export interface SetsAndChainsSettings {
   readonly nodePortAddresses: readonly IpAddress[]
 }
 
-export interface SetsAndChainsOptions {
-  readonly family: IpFamily
-  readonly config: {
-    readonly ipvs: Pick<IpvsConfig, 'markMask'>
-    readonly iptables: { readonly masqueradeBit: number }
-  }
-  readonly kernel: IpvsChainsOptions['kernel'] & Pick<ModeKernel, 'ipset' | 'nftables'>
-  readonly flavour: XtFlavour
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the objects that cannot be programmed now, of both families. */
-  readonly problems: StateReporter
-  /** Gets the requests of Services that the mode does not provide, of both families. */
-  readonly warnings: StateReporter
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
-}
-
 /**
  * The parts of ipvs mode except virtual servers: sets, the fixed chains that match them, and marks. They give traffic policies the meaning
  * that they have in iptables mode.
@@ -51,15 +29,11 @@ export class SetsAndChains {
   readonly marks: IpvsMarks
   #machine: readonly IpAddress[] = []
 
-  constructor(options: SetsAndChainsOptions) {
-    const { family, config, kernel } = options
-    const { markMask } = config.ipvs
-    this.#table = new IpsetTable(family, markMask)
-    const setKernel = { ipset: kernel.ipset, nftables: kernel.nftables }
-    this.#sets = new IpvsSets({ ...options, ...setKernel, table: this.#table })
-    this.#chains = new IpvsChains(options)
-    const masqueradeMark = 2 ** config.iptables.masqueradeBit
-    this.marks = new IpvsMarks({ ...options, markMask, masqueradeMark, table: this.#table })
+  constructor(context: IpvsContext) {
+    this.#table = new IpsetTable(context.family, context.config.ipvs.markMask)
+    this.#sets = new IpvsSets(context, this.#table)
+    this.#chains = new IpvsChains(context)
+    this.marks = new IpvsMarks(context, this.#table)
   }
 
   configure({ chains, machine, nodePortAddresses }: SetsAndChainsSettings): void {

@@ -1,13 +1,12 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
-import type { Ipset, Nftables } from '../../kernel/index.js'
-import { KernelQuestions, type Pass, type StageTimes, logFamily } from '../../engine/index.js'
+import { describeIpsetOp, type Ipset, type IpsetOp, type Nftables } from '../../kernel/index.js'
+import { logFamily, type OperationKind, type Pass } from '../../engine/index.js'
 import { type Drift, RetryQueue } from '../objects/index.js'
+import type { IpvsContext } from './context.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { standInName } from './tables/ipset-exchange.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
 import {
   familySetName,
   forbiddingSets,
@@ -19,20 +18,9 @@ import {
   sourceKeepingSets,
 } from './compile/sets.js'
 import type { UnfitSets } from './compile/chains.js'
-import type { Clock } from '../../clock.js'
 import { requireNftCompat } from '../../host/index.js'
-import { setOperations } from './operations.js'
 
-interface IpvsSetsOptions extends SetKernel {
-  readonly family: IpFamily
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  readonly problems: StateReporter
-  readonly table: IpsetTable
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
-}
+const setOperations: OperationKind<IpsetOp> = { name: 'ipset', describe: describeIpsetOp, isMetered: true }
 
 const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])
 
@@ -41,24 +29,25 @@ const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sour
  * written. Refused sets are reported by name, counted, and retried with back-off.
  */
 export class IpvsSets {
-  readonly #options: IpvsSetsOptions
+  readonly #context: IpvsContext
+  readonly #table: IpsetTable
   readonly #retries: RetryQueue<SetState>
   readonly #readings: RetryQueue<'read'>
-  readonly #questions: KernelQuestions
   #ownsFormer = true
 
-  constructor(options: IpvsSetsOptions) {
-    this.#options = options
-    this.#retries = new RetryQueue(options.clock)
-    this.#readings = new RetryQueue(options.clock)
-    this.#questions = new KernelQuestions(options)
+  constructor(context: IpvsContext, table: IpsetTable) {
+    this.#context = context
+    this.#table = table
+    this.#retries = new RetryQueue(context.clock)
+    this.#readings = new RetryQueue(context.clock)
   }
 
   /** Compares the kernel with the table. False: it could not be read, and is to be read again (`readInMs`). */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
-    const { table } = this.#options
+    const table = this.#table
     const wasAdopted = table.isAdopted
-    const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
+    const { ipset } = this.#context.kernel
+    const dumped = await this.#ask('read', async () => await dumpSets(ipset, table))
     if (dumped instanceof KernelError) {
       this.#readings.fail('read')
       return false
@@ -71,7 +60,7 @@ export class IpvsSets {
 
   /** Makes sets, and adds desired entries. False: the sets must be read before it can continue. */
   async add(pass: Pass): Promise<boolean> {
-    const { table } = this.#options
+    const table = this.#table
     for (const set of this.#retries.due()) table.retry(set)
     const isSent =
       (await this.#applyAll(pass, () => table.planSets())) &&
@@ -82,12 +71,12 @@ export class IpvsSets {
 
   /** Deletes unwanted entries that refuse or drop packets, or keep their source. False: a batch could not be sent. */
   async permit(pass: Pass): Promise<boolean> {
-    return await this.#applyAll(pass, () => this.#options.table.planDeletes(restrictingSets))
+    return await this.#applyAll(pass, () => this.#table.planDeletes(restrictingSets))
   }
 
   /** Deletes all unwanted entries, which ends a pass. False: the sets must be read before it can continue. */
   async discard(pass: Pass): Promise<boolean> {
-    const { table } = this.#options
+    const table = this.#table
     const isSent = await this.#applyAll(pass, () => table.planDeletes())
     this.#reportFailures()
     if (!isSent || table.isStale) return false
@@ -103,7 +92,7 @@ export class IpvsSets {
 
   /** The sets that are missing or lack entries because the kernel refused operations. */
   get gaps(): UnfitSets {
-    return this.#options.table.gaps
+    return this.#table.gaps
   }
 
   /** Whether `add` has a retry that is due. */
@@ -113,7 +102,7 @@ export class IpvsSets {
 
   /** Milliseconds until the next retry; undefined: nothing is refused, or the sets are to be read before. */
   nextInMs(): number | undefined {
-    return this.#options.table.isStale ? undefined : this.#retries.nextInMs()
+    return this.#table.isStale ? undefined : this.#retries.nextInMs()
   }
 
   /**
@@ -122,25 +111,26 @@ export class IpvsSets {
    */
   async destroyFormer(): Promise<void> {
     if (!this.#ownsFormer) return
-    const { family, ipset } = this.#options
+    const { family, kernel } = this.#context
+    const { ipset } = kernel
     const names = new Set(formerNames(family))
     const isDone = await this.#ask('clean', async () => {
       const present = (await ipset.sets()).map(({ name }) => name).filter((name) => names.has(name))
       // The kernel refuses (EBUSY) while a rule refers to a set or another program lists it: the next sync tries again.
-      return present.length === 0 || (await destroySets(this.#options, present)).length === 0
+      return present.length === 0 || (await destroySets(kernel, present)).length === 0
     })
     if (isDone === true) this.#ownsFormer = false
   }
 
   /** Whether the kernel's sets, or their numbers of entries, differ from the acknowledged ones; undefined: it did not answer. */
   async findsDrift(): Promise<boolean | undefined> {
-    const { ipset, table } = this.#options
+    const { ipset } = this.#context.kernel
     const headers = await this.#ask('read', async () => await ipset.sets())
-    return headers instanceof KernelError ? undefined : !table.isLike(headers)
+    return headers instanceof KernelError ? undefined : !this.#table.isLike(headers)
   }
 
   #reportDrift(drift: Drift): void {
-    const { family, log, metrics } = this.#options
+    const { family, log, metrics } = this.#context
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
     if (drift.size === 0) return
     const ipFamily = logFamily(family)
@@ -149,20 +139,20 @@ export class IpvsSets {
 
   /** False: a batch could not be sent. */
   async #applyAll(pass: Pass, plan: () => IpsetBatch): Promise<boolean> {
-    const { clock, ipset, table } = this.#options
+    const { clock, kernel } = this.#context
     for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
-      const outcome = await this.#ask('write', async () => await ipset.apply(batch.ops))
+      const outcome = await this.#ask('write', async () => await kernel.ipset.apply(batch.ops))
       if (outcome instanceof KernelError) return false
       pass.count(setOperations, batch.ops, outcome)
-      table.confirm(batch, outcome)
+      this.#table.confirm(batch, outcome)
       await clock.pause()
     }
     return true
   }
 
   #reportFailures(): void {
-    const { family, metrics, problems, table } = this.#options
-    for (const set of table.failedSets) {
+    const { family, metrics, problems } = this.#context
+    for (const set of this.#table.failedSets) {
       if (set.failure === undefined) continue
       const { error } = set.failure
       // The problem is reported after additions and again after deletions. Each attempt counts once.
@@ -176,12 +166,12 @@ export class IpvsSets {
     for (const set of this.#retries.items()) {
       if (set.failure !== undefined) continue
       this.#retries.settle(set)
-      this.#options.problems.report(problemOf(set), undefined)
+      this.#context.problems.report(problemOf(set), undefined)
     }
   }
 
   async #ask<T>(what: 'read' | 'write' | 'clean', question: () => Promise<T>): Promise<T | KernelError> {
-    return await this.#questions.ask({ key: `${what} ipset`, subject: 'sets' }, question)
+    return await this.#context.questions.ask({ key: `${what} ipset`, subject: 'sets' }, question)
   }
 }
 

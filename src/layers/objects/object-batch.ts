@@ -164,10 +164,12 @@ interface PlannedCut<T> {
   readonly rest: readonly T[]
 }
 
-interface OverlapOptions<T, C extends PlannedCut<T>> {
+interface OverlapOptions<T, C extends PlannedCut<T>, A> {
   readonly plan: (items: readonly T[]) => C
   /** NB: it must encode the cut before it first waits, and calls must be answered in order. */
-  readonly apply: (cut: C) => Promise<unknown>
+  readonly send: (cut: C) => Promise<A>
+  /** Waits for the answer to a cut, and enters it. */
+  readonly enter: (cut: C, answer: Promise<A>) => Promise<void>
   readonly isStopping: () => boolean
 }
 
@@ -176,23 +178,24 @@ interface OverlapOptions<T, C extends PlannedCut<T>> {
  * one before. Plans must not depend on the results of other cuts. After a stop or a failure it waits for the cuts in flight and
  * ends.
  */
-export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
+export async function inOverlappingCuts<T, C extends PlannedCut<T>, A>(
   items: readonly T[],
-  { plan, apply, isStopping }: OverlapOptions<T, C>,
+  { plan, send, enter, isStopping }: OverlapOptions<T, C, A>,
 ): Promise<void> {
-  let newest: Promise<unknown> = Promise.resolve()
+  let inFlight: readonly [C, Promise<A>] | undefined
   try {
     for (let rest = items; rest.length > 0 && !isStopping();) {
-      const before = newest
       const cut = plan(rest)
+      const answer = send(cut)
+      // `enter` throws this failure too.
+      answer.catch(() => undefined)
+      const before = inFlight
+      inFlight = [cut, answer]
       rest = cut.rest
-      newest = apply(cut)
-      // The await below throws this failure too.
-      newest.catch(() => undefined)
-      await before
+      if (before !== undefined) await enter(...before)
     }
   } finally {
     // Also after a failure: no cut may still run when this function ends.
-    await newest
+    if (inFlight !== undefined) await enter(...inFlight)
   }
 }

@@ -7,7 +7,7 @@ import { ForeignAddresses, openVipHints } from '../../layers/vips/index.js'
 import {
   type DesiredRoute,
   IpvsLayer,
-  type IpvsLayerOptions,
+  type IpvsContext,
   ipvsTables,
   loadForChains,
 } from '../../layers/ipvs/index.js'
@@ -117,7 +117,7 @@ export function ipvsMode(
 }
 
 function familyMode(
-  options: IpvsLayerOptions & { readonly scheduling: ServiceScheduling },
+  options: IpvsContext & { readonly scheduling: ServiceScheduling },
   layer: IpvsLayer,
   relayedLoopback: IpAddress | undefined,
 ): FamilyMode<IpvsFamilySettings, DesiredRoute> {

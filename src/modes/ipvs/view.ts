@@ -1,7 +1,7 @@
 import type { IpAddress } from '../../address.js'
 import type { Admission, ModeView, PacketRules, ServiceMarks, ServiceFlow } from '../../engine/index.js'
 import { compileDesired, type IpvsModeSettings } from './compile/compile.js'
-import type { DesiredRoute, IpvsLayer, IpvsLayerOptions, IpvsChainSettings } from '../../layers/ipvs/index.js'
+import type { DesiredRoute, IpvsLayer, IpvsContext, IpvsChainSettings } from '../../layers/ipvs/index.js'
 import { hostCidr } from '../../layers/relay/index.js'
 import { iptablesPacketRules } from '../../layers/shared/index.js'
 import type { IpvsConnection } from '../../kernel/index.js'
@@ -10,7 +10,7 @@ import { differences } from './differences.js'
 import type { IpvsFamilySettings } from './family-settings.js'
 import { readCounters } from './read-counters.js'
 
-interface IpvsViewOptions extends Pick<IpvsLayerOptions, 'family' | 'kernel' | 'clock'> {
+interface IpvsViewOptions extends Pick<IpvsContext, 'family' | 'kernel' | 'clock'> {
   /** The loopback address on which the relay serves node ports; undefined: none. */
   readonly relayedLoopback: IpAddress | undefined
 }

@@ -1,6 +1,8 @@
 // Virtual servers as a kind of kernel objects: their operations, and the meaning of failures.
 import { isExists, isNotFound } from '../../../errors.js'
+import type { OperationKind } from '../../../engine/index.js'
 import {
+  describeIpvsOp,
   type IpvsBatch,
   type IpvsDump,
   type IpvsOp,
@@ -13,6 +15,14 @@ import type { ServerState } from '../compile/desired.js'
 import type { Meaning, ObjectKind } from '../../objects/index.js'
 import type { Entry } from './entry.js'
 import { PackedDump } from './packed.js'
+
+/** As a pass counts and prints them. A small batch is kept as it is: most are never read. */
+export const serverOperations: OperationKind<IpvsOp> = {
+  name: 'ipvs',
+  describe: describeIpvsOp,
+  isMetered: true,
+  isDescribedLate: true,
+}
 
 /** undefined: the kernel has no such virtual server. */
 export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, IpvsBatch> = {

@@ -11,9 +11,12 @@ function lab(items: readonly number[]) {
   let isStopping = false
   const done = inOverlappingCuts(items, {
     plan: (rest) => ({ cut: rest.slice(0, 2), rest: rest.slice(2) }),
-    apply: async ({ cut }) => {
+    send: async ({ cut }) => {
       events.push(`send ${cut.join()}`)
       await new Promise<void>((resolve, reject) => pending.push({ resolve, reject }))
+    },
+    enter: async ({ cut }, answer) => {
+      await answer
       events.push(`done ${cut.join()}`)
     },
     isStopping: () => isStopping,
