@@ -57,7 +57,7 @@ class Lab {
     this.tables = new IptablesTables({
       family,
       tables: { nat: client.xtables(family, 'nat'), filter: client.xtables(family, 'filter') },
-      ledger: this.ledger,
+      source: this.ledger,
       clock: this.clock,
       log: this.log,
       metrics: this.#metrics,

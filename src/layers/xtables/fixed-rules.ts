@@ -11,11 +11,11 @@ import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { type ServicePortKey, servicePortName } from '../../model/index.js'
 import type { FrontendConflict, Route } from '../../routing/index.js'
 import type { FixedRules, NodeState } from '../nft-table/index.js'
-import type { DesiredRoute, Skeleton } from './desired.js'
+import type { DesiredFrontend, Skeleton } from './desired.js'
 import { chainNames } from './names.js'
 import { differences } from './differences.js'
+import { FixedChains } from './fixed-chains.js'
 import { hasFormerOwner, type XtablesSettings } from './layer.js'
-import { IptablesLedger } from './ledger.js'
 import { type CountedRules, PacketCounts } from './packet-counts.js'
 import { type IptablesXtables, IptablesTables } from './tables.js'
 
@@ -24,7 +24,7 @@ export interface FixedRuleSource<S> {
   settings(state: NodeState): S
   skeleton(settings: S): Skeleton
   /** The rules of the route that let its health check in. */
-  healthCheck(route: Route, settings: S): DesiredRoute
+  healthCheck(route: Route, settings: S): readonly DesiredFrontend[]
   countedRules(settings: S): CountedRules
 }
 
@@ -48,7 +48,7 @@ export interface XtablesFixedRulesOptions<S> {
 }
 
 interface State {
-  readonly ledger: IptablesLedger
+  readonly chains: FixedChains
   readonly tables: IptablesTables
 }
 
@@ -74,11 +74,11 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   async open(known: Exclude<KnownObjects, 'nothing'>): Promise<void> {
     if (this.#opened !== undefined) return
     const { tables } = this.#options
-    const ledger = new IptablesLedger({
+    const chains = new FixedChains({
       isBeside: (await isServing(tables)) || (known === 'listed' && (await hasFormerOwner(tables))),
     })
     const portNameOf = (key: ServicePortKey): string | undefined => this.#names.get(key)
-    this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+    this.#opened = { chains, tables: new IptablesTables({ ...this.#options, source: chains, portNameOf }) }
   }
 
   setNode(state: NodeState): void {
@@ -87,23 +87,23 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
     if (isDeepStrictEqual(settings, this.#settings)) return
     this.#settings = settings
     this.#isLocalhostDue = settings.localhostNodePorts
-    this.#state.ledger.setSkeleton(source.skeleton(settings))
+    this.#state.chains.setSkeleton(source.skeleton(settings))
   }
 
   claim(key: ServicePortKey, decided: Route | undefined): void {
-    const { ledger, tables } = this.#state
+    const { chains, tables } = this.#state
     const { source } = this.#options
     const hasCheck = decided !== undefined && decided.healthCheckNodePort !== 0
     if (!hasCheck && !this.#names.has(key)) return
-    const desired = hasCheck && this.#settings ? source.healthCheck(decided, this.#settings) : undefined
-    ledger.claim(key, decided, desired)
+    const desired = hasCheck && this.#settings ? source.healthCheck(decided, this.#settings) : []
+    chains.claim(key, decided, desired)
     tables.noteClaim(key)
     if (hasCheck) this.#names.set(key, servicePortName(decided))
     else this.#names.delete(key)
   }
 
   takeConflicts(): readonly FrontendConflict[] {
-    return this.#state.ledger.takeConflicts()
+    return this.#state.chains.takeConflicts()
   }
 
   dueRoutes(): readonly ServicePortKey[] {
@@ -127,8 +127,8 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   }
 
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
-    const { ledger, tables } = this.#state
-    const mayPrune = isComplete && !ledger.isBeside
+    const { chains, tables } = this.#state
+    const mayPrune = isComplete && !chains.isBeside
     const isWritten = (await tables.write(pass, { mayPrune })) !== undefined
     this.#isInForce ||= isWritten
     this.#hasTakenOver ||= isWritten && mayPrune
@@ -141,8 +141,8 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
 
   async takeOver(pass: Pass): Promise<boolean> {
     if (this.#hasTakenOver) return true
-    const { ledger, tables } = this.#state
-    ledger.standAlone()
+    const { chains, tables } = this.#state
+    chains.standAlone()
     tables.pruneSoon()
     return await this.write(pass, { isComplete: true })
   }

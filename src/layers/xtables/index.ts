@@ -1,7 +1,7 @@
 // In: the chains, rules and frontends that routes want. Out: the tables nat and filter of x_tables, in both flavours.
 // Never: a mode; the configuration of a mode; Kubernetes objects; chains with other names.
 // Owner of: the chains and frontends that each route claims (ledger.ts); the addon holds the rules (docs/adr/0010).
-// Read next: layer.ts, desired.ts, ledger.ts, dispatch-tree.ts, tables.ts, fixed-rules.ts (flavour nft), docs/adr/0009.
+// Read next: layer.ts, desired.ts, ledger.ts, dispatch-tree.ts, tables.ts, fixed-rules.ts and fixed-chains.ts (flavour nft), docs/adr/0009.
 export type {
   DesiredChain,
   DesiredFrontend,

@@ -66,7 +66,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     if (this.#opened !== undefined) return
     const isBeside = known === 'listed' && (await hasFormerOwner(this.#options.tables))
     const ledger = new IptablesLedger({ isBeside })
-    this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, ledger }) }
+    this.#opened = { ledger, tables: new IptablesTables({ ...this.#options, source: ledger }) }
   }
 
   async look(): Promise<Look> {

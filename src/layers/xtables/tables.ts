@@ -1,7 +1,6 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { XtApplyOptions, XtKeptChain, XtOp, XtOutcome, Xtables } from '../../kernel/index.js'
-import type { IptablesLedger } from './ledger.js'
+import type { XtApplyOptions, XtKeptChain, XtOp, XtOutcome, XtRefusal, Xtables } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
@@ -22,10 +21,31 @@ import { TableLooks } from './table-looks.js'
 /** The tables of one family. */
 export type IptablesXtables = Readonly<Record<IptablesTable, Xtables>>
 
+/** The desired content of the tables, as operations on them. */
+export interface TableSource {
+  /** All operations since the last call, which the caller hands to the table. */
+  take(table: IptablesTable): readonly XtOp[]
+  /** A part of them, which `stage` hands over while further service ports are compiled. Absent: there is none. */
+  takeChains?(table: IptablesTable): readonly XtOp[]
+  /**
+   * Releases the routes that own these rules of a table, in both tables, until they are claimed again. Returns them, each with an
+   * error; undefined: no route owns a rule, and nothing changed.
+   */
+  leaveOut(
+    table: IptablesTable,
+    refusals: readonly XtRefusal[],
+  ): ReadonlyMap<ServicePortKey, KernelError> | undefined
+  /** Number of our rules in the table, once it has all operations. */
+  countRules(table: IptablesTable): number
+  /** Filter refuses frontends that nat serves: `dropRefusals` ends it. Absent: rules of filter refuse no frontend. */
+  readonly hasSpentRefusals?: boolean
+  dropRefusals?(): void
+}
+
 export interface IptablesTablesOptions {
   readonly family: IpFamily
   readonly tables: IptablesXtables
-  readonly ledger: IptablesLedger
+  readonly source: TableSource
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
@@ -58,10 +78,10 @@ const mostSearches = 4
 /** Errors of a write that no rule causes. */
 const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'ENOPROTOOPT', 'EPERM'])
 
-/** Brings the tables of one family to the state of the ledger, and checks that they keep it. */
+/** Brings the tables of one family to the desired content, and checks that they keep it. */
 export class IptablesTables {
   readonly #options: IptablesTablesOptions
-  /** Tables that need a write even if the ledger has no operation for them. */
+  /** Tables that need a write even if there is no operation for them. */
   readonly #behind = new Set<IptablesTable>(['nat', 'filter'])
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
@@ -107,12 +127,12 @@ export class IptablesTables {
     return this.isBehind ? [] : this.#leftOut.due()
   }
 
-  /** The ledger has the claims of the route: the next write shows whether the kernel takes them. */
+  /** The route was claimed: the next write shows whether the kernel takes them. */
   noteClaim(route: ServicePortKey): void {
     this.#leftOut.noteClaim(route)
   }
 
-  /** A table is to be written although the ledger has no change. A table that failed waits for its retry time. */
+  /** A table is to be written although nothing desired has changed. A table that failed waits for its retry time. */
   get isWriteDue(): boolean {
     const due = this.#retries.due()
     if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
@@ -137,9 +157,9 @@ export class IptablesTables {
    * part for drift.
    */
   async stage(pass: Pass): Promise<void> {
-    const { tables, ledger } = this.#options
+    const { tables, source } = this.#options
     for (const table of ['filter', 'nat'] as const) {
-      const ops = ledger.takeChains(table)
+      const ops = source.takeChains?.(table) ?? []
       if (ops.length === 0) continue
       this.#behind.add(table)
       this.#staged[table].add(ops)
@@ -157,7 +177,7 @@ export class IptablesTables {
    * so chains of a former owner may go. Resolves with undefined if a table could not be written.
    */
   async write(pass: Pass, { mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
-    const { ledger } = this.#options
+    const { source } = this.#options
     const report: WriteReport = {}
     const write = { pass, mayPrune, report }
     this.#isTranslating ||= await this.#apply('nat', write)
@@ -166,8 +186,8 @@ export class IptablesTables {
     const isServing = await this.#apply('nat', write)
     if (!isServing) return undefined
     const isLeftOut = isRefusing && this.#behind.has('filter')
-    if (ledger.hasSpentRefusals || isLeftOut) {
-      ledger.dropRefusals()
+    if (source.hasSpentRefusals === true || isLeftOut) {
+      source.dropRefusals?.()
       if (!(await this.#apply('filter', write))) return undefined
     }
     if (!isRefusing || this.isBehind) return undefined
@@ -195,8 +215,8 @@ export class IptablesTables {
 
   /** False: the table could not be written. */
   async #apply(table: IptablesTable, { pass, mayPrune, report }: Write): Promise<boolean> {
-    const { ledger, metrics } = this.#options
-    const ops = ledger.take(table)
+    const { source, metrics } = this.#options
+    const ops = source.take(table)
     if (ops.length === 0 && !this.#behind.has(table)) return true
     this.#staged[table].add(ops)
     const print = pass.printLater(chainOperations[table], ops)
@@ -227,7 +247,7 @@ export class IptablesTables {
     const staged = this.#staged[table]
     if (staged.length > 0) {
       const rules = metrics.iptablesRules(table)
-      rules.total.set(ledger.countRules(table))
+      rules.total.set(source.countRules(table))
       rules.last.set(staged.rules)
       // A table that is as desired is not written: nothing was sent.
       if (outcome.isWritten)
@@ -248,24 +268,24 @@ export class IptablesTables {
       pass,
     }: { readonly ops: readonly XtOp[]; readonly options: XtApplyOptions; readonly pass: Pass },
   ): Promise<XtOutcome> {
-    const { tables, ledger } = this.#options
+    const { tables, source } = this.#options
     let pending = ops
     return await sendTransaction({
       send: async () => await tables[table].apply(pending, options),
       leaveOut: async (error) => {
         if (!(await this.#leaveOut(table, error, pass))) return false
-        pending = ledger.take(table)
+        pending = source.take(table)
         return true
       },
       mostSearches,
     })
   }
 
-  /** Takes the service ports that have a refused rule out of the ledger. False: there are none. */
+  /** Takes the service ports that have a refused rule out of the desired content. False: there are none. */
   async #leaveOut(table: IptablesTable, error: KernelError, pass: Pass): Promise<boolean> {
     if (notOfRules.has(error.code)) return false
-    const { tables, ledger } = this.#options
-    const routes = ledger.leaveOut(table, await tables[table].refusals())
+    const { tables, source } = this.#options
+    const routes = source.leaveOut(table, await tables[table].refusals())
     if (routes === undefined) return false
     for (const [route, refusal] of routes) {
       this.#leftOut.add(route, refusal)

@@ -85,8 +85,8 @@ export function endpointRules(route: Route, settings: IptablesModeSettings): rea
 }
 
 /** The part of a route for a node whose Services are in a table of their own: the rule that lets health checks in. */
-export function compileHealthCheck(route: Route, settings: IptablesModeSettings): DesiredRoute {
-  return { chains: [], frontends: [healthCheckFrontend(planOf(route, settings))] }
+export function compileHealthCheck(route: Route, settings: IptablesModeSettings): readonly DesiredFrontend[] {
+  return [healthCheckFrontend(planOf(route, settings))]
 }
 
 function planOf(route: Route, settings: IptablesModeSettings): Plan {

@@ -1,0 +1,143 @@
+// The fixed chains of iptables mode in the tables that all programs share: what is desired, as a value, and the operations to it.
+import { isDeepStrictEqual } from 'node:util'
+import type { KernelError } from '../../errors.js'
+import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import { type Claimant, type FrontendConflict, FrontendOwners } from '../../routing/index.js'
+import type { DesiredFrontend, IptablesTable, Skeleton } from './desired.js'
+import { DispatchTree } from './dispatch-tree.js'
+import { dispatchChains, standInFor } from './names.js'
+import type { TableSource } from './tables.js'
+
+type Rules<Name extends string> = ReadonlyMap<Name, readonly XtRule[]>
+
+/** Our part of one table. */
+interface TableContent {
+  readonly chains: Rules<string>
+  readonly hooks: Rules<XtHook>
+}
+
+const nothing: TableContent = { chains: new Map(), hooks: new Map() }
+
+/** The skeleton of a mode, and the rules of single frontends: those that let health checks in. */
+export class FixedChains implements TableSource {
+  #skeleton: Skeleton | undefined
+  readonly #frontends = new FrontendOwners<DesiredFrontend>()
+  #isBeside: boolean
+  /** The content that the tables have by `take`. The kernel's side keeps it, also if the kernel refuses it. */
+  readonly #handed: Record<IptablesTable, TableContent> = { nat: nothing, filter: nothing }
+  readonly #changed = new Set<IptablesTable>()
+
+  /** `isBeside`: as in `IptablesLedger`. */
+  constructor({ isBeside }: { readonly isBeside: boolean }) {
+    this.#isBeside = isBeside
+  }
+
+  get isBeside(): boolean {
+    return this.#isBeside
+  }
+
+  /** Replaces the chains, hooks and tails. */
+  setSkeleton(skeleton: Skeleton): void {
+    this.#skeleton = skeleton
+    this.#changeAll()
+  }
+
+  /** Replaces the frontends of a service port; an empty list releases them, and then `claimant` may be undefined. */
+  claim(route: ServicePortKey, claimant: Claimant | undefined, frontends: readonly DesiredFrontend[]): void {
+    if (this.#frontends.claim(route, claimant, frontends).length > 0) this.#changeAll()
+  }
+
+  /** Conflicts of the claims since the last call, and conflicts that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#frontends.takeConflicts()
+  }
+
+  /** All objects are known: our chains replace those of the former owner. */
+  standAlone(): void {
+    this.#isBeside = false
+    this.#changeAll()
+  }
+
+  take(table: IptablesTable): readonly XtOp[] {
+    if (this.#skeleton === undefined || !this.#changed.delete(table)) return []
+    const desired = contentOf(table, this.#skeleton, [...this.#frontends.owned()], this.#isBeside)
+    const ops = difference(this.#handed[table], desired)
+    this.#handed[table] = desired
+    return ops
+  }
+
+  leaveOut(
+    table: IptablesTable,
+    refusals: readonly XtRefusal[],
+  ): ReadonlyMap<ServicePortKey, KernelError> | undefined {
+    const owners = new Map<ServicePortKey, KernelError>()
+    for (const { chain, rule, error } of refusals) {
+      const refused = this.#handed[table].chains.get(chain)?.[rule]
+      for (const { frontend, rules } of this.#frontends.owned()) {
+        const owner = this.#frontends.ownerOf(frontend)
+        if (owner !== undefined && rules.some((each) => each === refused)) owners.set(owner, error)
+      }
+    }
+    for (const route of owners.keys()) this.claim(route, undefined, [])
+    return owners.size > 0 ? owners : undefined
+  }
+
+  countRules(table: IptablesTable): number {
+    const { chains, hooks } = this.#handed[table]
+    return [...chains.values(), ...hooks.values()].reduce((sum, rules) => sum + rules.length, 0)
+  }
+
+  #changeAll(): void {
+    this.#changed.add('nat').add('filter')
+  }
+}
+
+/** The desired content of a table. `isBeside`: chains of our own names stand in for the dispatch chains. */
+function contentOf(
+  table: IptablesTable,
+  skeleton: Skeleton,
+  frontends: readonly DesiredFrontend[],
+  isBeside: boolean,
+): TableContent {
+  const dispatches = Object.values(dispatchChains).filter((dispatch) => dispatch.table === table)
+  const names = new Map<string, string>(
+    dispatches.map((dispatch) => [dispatch.chain, isBeside ? standInFor(dispatch) : dispatch.chain]),
+  )
+  const renamed = (rules: readonly XtRule[]): readonly XtRule[] =>
+    rules.map((rule) => {
+      const chain = rule.target.kind === 'jump' ? names.get(rule.target.chain) : undefined
+      return chain === undefined ? rule : { ...rule, target: { kind: 'jump', chain } }
+    })
+  const chains = new Map<string, readonly XtRule[]>()
+  for (const each of skeleton.chains) if (each.table === table) chains.set(each.chain, each.rules)
+  for (const dispatch of dispatches) {
+    const tail = skeleton.tails.find((each) => each.dispatch === dispatch)?.rules ?? []
+    const tree = new DispatchTree({ table, chain: names.get(dispatch.chain) ?? '' }, renamed(tail))
+    for (const each of frontends) if (each.dispatch === dispatch) tree.set(each.frontend, each.rules)
+    for (const { chain, rules } of tree.take().set) chains.set(chain, rules)
+  }
+  const hooks = skeleton.hooks.filter((hook) => hook.table === table)
+  return { chains, hooks: new Map(hooks.map(({ chain, rules }) => [chain, renamed(rules)])) }
+}
+
+/** The operations from one content to the other. */
+function difference(before: TableContent, after: TableContent): readonly XtOp[] {
+  const removed = [...before.chains.keys()].filter((chain) => !after.chains.has(chain))
+  return [
+    ...changes(before.chains, after.chains).map(([chain, rules]): XtOp => ({
+      op: 'set-chain',
+      chain,
+      rules,
+    })),
+    ...removed.map((chain): XtOp => ({ op: 'remove-chain', chain })),
+    ...changes(before.hooks, after.hooks).map(([chain, rules]): XtOp => ({ op: 'set-hook', chain, rules })),
+  ]
+}
+
+function changes<Name extends string>(
+  before: Rules<Name>,
+  after: Rules<Name>,
+): readonly (readonly [Name, readonly XtRule[]])[] {
+  return [...after].filter(([name, rules]) => !isDeepStrictEqual(before.get(name), rules))
+}
