@@ -14,9 +14,10 @@ import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { nodeFileSystem, openSource } from '../src/source/index.js'
 import { ipvsMode, IpvsSettings } from '../src/modes/ipvs/testing.js'
-import { type ModeOptions, openProblems, Synchronizer } from '../src/engine/index.js'
+import { Intake, type ModeOptions, openProblems, Synchronizer } from '../src/engine/index.js'
 import { vip } from './state.js'
 import { systemClock } from '../src/clock.js'
+import { openGate } from '../test/support/open-gate.js'
 
 const edits = 100
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-edit-'))
@@ -59,8 +60,10 @@ const options: ModeOptions = {
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
 }
 const mode = ipvsMode(options, settings)
+const intake = new Intake({ config, node: openGate(node), metrics })
 const synchronizer = new Synchronizer({
   mode,
+  intake,
   housekeeping: async () => {},
   prepareNode: async () => true,
   onInForce: () => {},
@@ -98,7 +101,7 @@ async function edit(index: number): Promise<number> {
 }
 
 synchronizer.start()
-await source.start((events) => synchronizer.deliver(events))
+await source.start((events) => intake.deliver(events))
 const times: number[] = []
 for (let i = 0; i < edits; i++) {
   times.push(await edit(i))

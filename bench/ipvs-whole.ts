@@ -12,7 +12,7 @@ import { systemClock } from '../src/clock.js'
 import { noNodeChange } from '../src/node/index.js'
 import { prepareV8 } from '../src/process/index.js'
 import { port } from '../test/support/objects.js'
-import { CountedKernel, median, openPipeline, seconds } from './pipeline.js'
+import { CountedKernel, median, openPipeline, type OpenPipeline, seconds } from './pipeline.js'
 import { firstNodePort, nodePortServices, realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
@@ -43,18 +43,18 @@ async function readAll(kernel: Kernel): Promise<void> {
 
 /** Replaces an endpoint of Service 7. */
 class Changer {
-  readonly #pipeline: Pipeline
+  readonly #deliver: OpenPipeline['deliver']
   readonly #addresses: string[]
   #count = 0
 
-  constructor(pipeline: Pipeline, reals: number) {
-    this.#pipeline = pipeline
+  constructor({ deliver }: OpenPipeline, reals: number) {
+    this.#deliver = deliver
     this.#addresses = realServersOf(7, reals)
   }
 
   change(): void {
     this.#addresses[0] = realServer(0x400000 + this.#count++)
-    this.#pipeline.apply([{ type: 'set', object: slice(7, this.#addresses) }])
+    this.#deliver([{ type: 'set', object: slice(7, this.#addresses) }])
   }
 }
 
@@ -82,8 +82,9 @@ async function run(services: number, reals: number): Promise<Record<string, numb
   const counted = new CountedKernel(kernel)
   const events = world(services, reals)
   globalThis.gc?.()
-  const pipeline = await openPipeline(counted.kernel, 'routes')
-  const intake = await seconds(async () => void pipeline.apply(events))
+  const opened = await openPipeline(counted.kernel, 'routes')
+  const { pipeline } = opened
+  const intake = await seconds(async () => opened.deliver(events))
   const sync = await seconds(async () => await pipeline.runOnce())
   const wholeMessages = counted.messages
   const reads: number[] = []
@@ -94,7 +95,7 @@ async function run(services: number, reals: number): Promise<Record<string, numb
     reconciles.push(await seconds(async () => await pipeline.runOnce()))
   }
   const reconcileMessages = counted.messages - wholeMessages
-  const changer = new Changer(pipeline, reals)
+  const changer = new Changer(opened, reals)
   const times: number[] = []
   let changeMessages = 0
   for (let i = 0; i < changes; i++) {

@@ -6,11 +6,13 @@ import { resolveConfig, type VipBinding } from '../src/config/index.js'
 import { openLog } from '../src/log.js'
 import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
+import type { ObjectEvent } from '../src/source/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { openMode } from '../src/agent/testing.js'
-import { openProblems } from '../src/engine/index.js'
+import { Intake, openProblems } from '../src/engine/index.js'
 import { type Pipeline } from '../src/engine/testing.js'
 import { systemClock } from '../src/clock.js'
+import { openGate } from '../test/support/open-gate.js'
 
 export const node = new NodeTracker('node-a')
 
@@ -100,8 +102,14 @@ export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
+/** A pipeline without a runner: the caller makes each run. */
+export interface OpenPipeline {
+  readonly pipeline: Pipeline
+  readonly deliver: (events: readonly ObjectEvent[]) => void
+}
+
 /** Prepares the kernel and opens the IPv4 pipeline, in the flavour whose tables `CountedKernel` counts. */
-export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
+export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<OpenPipeline> {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   const metrics = openMetrics(new Registry())
   const problems = openProblems({ log, count: (number) => metrics.objectsFailed.set(number) })
@@ -119,5 +127,9 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
     openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
       new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
   }
-  return (await openMode(options)).openPipeline('ipv4', () => true)
+  const mode = await openMode(options)
+  const intake = new Intake({ config, node: openGate(node), metrics })
+  const pipeline = mode.openPipeline('ipv4', { intake, isHealthy: () => true })
+  intake.open(() => void pipeline.needsRun())
+  return { pipeline, deliver: (events) => intake.deliver(events) }
 }

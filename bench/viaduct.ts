@@ -8,16 +8,15 @@ import { type Kernel, openKernel } from '../src/kernel/index.js'
 import type { VipBinding } from '../src/config/index.js'
 import { IpvsLedger } from '../src/layers/ipvs/testing.js'
 import { VipTable } from '../src/layers/vips/index.js'
-import { Tracker } from '../src/model/index.js'
+import { trackFamily } from '../test/support/tracked-family.js'
 import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/testing.js'
 import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
-import { type Pipeline } from '../src/engine/testing.js'
 import { inOverlappingCuts } from '../src/layers/objects/index.js'
 import { systemClock } from '../src/clock.js'
 import { noNodeChange } from '../src/node/index.js'
 import { prepareV8 } from '../src/process/index.js'
-import { CountedKernel, median, node, openPipeline, seconds } from './pipeline.js'
+import { CountedKernel, median, node, openPipeline, type OpenPipeline, seconds } from './pipeline.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
@@ -46,7 +45,7 @@ async function applyByLedger(
   kernel: Kernel,
   events: readonly ObjectEvent[],
 ): Promise<{ readonly apply: number; readonly claim: number }> {
-  const tracker = new Tracker('ipv4', () => {})
+  const tracker = trackFamily('ipv4')
   for (const event of events) tracker.apply(event)
   const wanted = [...tracker.take()].flatMap((key) => {
     const port = tracker.servicePort(key)
@@ -82,7 +81,7 @@ async function applyByLedger(
 
 /** Median time and largest number of messages of repeated changes of one endpoint of Service 7. */
 async function changeEndpoint(
-  pipeline: Pipeline,
+  { pipeline, deliver }: OpenPipeline,
   counted: CountedKernel,
   addresses: string[],
 ): Promise<{ readonly seconds: number; readonly messages: number }> {
@@ -93,7 +92,7 @@ async function changeEndpoint(
     const before = counted.messages
     times.push(
       await seconds(async () => {
-        pipeline.apply([{ type: 'set', object: slice(7, addresses) }])
+        deliver([{ type: 'set', object: slice(7, addresses) }])
         await pipeline.runOnce()
       }),
     )
@@ -111,8 +110,9 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   for (let i = 0; i < 5; i++) reads.push(await seconds(async () => await kernel.ipvs.dump('ipv4')))
 
   const counted = new CountedKernel(kernel)
-  const pipeline = await openPipeline(counted.kernel, 'routes')
-  pipeline.apply([...events, { type: 'synced' }])
+  const opened = await openPipeline(counted.kernel, 'routes')
+  const { pipeline } = opened
+  opened.deliver([...events, { type: 'synced' }])
   await pipeline.runOnce()
   const before = counted.messages
   const reconciles: number[] = []
@@ -121,7 +121,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
     reconciles.push(await seconds(async () => await pipeline.runOnce()))
   }
   const reconcileMessages = counted.messages - before
-  const change = await changeEndpoint(pipeline, counted, realServersOf(7, reals))
+  const change = await changeEndpoint(opened, counted, realServersOf(7, reals))
   await kernel.close()
   return {
     ...applied,
@@ -155,9 +155,9 @@ async function runPipeline(
   await kernel.ipvs.info()
   const counted = new CountedKernel(kernel)
   const events = objectEvents(services, reals)
-  const pipeline = await openPipeline(counted.kernel, binding)
+  const { pipeline, deliver } = await openPipeline(counted.kernel, binding)
   const whole = await seconds(async () => {
-    pipeline.apply([...events, { type: 'synced' }])
+    deliver([...events, { type: 'synced' }])
     await pipeline.runOnce()
   })
   await kernel.close()

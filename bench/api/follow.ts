@@ -1,4 +1,4 @@
-// The agent from the API source to the model: follows an API server, and a tracker of each family marks changes. It is bundled and
+// The agent from the API source to the model: follows an API server, and the tracker marks changes. It is bundled and
 // started like the agent.
 //   node agent.js -- URL CA_FILE [gaps]
 // With `gaps` it also measures the longest gap of its event loop, which itself costs as much CPU as many events.
@@ -10,7 +10,6 @@ import { Tracker } from '../../src/model/index.js'
 import { endStartOfV8, prepareV8, releaseMemory } from '../../src/process/index.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { Inbox } from '../../src/engine/index.js'
 import { longestGap, watchLoop, type Gap } from '../stage/loop-watch.js'
 import { systemClock } from '../../src/clock.js'
 
@@ -20,15 +19,16 @@ const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>
   new StateReporter({ log, level: 'error', problemLine: 'API problem', recovery: 'API problem ended' })
-const trackers = (['ipv4', 'ipv6'] as const).map((family) => new Tracker(family, () => {}))
+const tracker = new Tracker()
+const families = (['ipv4', 'ipv6'] as const).map((family) => tracker.of(family))
 let events = 0
 let dirty = 0
 
 function take(batch: readonly ObjectEvent[]): void {
-  for (const event of batch) for (const tracker of trackers) tracker.apply(event)
+  for (const event of batch) tracker.apply(event)
   events += batch.length
   if (batch.some(({ type }) => type === 'synced')) void whenListed()
-  else for (const tracker of trackers) dirty += tracker.take().size
+  else for (const family of families) dirty += family.take().size
 }
 
 async function whenListed(): Promise<void> {
@@ -73,8 +73,6 @@ const source = new KubernetesSource({
     throw error
   },
 })
-const inbox = new Inbox(systemClock)
 source.followNodes('own')
-void source.start((batch) => inbox.deliver(batch))
-void inbox.open(take)
+void source.start(take)
 createInterface({ input: process.stdin }).on('line', () => report('now'))

@@ -1,5 +1,5 @@
 // The routes of the cluster of bench/state.ts, as the agent's model and routing decide them.
-import { Tracker } from '../../src/model/index.js'
+import { trackFamily } from '../../test/support/tracked-family.js'
 import { route, type Route } from '../../src/routing/index.js'
 import { realServersOf, service, slice } from '../state.js'
 import type { Size } from './manifests.js'
@@ -8,7 +8,7 @@ const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
 
 /** A model of the cluster, in IPv4. */
 export class ClusterRoutes {
-  readonly #tracker = new Tracker('ipv4', () => {})
+  readonly #tracker = trackFamily('ipv4')
 
   constructor({ services, reals }: Size) {
     for (let i = 0; i < services; i++) {

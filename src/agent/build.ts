@@ -1,6 +1,5 @@
 // Builds the parts of an agent and connects them.
 import { EventEmitter, once } from 'node:events'
-import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import type { Configuration } from '../cli/index.js'
 import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
@@ -14,16 +13,17 @@ import {
   processStartMs,
   type Metrics,
 } from '../metrics/index.js'
-import { configWarnings, nodeName, NodeTracker, NodeWatch, servedPlaces } from '../node/index.js'
+import { configWarnings } from '../node/index.js'
 import { endStartOfV8, releaseMemory } from '../process/index.js'
 import { openControl, type Shown } from './open-control.js'
 import { openStatusPage } from './open-status-page.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { reportFormerMode } from './default-mode.js'
 import { leavingGuards } from './modes.js'
+import type { OpenedIntake } from './open-intake.js'
 import { openMode } from './open-mode.js'
 import { openProblems, type OpenModeOptions, retryStart, Synchronizer, type Mode } from '../engine/index.js'
-import { countCpus, isSysfsReadOnly, outgoingAddresses, realFiles, setConntrack } from '../host/index.js'
+import { countCpus, isSysfsReadOnly, realFiles, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { openHousekeeping } from './housekeeping.js'
 
@@ -31,15 +31,13 @@ import { openHousekeeping } from './housekeeping.js'
 export interface Agent {
   readonly mode: ProxyMode
   readonly synchronizer: Synchronizer
-  /** Receives the events of the source and passes them to the synchronizer. */
-  readonly nodeWatch: NodeWatch
-  readonly node: NodeTracker
   readonly servers: AgentServers
   /** Resolves when all objects have been in the kernel once. */
   readonly inForce: Promise<unknown>
 }
 
-export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
+export interface BuildOptions
+  extends Pick<Configuration, 'config' | 'flagTexts'>, Pick<OpenedIntake, 'intake' | 'node'> {
   readonly kernel: Kernel
   readonly clock: Clock
   readonly log: AdjustableLog
@@ -58,18 +56,18 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
 
 /** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { config, kernel, clock, log, metrics, registry, events, onCrash } = options
+  const { config, kernel, intake, node, clock, log, metrics, registry, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()
-  const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress, servedPlaces(config.servers))
   const problems = openProblems({ log, events, count: (count) => metrics.objectsFailed.set(count) })
   const start = { clock, log }
-  const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
+  const mode = await retryStart(async () => await openConfiguredMode(options, problems), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, flavour, families } = mode
   if (name === 'userspace') node.noteListeningMode()
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
+    intake,
     housekeeping: openHousekeeping(mode, { kernel, log, config, node, savedFiles: realFiles }),
     prepareNode: leavingGuards(mode, { kernel, log }),
     onInForce: () => {
@@ -85,16 +83,6 @@ export async function build(options: BuildOptions): Promise<Agent> {
     metrics,
     onCrash,
   })
-  const nodeWatch = new NodeWatch({
-    node,
-    families,
-    config,
-    machineAddresses:
-      config.manifests === undefined ? undefined : async () => await outgoingAddresses(kernel),
-    deliver: (batch, change) => synchronizer.deliver(batch, change),
-    clock,
-    log,
-  })
   openKernelMetrics(registry, {
     calls: () => kernel.calls,
     packets: async () => await synchronizer.countPackets(),
@@ -104,13 +92,13 @@ export async function build(options: BuildOptions): Promise<Agent> {
   if (name === 'nftables' && config.featureGates.KubeProxyNFTablesLocalhostNodePorts)
     openLocalhostNodePortMetrics(registry, () => mode.countLocalhostNodePorts?.() ?? {})
   const servers = openServers(options, { mode: name, flavour, node, synchronizer })
-  return { mode: name, synchronizer, nodeWatch, node, servers, inForce: once(milestones, 'inForce') }
+  return { mode: name, synchronizer, servers, inForce: once(milestones, 'inForce') }
 }
 
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
-  { config, kernel, clock, lookClock, log, metrics, events, openHealthChecks }: BuildOptions,
-  { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
+  { config, kernel, node, clock, lookClock, log, metrics, events, openHealthChecks }: BuildOptions,
+  problems: StateReporter,
 ): Promise<Mode> {
   const mode = await openMode({
     conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),

@@ -2,15 +2,14 @@
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import type { ProxyMode } from '../config/index.js'
-import { Inbox } from '../engine/index.js'
 import { BugError, ConfigError } from '../errors.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
 import { FirstEnd } from '../process/index.js'
 import { type Agent, build, type BuildOptions } from './build.js'
 import type { Desired } from './owners.js'
-import type { ObjectEvent } from '../source/index.js'
 import { followForMode } from './follow-for-mode.js'
+import { openIntake } from './open-intake.js'
 import { openConfiguredSource } from './open-source.js'
 
 export interface PlanOptions extends Pick<BuildOptions, 'config' | 'flagTexts' | 'kernel' | 'clock' | 'log'> {
@@ -48,12 +47,14 @@ export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan
     onCrash,
   })
   const nowMs = clock.now()
-  const inbox = new Inbox(clock)
+  const { intake, node, nodeWatch } = openIntake({ ...options, metrics, doesNotWait: true })
   let agent: Agent | undefined
   let fallback: string | undefined
   try {
     const building = build({
       ...options,
+      intake,
+      node,
       isUnwatched: true,
       // A plan is made at one moment.
       lookClock: { now: () => nowMs },
@@ -70,17 +71,15 @@ export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan
     const built = await first.before(building)
     if (typeof built === 'string') throw new BugError('a signal ended the plan')
     agent = built
-    const { mode, synchronizer, nodeWatch, node, inForce } = built
+    const { mode, synchronizer, inForce } = built
     synchronizer.start()
-    first.onFailureOf(source.start((events) => inbox.deliver(events)))
+    const reading = source.start((events) => {
+      if (events.some(({ type }) => type === 'listed')) onCrash(unreadable())
+      intake.deliver(events)
+    })
+    first.onFailureOf(reading)
     followForMode(source, mode)
     first.onFailureOf(nodeWatch.end)
-    const see = (events: readonly ObjectEvent[]): void => {
-      if (events.some(({ type }) => type === 'listed')) onCrash(unreadable())
-      // A plan does not wait for facts that the Node lacks now.
-      nodeWatch.see(events, Infinity)
-    }
-    first.onFailureOf(inbox.open(see))
     await first.before(inForce)
     const desired = { views: synchronizer.views, facts: node.facts }
     return { mode, desired, ...(fallback === undefined ? {} : { fallback }) }
@@ -88,7 +87,7 @@ export async function plan({ timeoutMs, ...options }: PlanOptions): Promise<Plan
     endWait()
     await source.stop()
     // Waits for the removal of what other modes left, which began when everything was in the kernel.
-    agent?.nodeWatch.close()
+    nodeWatch.close()
     await agent?.synchronizer.stop()
   }
 }

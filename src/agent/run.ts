@@ -20,10 +20,10 @@ import {
   type ServiceManager,
   FirstEnd,
 } from '../process/index.js'
-import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
 import { reportDefaultMode } from './default-mode.js'
 import { followForMode } from './follow-for-mode.js'
+import { openIntake } from './open-intake.js'
 import { openConfiguredSource } from './open-source.js'
 import type { Clock } from '../clock.js'
 
@@ -85,16 +85,16 @@ async function live(
     log,
     metrics,
   })
-  const inbox = new Inbox(clock)
-  // The kernel may load its modules meanwhile. The agent takes the events only when it is built.
-  const reading = source.start((events) => inbox.deliver(events))
+  const { intake, node, nodeWatch } = openIntake({ config, kernel, clock, log, metrics })
+  // The kernel may load its modules meanwhile.
+  const reading = source.start((events) => intake.deliver(events))
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let signal: NodeJS.Signals | undefined
   let isWell = false
   try {
     const built = await end.before(
-      build({ ...options, metrics, registry, events: sender, onCrash: end.fail }),
+      build({ ...options, intake, node, metrics, registry, events: sender, onCrash: end.fail }),
     )
     if (typeof built === 'string') signal = built
     else {
@@ -105,14 +105,13 @@ async function live(
       sender.record(startOf(name))
       reportDefaultMode(config, { node: name, log, events: sender })
       end.onFailureOf(reading)
-      end.onFailureOf(built.nodeWatch.end)
-      end.onFailureOf(inbox.open((events, waitedMs) => built.nodeWatch.see(events, waitedMs)))
+      end.onFailureOf(nodeWatch.end)
       end.onFailureOf(startServers(built, manager))
       signal = await end.happened
     }
   } finally {
     manager.stopping()
-    agent?.nodeWatch.close()
+    nodeWatch.close()
     kernel.hurry()
     const sent = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [

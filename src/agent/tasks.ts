@@ -10,6 +10,7 @@ import { adviceOn } from './advice.js'
 import { routesLocalnet } from './housekeeping.js'
 import { cleanUpAll } from './clean-up-all.js'
 import { build, type BuildOptions } from './build.js'
+import { openIntake } from './open-intake.js'
 import { openConfiguredSource } from './open-source.js'
 
 /** Removes the kernel objects of all modes. Resolves with the exit code. */
@@ -21,7 +22,7 @@ export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
 
 /** Prepares the kernel for an agent with fewer rights, after a check of the agent's inputs. Resolves with the exit code. */
 export async function initialise(
-  options: Omit<BuildOptions, 'metrics' | 'registry' | 'events' | 'onCrash'>,
+  options: Omit<BuildOptions, 'intake' | 'node' | 'metrics' | 'registry' | 'events' | 'onCrash'>,
 ): Promise<number> {
   const { config, clock, log } = options
   const registry = new Registry()
@@ -36,6 +37,7 @@ export async function initialise(
   })
   const { mode } = await build({
     ...options,
+    ...openIntake({ ...options, metrics }),
     metrics,
     registry,
     events: { record: () => {} },

@@ -48,14 +48,16 @@ export class Backlog {
   /** The time of the first failed run since the last complete one: a run without events repairs what another program changed. */
   #failedSinceMs: number | undefined
   /** The objects of the events that no run has begun with. */
-  #waitingObjects = new NameList()
+  #waitingObjects: NameList
   /** Those of the run in progress. */
   #objects = new NameList()
   #lastUpdatedMs: number
   readonly #triggerTimes: TriggerTimes
 
-  constructor(options: BacklogOptions) {
+  /** `waitingObjects`: the objects of events that came before; others may be added to it until the first run begins. */
+  constructor(options: BacklogOptions, waitingObjects = new NameList()) {
     this.#options = options
+    this.#waitingObjects = waitingObjects
     this.#lastUpdatedMs = options.clock.unixMs()
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
@@ -70,16 +72,9 @@ export class Backlog {
 
   /** Changes of events whose time `note` has. `note` does this. */
   noteApplied(changes: readonly Change[]): void {
-    for (const change of changes) this.#triggerTimes.note(change)
-    this.noteObjects(changes)
-  }
-
-  /** The next run will be for these changes too. `noteApplied` does this. */
-  noteObjects(changes: readonly Change[]): void {
     for (const change of changes) {
-      if (change.type !== 'set' && change.type !== 'delete') continue
-      if (this.#waitingObjects.isFull) this.#waitingObjects.addUnnamed()
-      else this.#waitingObjects.add(nameOf(change))
+      this.#triggerTimes.note(change)
+      if (change.type === 'set' || change.type === 'delete') noteObject(this.#waitingObjects, change)
     }
   }
 
@@ -135,8 +130,14 @@ export class Backlog {
   }
 }
 
+/** Adds the object of the change. */
+export function noteObject(objects: NameList, change: ObjectChange): void {
+  if (objects.isFull) objects.addUnnamed()
+  else objects.add(nameOf(change))
+}
+
 /** `EndpointSlice default/web-x7k2`, `ServiceCIDR kubernetes`. */
-function nameOf(change: Extract<Change, { readonly type: 'set' | 'delete' }>): string {
+function nameOf(change: ObjectChange): string {
   const { kind } = change.type === 'set' ? change.object : change
   const { namespace, name } = change.type === 'set' ? change.object : change.key
   return `${kind} ${namespace === '' ? name : `${namespace}/${name}`}`

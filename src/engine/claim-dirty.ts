@@ -3,14 +3,14 @@ import type { Clock } from '../clock.js'
 import type { Log } from '../log.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { Route } from '../routing/index.js'
-import type { Intake } from './intake.js'
+import type { FamilyIntake } from './family-intake.js'
 import type { Pass } from './pass.js'
 import type { RouteDecisions } from './route-decisions.js'
 import { logFamily } from './sync-report.js'
 
 interface ClaimDirtyOptions {
   readonly family: IpFamily
-  readonly intake: Pick<Intake, 'takeDirty'>
+  readonly intake: Pick<FamilyIntake, 'takeDirty'>
   readonly decisions: Pick<RouteDecisions, 'decide'>
   readonly clock: Clock
   readonly log: Log

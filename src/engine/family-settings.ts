@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpAddress } from '../address.js'
 import type { LinkEvent } from '../kernel/index.js'
-import type { Tracker } from '../model/index.js'
+import type { FamilyTracker } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { FamilyMode } from './family-mode.js'
@@ -13,7 +13,7 @@ export interface FamilySettingsOptions<S, D> extends Pick<
   'family' | 'config' | 'links' | 'routes' | 'node'
 > {
   readonly needsMachine?: boolean
-  readonly tracker: Pick<Tracker, 'endpointCount' | 'markAll' | 'serviceCidrs'>
+  readonly tracker: Pick<FamilyTracker, 'endpointCount' | 'markAll' | 'serviceCidrs'>
   readonly mode: () => FamilyMode<S, D>
 }
 

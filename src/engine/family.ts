@@ -1,10 +1,9 @@
 import { KernelError } from '../errors.js'
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
-import type { ServicePortKey, ServiceView, Tracker } from '../model/index.js'
+import type { FamilyTracker, ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { Frontend, FrontendConflict, Route } from '../routing/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { claimDirty } from './claim-dirty.js'
 import { type FamilyContext, readAgainMs } from './family-context.js'
@@ -14,7 +13,8 @@ import type { FollowUp, OpenFollowUp } from './follow-up.js'
 import { ConflictReports } from './frontend-conflict.js'
 import { FullSync, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
 import { InForceTimes } from './in-force-times.js'
-import { Intake } from './intake.js'
+import type { FamilyIntake } from './family-intake.js'
+import type { Intake } from './intake.js'
 import { KernelQuestions } from './kernel-questions.js'
 import type { Claim, Layer, Look } from './layer.js'
 import type { Pipeline } from './pipeline.js'
@@ -24,6 +24,8 @@ import { StageTimes } from './stage-times.js'
 import { reportSizes, worldSize } from './sync-report.js'
 
 export interface FamilyOptions<S, D> extends FamilyContext {
+  /** Has the objects of the family. */
+  readonly intake: Pick<Intake, 'openFamily'>
   readonly openMode: OpenFamilyMode<S, D>
   readonly openFollowUp: OpenFollowUp
   /** The settings of the mode depend on the machine's addresses, even if node ports are served at all of them. */
@@ -63,7 +65,7 @@ export class Family<S, D> implements Pipeline {
   readonly #mode: FamilyMode<S, D>
   readonly #layer: Layer<S, D>
   readonly #questions: KernelQuestions
-  readonly #intake: Intake
+  readonly #intake: FamilyIntake
   readonly #settings: FamilySettings<S, D>
   readonly #decisions: RouteDecisions
   readonly #followUp: FollowUp
@@ -92,7 +94,7 @@ export class Family<S, D> implements Pipeline {
     const stages = new StageTimes(options.clock)
     this.#stages = stages
     this.#questions = new KernelQuestions({ ...options, stages })
-    this.#intake = new Intake(options)
+    this.#intake = options.intake.openFamily(options)
     const reports = new ConflictReports(options)
     const tracker = this.#tracker
     this.#decisions = new RouteDecisions({ ...options, tracker, reports, stages })
@@ -109,7 +111,9 @@ export class Family<S, D> implements Pipeline {
       questions: this.#questions,
       portNameOf: tracker.portName.bind(tracker),
       hasEndpoint: (key, { address, port }) =>
-        endpointsOf(tracker, key).some((each) => each.address === address && each.port === port),
+        tracker
+          .withEndpoints(key)
+          ?.endpoints.some((each) => each.address === address && each.port === port) === true,
     })
     this.#layer = this.#mode.layer
     const { view } = this.#mode
@@ -117,13 +121,12 @@ export class Family<S, D> implements Pipeline {
     if (view.readCounters !== undefined) this.readCounters = async () => await this.#readCounters()
   }
 
-  get #tracker(): Tracker {
+  get #tracker(): FamilyTracker {
     return this.#intake.tracker
   }
 
-  apply(events: readonly ObjectEvent[]): boolean {
-    return this.#intake.apply(
-      events,
+  needsRun(): boolean {
+    return this.#intake.needsRun(
       (known) => this.#settings.areDue || (known === 'synced' && !this.#hasTakenOver),
     )
   }
@@ -388,11 +391,6 @@ export class Family<S, D> implements Pipeline {
       machine: this.#settings.machine,
     })
   }
-}
-
-function endpointsOf(tracker: Tracker, key: ServicePortKey): ReturnType<Tracker['endpoints']> {
-  const port = tracker.servicePort(key)
-  return port === undefined ? [] : tracker.endpoints(port)
 }
 
 /** Whether our objects were compared, or differ. A partial look without a difference compared only what has certainly changed. */

@@ -1,5 +1,5 @@
 import type { IpAddress } from '../address.js'
-import type { ServicePortKey, Tracker } from '../model/index.js'
+import type { FamilyTracker, ServicePortKey } from '../model/index.js'
 import type { FrontendConflict, Route } from '../routing/index.js'
 import type { FamilyContext } from './family-context.js'
 import type { ConflictReports } from './frontend-conflict.js'
@@ -27,7 +27,7 @@ export interface FollowUp {
 }
 
 export interface FollowUpParts extends FamilyContext {
-  readonly tracker: Tracker
+  readonly tracker: FamilyTracker
   readonly reports: ConflictReports
   /** The addresses that serve node ports now, read from the kernel. Throws KernelError. */
   readonly nodePortAddresses: () => Promise<readonly IpAddress[]>

@@ -1,7 +1,7 @@
 // In: ObjectEvents, link events, time, and a mode. Out: passes over the mode's layer; metrics, log lines and records of passes.
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
-// Owner of: runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
-// Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), family.ts (the loop), synchronizer.ts, pass.ts.
+// Owner of: the tracker, runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
+// Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), intake.ts, synchronizer.ts, family.ts (the loop), pass.ts.
 export { Family, type FamilyOptions, type PassPause } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, ModeView } from './family-mode.js'
 export type { Claim, Layer, LayerState, Look, WriteOptions, Written } from './layer.js'
@@ -9,9 +9,9 @@ export { ConflictReports } from './frontend-conflict.js'
 export type { FamilyContext, FamilyFacts, TrafficConfig } from './family-context.js'
 export { type FamilyHealth, type FirstNames } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
-export { type KnownObjects } from './intake.js'
+export { type KnownObjects } from './family-intake.js'
 export { openKernelWatch, JoinedWatch } from './kernel-watch.js'
-export { Inbox } from './inbox.js'
+export { Intake } from './intake.js'
 export {
   type HealthCheckFailure,
   type HealthCheckListeners,
@@ -24,6 +24,7 @@ export {
   type ModeOptions,
   type ModeWatch,
   type OpenModeOptions,
+  type PipelineAgent,
 } from './mode.js'
 export type { OperationCount } from './operation-counts.js'
 export { type OperationKind, Pass, type PassReason, type PassRecord } from './pass.js'

@@ -3,7 +3,7 @@ import type { ServicePortKey } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { FrontendConflict, Route } from '../routing/index.js'
 import type { FamilyFacts } from './family-context.js'
-import type { KnownObjects } from './intake.js'
+import type { KnownObjects } from './family-intake.js'
 import type { Pass } from './pass.js'
 
 /** The request of a service port. */

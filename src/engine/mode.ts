@@ -9,6 +9,7 @@ import type { LocalhostNodePortCounts, Metrics, RelayTotals } from '../metrics/i
 import type { HealthCheck } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import type { Clock } from '../clock.js'
+import type { Intake } from './intake.js'
 import type { Pipeline } from './pipeline.js'
 
 /** The kernel's interfaces for modes. All pipelines share them; calls queue inside. */
@@ -101,6 +102,14 @@ export interface OpenModeOptions extends ModeOptions {
   readonly conntrack: Promise<void>
 }
 
+/** The parts of an agent that all its pipelines share. */
+export interface PipelineAgent {
+  /** Has the objects. Each pipeline opens the part of its family. */
+  readonly intake: Pick<Intake, 'openFamily'>
+  /** Whether all pipelines are up to date. NB: call it only when all are open. */
+  readonly isHealthy: () => boolean
+}
+
 /** A proxy mode on a kernel that is ready for it. */
 export interface Mode {
   readonly name: ProxyMode
@@ -108,8 +117,8 @@ export interface Mode {
   readonly flavour?: XtFlavour
   /** The families that this kernel supports, IPv4 first. */
   readonly families: readonly IpFamily[]
-  /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */
-  readonly openPipeline: (family: IpFamily, isHealthy: () => boolean) => Pipeline
+  /** Opens the pipeline of one family; called once for each. */
+  readonly openPipeline: (family: IpFamily, agent: PipelineAgent) => Pipeline
   /** Longest time between the end of a run of a family and the next one. */
   readonly syncPeriodMs: number
   /** Shortest time between the end of a run and the next one. */

@@ -7,7 +7,7 @@ import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import { type RunEvents, type FirstNames, NameList, namedInRecord } from './backlog.js'
 import type { InForceTimes } from './in-force-times.js'
-import type { Intake } from './intake.js'
+import type { FamilyIntake } from './family-intake.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
 import { type PassStages, StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
@@ -110,7 +110,7 @@ export class Pass {
    * Takes the changed service ports, and records them with their events. Called before the first of them is claimed: from then on what
    * the agent knows of them is not what the kernel has.
    */
-  async takeDirty(intake: Pick<Intake, 'takeDirty'>): Promise<ReadonlySet<ServicePortKey>> {
+  async takeDirty(intake: Pick<FamilyIntake, 'takeDirty'>): Promise<ReadonlySet<ServicePortKey>> {
     const { dirty, events } = await intake.takeDirty()
     if (events !== undefined) this.#events = events
     if (dirty.size > 0) {

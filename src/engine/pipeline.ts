@@ -3,7 +3,6 @@ import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { Frontend, Route } from '../routing/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
@@ -27,12 +26,12 @@ export type PipelineView = Pick<
 
 /**
  * The way of one family from events to the kernel, in one proxy mode. A mode supplies it. The engine calls `runOnce` for one run at a
- * time; it may call everything else at any time, during a run too. `apply`, `applyNode` and `applyLinks` return whether a run is
- * needed. No method throws KernelError: a refusal of the kernel is reported, and tried again.
+ * time; it may call everything else at any time, during a run too. `needsRun`, `applyNode` and `applyLinks` return whether a run
+ * is needed. No method throws KernelError: a refusal of the kernel is reported, and tried again.
  */
 export interface Pipeline {
-  /** Takes in events, in their order. Objects of other families change nothing. */
-  apply(events: readonly ObjectEvent[]): boolean
+  /** Events came together: the intake has them all. */
+  needsRun(): boolean
   /** Takes in that facts about this node changed; the mode's options have the new ones. */
   applyNode(change: NodeChange): boolean
   /** Takes in changes of interfaces and addresses. */

@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import { machineAddresses } from '../host/index.js'
 import type { LinkEvent, Links, Routes } from '../kernel/index.js'
-import type { ServicePort, ServicePortKey, Tracker } from '../model/index.js'
+import type { FamilyTracker, ServicePort, ServicePortKey } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import {
   type Decision,
@@ -18,7 +18,8 @@ import { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions
 
 export interface RouteDecisionsOptions extends KernelQuestionsOptions {
   readonly family: IpFamily
-  readonly tracker: Pick<Tracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'> & Taken['services']
+  readonly tracker: Pick<FamilyTracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'> &
+    Taken['services']
   readonly links: Links
   readonly routes: Routes
   /** This node, as it is now. */

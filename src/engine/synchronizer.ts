@@ -1,17 +1,18 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
-import type { Metrics, PacketTotals, CountUp, EventLabels } from '../metrics/index.js'
-import { noNodeChange, type NodeChange } from '../node/index.js'
-import type { ObjectEvent } from '../source/index.js'
+import type { Metrics, PacketTotals } from '../metrics/index.js'
 import type { Clock } from '../clock.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
+import type { Delivery, Intake } from './intake.js'
 import type { Mode, ModeWatch } from './mode.js'
 import type { PassRecord } from './pass.js'
 import type { Pipeline, PipelineView } from './pipeline.js'
 
 interface SynchronizerOptions {
   readonly mode: Mode
+  /** Gets the events of the source. The pipelines of the mode take them from it. */
+  readonly intake: Pick<Intake, 'open' | 'openFamily'>
   /**
    * Removes the objects that the other modes left, and looks at other programs' rules. Called when everything is in the kernel, and again
    * every sync period. Never throws KernelError.
@@ -28,10 +29,7 @@ interface SynchronizerOptions {
   /** The mode does not watch the kernel between runs, as in a plan, which is made at one moment. Default false. */
   readonly isUnwatched?: boolean | undefined
   readonly clock: Clock
-  readonly metrics: Pick<
-    Metrics,
-    'events' | 'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
-  >
+  readonly metrics: Pick<Metrics, 'serviceChangesPending' | 'endpointChangesPending'>
   /** Gets an error that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
 }
@@ -59,7 +57,6 @@ interface FamilyRun {
 export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
-  readonly #eventCounts: EventCounts
   readonly #runEnds = new Set<() => void>()
   #isInForce = false
   /** Numbers of events that wait for a run, of either family. */
@@ -77,20 +74,7 @@ export class Synchronizer {
 
   constructor(options: SynchronizerOptions) {
     this.#options = options
-    this.#eventCounts = new EventCounts(options.metrics)
     this.#families = options.mode.families.map((family) => this.#open(family))
-  }
-
-  /** Delivers events that were seen together, with the change of the Node's facts, and requests the runs that they need. */
-  deliver(events: readonly ObjectEvent[], nodeChange: NodeChange = noNodeChange): void {
-    let isWork = false
-    for (const { pipeline, runner } of this.#families) {
-      const isNodeConcerned = pipeline.applyNode(nodeChange)
-      if (!pipeline.apply(events) && !isNodeConcerned) continue
-      isWork = true
-      runner.request()
-    }
-    this.#count(events, isWork)
   }
 
   /** Health of each family that is programmed, IPv4 first. */
@@ -129,12 +113,15 @@ export class Synchronizer {
     return total
   }
 
-  /** `isWork`: a run will begin with these events. */
-  #count(events: readonly ObjectEvent[], isWork: boolean): void {
-    const { metrics } = this.#options
-    const { services, slices } = this.#eventCounts.count(events)
-    metrics.serviceChanges.inc(services)
-    metrics.endpointChanges.inc(slices)
+  /** Requests the runs that a delivery needs. */
+  #takeIn({ nodeChange, counts: { services, slices } }: Delivery): void {
+    let isWork = false
+    for (const { pipeline, runner } of this.#families) {
+      const isNodeConcerned = pipeline.applyNode(nodeChange)
+      if (!pipeline.needsRun() && !isNodeConcerned) continue
+      isWork = true
+      runner.request()
+    }
     if (isWork) this.#setPending(this.#pending.services + services, this.#pending.slices + slices)
   }
 
@@ -145,13 +132,14 @@ export class Synchronizer {
     this.#options.metrics.endpointChangesPending.set(slices)
   }
 
-  /** Idempotent. */
+  /** Takes in events from now on. Idempotent. */
   start(): void {
     if (this.#watch !== undefined) return
     for (const { runner } of this.#families) runner.start()
     const watch = this.#options.links.watch()
     this.#watch = watch
     this.#watching = this.#follow(watch).catch(this.#options.onCrash)
+    this.#options.intake.open((delivery) => this.#takeIn(delivery))
   }
 
   /** Ends runs in progress at their next batch; nothing runs after it resolves. Idempotent. */
@@ -164,10 +152,10 @@ export class Synchronizer {
   }
 
   #open(family: IpFamily): FamilyRun {
-    const { clock, mode, onCrash } = this.#options
+    const { clock, intake, mode, onCrash } = this.#options
     const { minSyncPeriodMs, syncPeriodMs, restFactor } = mode
     const isHealthy = (): boolean => this.health.every((health) => health.isHealthy)
-    const pipeline = mode.openPipeline(family, isHealthy)
+    const pipeline = mode.openPipeline(family, { intake, isHealthy })
     const runner = new BoundedRunner({
       run: async () => await this.#run(pipeline),
       clock,
@@ -236,48 +224,5 @@ export class Synchronizer {
     for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
       for (const { pipeline, runner } of this.#families) if (pipeline.applyLinks(events)) runner.request()
     }
-  }
-}
-
-const kinds: readonly EventLabels['kind'][] = ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR']
-const types: readonly EventLabels['type'][] = ['set', 'delete']
-
-interface Cell {
-  count: number
-  readonly metric: CountUp
-}
-
-/** Events by kind and type. A metric is touched once for all events of a delivery. */
-class EventCounts {
-  readonly #cells: Readonly<Record<EventLabels['type'], Readonly<Record<EventLabels['kind'], Cell>>>>
-
-  constructor(metrics: Pick<Metrics, 'events'>) {
-    const cell = (labels: EventLabels): Cell => ({ count: 0, metric: metrics.events(labels) })
-    const row = (type: EventLabels['type']): Record<EventLabels['kind'], Cell> => ({
-      Service: cell({ kind: 'Service', type }),
-      EndpointSlice: cell({ kind: 'EndpointSlice', type }),
-      Node: cell({ kind: 'Node', type }),
-      ServiceCIDR: cell({ kind: 'ServiceCIDR', type }),
-    })
-    this.#cells = { set: row('set'), delete: row('delete') }
-  }
-
-  /** Returns the numbers of the events that kube-proxy counts too. */
-  count(events: readonly ObjectEvent[]): { readonly services: number; readonly slices: number } {
-    for (const event of events) {
-      if (event.type === 'set') this.#cells.set[event.object.kind].count++
-      else if (event.type === 'delete') this.#cells.delete[event.kind].count++
-    }
-    const totals = { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0 }
-    for (const type of types) {
-      for (const kind of kinds) {
-        const cell = this.#cells[type][kind]
-        if (cell.count === 0) continue
-        totals[kind] += cell.count
-        cell.metric.inc(cell.count)
-        cell.count = 0
-      }
-    }
-    return { services: totals.Service, slices: totals.EndpointSlice }
   }
 }

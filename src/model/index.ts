@@ -1,7 +1,7 @@
 // In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks; service networks.
 // Never: a choice among endpoints (routing/), I/O, a clock.
-// Owner of: the last known Services, EndpointSlices and ServiceCIDRs, for one IP family.
-// Read next: tracker.ts, then routing/route.ts.
+// Owner of: the last known Services, EndpointSlices and ServiceCIDRs, once per agent, with a part for each IP family.
+// Read next: tracker.ts and family-tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
 export {
   compareSeniority,
@@ -11,5 +11,6 @@ export {
   type ServicePort,
   type ServicePortKey,
 } from './service-port.js'
-export { Tracker, type ServiceView } from './tracker.js'
+export type { FamilyTracker, ReportProblems, ServiceView } from './family-tracker.js'
+export { type Applied, Tracker } from './tracker.js'
 export type { Endpoint } from './endpoint.js'

@@ -72,6 +72,17 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
   return [service, portId].join(':') as ServicePortKey
 }
 
+/** The families that the Service may have service ports in, or problems: `readServicePorts` finds nothing in another one. */
+export function familiesOfService(service: Service): readonly IpFamily[] {
+  const { clusterIP, ipFamilies } = service
+  if (clusterIP === 'None') return []
+  if (ipFamilies.length > 0) return ipFamilies.map((name) => (name === 'IPv4' ? 'ipv4' : 'ipv6'))
+  if (clusterIP === '') return familiesWithoutClusterIP(service)
+  const address = parseIpAddress(clusterIP)
+  // An unreadable address belongs to no family. Only the IPv4 instance reports it.
+  return [address === undefined ? 'ipv4' : familyOf(address)]
+}
+
 /** Reads the service ports of this family. A Service that is headless, external or another proxy's has none. */
 export function readServicePorts(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
   if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
@@ -98,7 +109,7 @@ function readPorts(service: Service, side: ServiceSide, rules: ExposureRules): R
 
 /** A Service of a manifest, which has only what is written. Its first family reports what both families find. */
 function readWithoutClusterIP(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
-  const families = familiesWithoutClusterIP(service)
+  const families = familiesOfService(service)
   if (!families.includes(family)) return nothing
   const isReporter = family === families[0]
   const read = (own: IpFamily): ReadService => {
@@ -114,10 +125,8 @@ function readWithoutClusterIP(service: Service, family: IpFamily, rules: Exposur
   return { ports, problems: [missing, ...problems] }
 }
 
-/** The families that the Service names, else those of its other addresses, else IPv4: a node port has no family of its own. */
-function familiesWithoutClusterIP(service: Service): readonly IpFamily[] {
-  const { ipFamilies, externalIPs, loadBalancerIngress } = service
-  if (ipFamilies.length > 0) return ipFamilies.map((name) => (name === 'IPv4' ? 'ipv4' : 'ipv6'))
+/** The families of the Service's other addresses, else IPv4: a node port has no family of its own. */
+function familiesWithoutClusterIP({ externalIPs, loadBalancerIngress }: Service): readonly IpFamily[] {
   const texts = [...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
   const addresses = texts.map((text) => parseIpAddress(text.trim())).filter((found) => found !== undefined)
   return addresses.length === 0 ? ['ipv4'] : [...new Set(addresses.map(familyOf))]

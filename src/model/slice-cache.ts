@@ -39,8 +39,6 @@ export class SliceCache {
 
   /** Removes the slice and returns the ports that changed. An unknown slice changes nothing. */
   remove(slice: string): readonly ChangedPorts[] {
-    // A family without slices, as in a cluster with one family. A look-up would build the text of the key.
-    if (this.#ownerOf.size === 0) return []
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
     this.#ownerOf.delete(slice)
@@ -51,9 +49,13 @@ export class SliceCache {
     return portIds.length === 0 ? [] : [{ service, portIds }]
   }
 
+  /** Number of slices. */
+  get size(): number {
+    return this.#ownerOf.size
+  }
+
   /** The Service that the slice contributes to; undefined: the slice is unknown. */
   owner(slice: string): string | undefined {
-    if (this.#ownerOf.size === 0) return undefined
     return this.#ownerOf.get(slice)
   }
 

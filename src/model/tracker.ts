@@ -1,302 +1,128 @@
-import type { Cidr, IpFamily } from '../address.js'
-import {
-  type EndpointSlice,
-  type KubernetesObject,
-  type ObjectEvent,
-  type ObjectKey,
-  readLabels,
-  type Service,
-  type ServiceProtocol,
-} from '../source/index.js'
-import { type Endpoint, readSlice } from './endpoint.js'
+// The Services, EndpointSlices and ServiceCIDRs of the cluster, once per agent. Each family has a part (family-tracker.ts).
+import type { IpFamily } from '../address.js'
+import type { KubernetesObject, ObjectChange, ObjectEvent, ObjectKey } from '../source/index.js'
 import type { ExposureRules } from './exposure.js'
-import { type HealthCheck, HealthChecks } from './health-checks.js'
-import { PortIndex } from './port-index.js'
+import { type FamilyKind, FamilyTracker } from './family-tracker.js'
 import { ServiceCidrs } from './service-cidrs.js'
-import {
-  type Seniority,
-  equalServicePorts,
-  objectName,
-  readServicePorts,
-  servicePortKey,
-  servicePortName,
-  type ServicePort,
-  type ServicePortKey,
-} from './service-port.js'
-import { type ChangedPorts, SliceCache } from './slice-cache.js'
+import { familiesOfService, objectName } from './service-port.js'
 
-/** An object that has problems, or is a Service without a cluster IP. */
-interface ReportedObject {
-  readonly kind: 'Service' | 'EndpointSlice'
+const bothFamilies: readonly IpFamily[] = ['ipv4', 'ipv6']
+
+/** The Service that an EndpointSlice belongs to. */
+interface SliceOwner {
+  readonly family: IpFamily
   /** `namespace/name`. */
-  readonly name: string
+  readonly service: string
 }
 
-/**
- * Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. `servedAt`:
- * the frontends of a Service without a cluster IP, in words.
- */
-type ReportProblems = (
-  object: ReportedObject,
-  problems: readonly string[] | undefined,
-  servedAt: string | undefined,
-) => void
-
-/** The known service ports of one IP family, for readers that change nothing. */
-export interface ServiceView {
-  /** All service ports, in no order. NB: ends early or repeats ports if events are applied meanwhile. */
-  servicePorts(): Iterable<ServicePort>
-  /** The service ports of the Service `namespace/name`; empty: it is unknown. */
-  servicePortsOf(service: string): readonly ServicePort[]
-  /** The service ports with this node port, in no order; normally one at most. */
-  withNodePort(protocol: ServiceProtocol, nodePort: number): readonly ServicePort[]
-  /** The ports of the Services with this health check port, in no order; normally those of one Service at most. */
-  withHealthCheckPort(port: number): readonly ServicePort[]
-  /** The Service that owns this health check port (docs/adr/0007); undefined: no Service has it. */
-  healthCheckOwner(port: number): Seniority | undefined
-  /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
-  endpoints(port: ServicePort): readonly Endpoint[]
-  readonly servicePortCount: number
-  /** Number of endpoints in all slices. */
-  readonly endpointCount: number
+/** The effect of an event. */
+export interface Applied {
+  /**
+   * The families in which it changed something: a service port, for a Service, or an endpoint, for an EndpointSlice (F-025). All families
+   * for another event.
+   */
+  readonly families: readonly IpFamily[]
+  /** The owner of an EndpointSlice that is gone. Absent: none is gone. */
+  readonly lost?: SliceOwner | undefined
 }
 
-/** Turns events into dirty service ports of one IP family. The cost of an event does not depend on the number of other objects. */
-export class Tracker implements ServiceView {
-  readonly #family: IpFamily
-  readonly #report: ReportProblems
+/** Turns events into dirty service ports. The cost of an event does not depend on the number of other objects. */
+export class Tracker {
   readonly #rules: ExposureRules
-  readonly #ports = new Map<ServicePortKey, ServicePort>()
-  readonly #portsOf = new Map<string, readonly ServicePort[]>()
-  readonly #index = new PortIndex()
-  readonly #slices = new SliceCache()
-  readonly #serviceCidrs: ServiceCidrs
-  readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
-  /** Objects with reported problems, or without a cluster IP. */
-  readonly #reported = new Set<string>()
-  #dirty = new Set<ServicePortKey>()
+  readonly #serviceCidrs = new ServiceCidrs()
+  readonly #parts: Record<IpFamily, FamilyTracker>
+  #families = bothFamilies
 
-  /** Calls `report` for an object that has problems or no cluster IP, and once more when that has ended. */
-  constructor(family: IpFamily, report: ReportProblems, rules: ExposureRules = { allowsExternalIPs: true }) {
-    this.#family = family
-    this.#report = report
+  constructor(rules: ExposureRules = { allowsExternalIPs: true }) {
     this.#rules = rules
-    this.#serviceCidrs = new ServiceCidrs(family)
+    this.#parts = { ipv4: this.#open('ipv4'), ipv6: this.#open('ipv6') }
+  }
+
+  /** The objects of one family. */
+  of(family: IpFamily): FamilyTracker {
+    return this.#parts[family]
+  }
+
+  /** Forgets the objects of all other families, and ignores theirs from now on. */
+  keepOnly(families: readonly IpFamily[]): void {
+    this.#families = families
+    for (const family of bothFamilies)
+      if (!families.includes(family)) this.#parts[family] = this.#open(family)
   }
 
   /**
-   * Applies one event. Ignores Nodes. Returns false for an event of a Service that changed no service port, or of an EndpointSlice that
-   * changed no endpoint (F-025), in this family.
+   * The families that a change of a Service or an EndpointSlice may concern: those that its new state names, and those that have the
+   * object now. All families for another object.
    */
-  apply(event: ObjectEvent): boolean {
-    if (event.type === 'set') return this.#set(event.object)
-    if (event.type === 'delete') return this.#delete(event.kind, event.key)
+  concerned(change: ObjectChange): readonly IpFamily[] {
+    const kind = kindOf(change)
+    if (!isFamilyKind(kind)) return this.#families
+    const key = change.type === 'set' ? change.object : change.key
+    const named = change.type === 'set' ? familiesOf(change.object) : []
+    return this.#families.filter((family) => named.includes(family) || this.#parts[family].knows(kind, key))
+  }
+
+  /** Applies one event. */
+  apply(event: ObjectEvent): Applied {
+    if (event.type === 'set' || event.type === 'delete') return this.#change(event, this.concerned(event))
     this.#serviceCidrs.apply(event)
-    return true
+    return { families: this.#families }
   }
 
-  /** As `ServiceCidrs.networks`: another array after each change. */
-  get serviceCidrs(): readonly Cidr[] | undefined {
-    return this.#serviceCidrs.networks
+  /** Applies the change, unless a family that it concerns has dirty service ports: then it returns undefined. */
+  applyUnlessDirty(change: ObjectChange): Applied | undefined {
+    const concerned = this.concerned(change)
+    if (concerned.some((family) => this.#parts[family].hasDirty)) return undefined
+    return this.#change(change, concerned)
   }
 
-  get hasDirty(): boolean {
-    return this.#dirty.size > 0
+  #open(family: IpFamily): FamilyTracker {
+    return new FamilyTracker(family, this.#rules, this.#serviceCidrs)
   }
 
-  /** Whether the service port is among those that `take` will return. */
-  isDirty(key: ServicePortKey): boolean {
-    return this.#dirty.has(key)
-  }
-
-  /** The service ports that changed since the last call. */
-  take(): ReadonlySet<ServicePortKey> {
-    const dirty = this.#dirty
-    this.#dirty = new Set()
-    return dirty
-  }
-
-  /** Makes every service port dirty, after a change that may concern them all, such as the node's zone. */
-  markAll(): void {
-    for (const key of this.#ports.keys()) this.#dirty.add(key)
-  }
-
-  /** Makes those of these service ports dirty that exist. */
-  mark(keys: Iterable<ServicePortKey>): void {
-    for (const key of keys) if (this.#ports.has(key)) this.#dirty.add(key)
-  }
-
-  /** `namespace/name` of the Service that an EndpointSlice of this family belongs to; undefined: the slice is unknown. */
-  serviceOf(slice: ObjectKey): string | undefined {
-    return this.#slices.owner(objectName(slice))
-  }
-
-  /** undefined: the service port does not exist. */
-  servicePort(key: ServicePortKey): ServicePort | undefined {
-    return this.#ports.get(key)
-  }
-
-  servicePorts(): Iterable<ServicePort> {
-    return this.#ports.values()
-  }
-
-  servicePortsOf(service: string): readonly ServicePort[] {
-    return this.#portsOf.get(service) ?? []
-  }
-
-  withNodePort(protocol: ServiceProtocol, nodePort: number): readonly ServicePort[] {
-    return this.#portsWith(this.#index.withNodePort(protocol, nodePort))
-  }
-
-  withHealthCheckPort(port: number): readonly ServicePort[] {
-    return this.#portsWith(this.#index.withHealthCheckPort(port))
-  }
-
-  healthCheckOwner(port: number): Seniority | undefined {
-    return this.#healthChecks.ownerOf(port)
-  }
-
-  /** `namespace/name:port`, as kube-proxy writes it; undefined: the service port does not exist. */
-  portName(key: ServicePortKey): string | undefined {
-    const port = this.#ports.get(key)
-    return port && servicePortName(port)
-  }
-
-  /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
-  endpoints(port: ServicePort): readonly Endpoint[] {
-    return this.#slices.endpoints(port.service, port.portId)
-  }
-
-  get servicePortCount(): number {
-    return this.#ports.size
-  }
-
-  /** Number of endpoints in all slices, including those of unknown Services. An endpoint in several slices counts once per slice. */
-  get endpointCount(): number {
-    return this.#slices.endpointCount
-  }
-
-  /**
-   * Health checks of this node by `namespace/name`. Returns the same map until a check changes. NB: every call must pass the same
-   * `nodeName`.
-   */
-  healthChecks(nodeName: string): ReadonlyMap<string, HealthCheck> {
-    return this.#healthChecks.current(nodeName)
-  }
-
-  #set(object: KubernetesObject): boolean {
-    if (object.kind === 'EndpointSlice') return this.#setSlice(object)
-    if (object.kind === 'Service') return this.#setService(object)
-    if (object.kind === 'ServiceCIDR') this.#serviceCidrs.set(object)
-    return true
-  }
-
-  #delete(kind: KubernetesObject['kind'], key: ObjectKey): boolean {
-    if (kind === 'ServiceCIDR') this.#serviceCidrs.remove(key.name)
-    if (kind !== 'Service' && kind !== 'EndpointSlice') return true
-    const name = objectName(key)
-    this.#reportProblems(kind, name, undefined)
-    return kind === 'Service' ? this.#replacePorts(name, []) : this.#markChanged(this.#slices.remove(name))
-  }
-
-  /** Returns whether a service port changed. */
-  #setService(service: Service): boolean {
-    const { ports, problems, servedAt } = readServicePorts(service, this.#family, this.#rules)
-    // The ports have the same text already.
-    const name = ports[0]?.service ?? objectName(service)
-    const isOurs = ports.length > 0 || problems.length > 0
-    this.#reportProblems('Service', name, isOurs ? problems : undefined, servedAt)
-    return this.#replacePorts(name, ports)
-  }
-
-  #reportProblems(
-    kind: ReportedObject['kind'],
-    name: string,
-    problems: readonly string[] | undefined,
-    servedAt?: string,
-  ): void {
-    const isReported = servedAt !== undefined || (problems !== undefined && problems.length > 0)
-    if (!isReported && this.#reported.size === 0) return
-    const object = `${kind} ${name}`
-    if (isReported) this.#reported.add(object)
-    else if (!this.#reported.delete(object)) return
-    this.#report({ kind, name }, problems, servedAt)
-  }
-
-  /** Returns whether a service port changed. */
-  #replacePorts(service: string, ports: readonly ServicePort[]): boolean {
-    if (ports.length === 0 && this.#portsOf.size === 0) return false
-    const before = this.#portsOf.get(service)
-    let isChanged = false
-    for (const port of ports) {
-      const former = this.#ports.get(port.key)
-      if (former === undefined || !equalServicePorts(former, port)) {
-        this.#noteChange(former, port)
-        isChanged = true
-      }
-      this.#ports.set(port.key, port)
+  #change(change: ObjectChange, concerned: readonly IpFamily[]): Applied {
+    const kind = kindOf(change)
+    if (isFamilyKind(kind)) {
+      const lost =
+        change.type === 'delete' && kind === 'EndpointSlice' ? this.#ownerOf(change.key) : undefined
+      return { families: concerned.filter((family) => changePart(this.#parts[family], change, kind)), lost }
     }
-    const keys = before && new Set(ports.map(({ key }) => key))
-    for (const port of before ?? []) {
-      if (keys?.has(port.key) === true) continue
-      this.#ports.delete(port.key)
-      this.#noteChange(port, undefined)
-      isChanged = true
-    }
-    if (ports.length > 0) this.#portsOf.set(service, ports)
-    else if (before !== undefined) this.#portsOf.delete(service)
-    for (const number of this.#healthChecks.setService(service, ports))
-      this.mark(this.#index.withHealthCheckPort(number))
-    return isChanged
+    if (change.type === 'delete') {
+      if (kind === 'ServiceCIDR') this.#serviceCidrs.remove(change.key.name)
+    } else if (change.object.kind === 'ServiceCIDR') this.#serviceCidrs.set(change.object)
+    return { families: concerned }
   }
 
-  /** Makes the service port dirty, and those whose external frontends may belong to its node ports (docs/adr/0007). */
-  #noteChange(before: ServicePort | undefined, after: ServicePort | undefined): void {
-    if (before !== undefined) this.#index.remove(before)
-    if (after !== undefined) this.#index.add(after)
-    for (const port of [before, after]) {
-      if (port === undefined) continue
-      this.#dirty.add(port.key)
-      for (const key of this.#index.externalAtNodePorts(port)) this.#dirty.add(key)
-    }
-  }
-
-  #portsWith(keys: ReadonlySet<ServicePortKey>): readonly ServicePort[] {
-    if (keys.size === 0) return []
-    return Array.from(keys, (key) => this.#ports.get(key)).filter((port) => port !== undefined)
-  }
-
-  /** Returns whether the slice changed endpoints. */
-  #setSlice(slice: EndpointSlice): boolean {
+  /** undefined: the slice is unknown. */
+  #ownerOf(slice: ObjectKey): SliceOwner | undefined {
     const name = objectName(slice)
-    if (!this.#isOurs(slice) || slice.serviceName === undefined) {
-      this.#reportProblems('EndpointSlice', name, undefined)
-      return this.#markChanged(this.#slices.remove(name))
+    for (const family of this.#families) {
+      const service = this.#parts[family].serviceOf(name)
+      if (service !== undefined) return { family, service }
     }
-    const content = readSlice(slice, this.#family)
-    // The Service and its slices share one text.
-    const written = objectName({ namespace: slice.namespace, name: slice.serviceName })
-    const service = this.#portsOf.get(written)?.[0]?.service ?? written
-    this.#reportProblems('EndpointSlice', name, content.problems)
-    return this.#markChanged(this.#slices.set(name, service, content))
+    return undefined
   }
+}
 
-  #isOurs(slice: EndpointSlice): boolean {
-    const family = slice.addressType === 'IPv4' ? 'ipv4' : 'ipv6'
-    if (slice.addressType === 'FQDN' || family !== this.#family) return false
-    return !(readLabels.headless in slice.labels)
-  }
+/** Returns whether the part changed. */
+function changePart(part: FamilyTracker, change: ObjectChange, kind: FamilyKind): boolean {
+  if (change.type === 'delete') return part.remove(kind, change.key)
+  const { object } = change
+  if (object.kind === 'Service') return part.setService(object)
+  return object.kind === 'EndpointSlice' && part.setSlice(object)
+}
 
-  /** Returns whether there are changes. */
-  #markChanged(changes: readonly ChangedPorts[]): boolean {
-    for (const { service, portIds } of changes) {
-      this.#healthChecks.markChanged(service)
-      for (const portId of portIds) {
-        const key = servicePortKey(service, portId)
-        // A port of an unknown Service needs no work yet. The Service makes it dirty when it arrives.
-        if (this.#ports.has(key)) this.#dirty.add(key)
-      }
-    }
-    return changes.length > 0
-  }
+/** The families that the new state of the object names. */
+function familiesOf(object: KubernetesObject): readonly IpFamily[] {
+  if (object.kind === 'Service') return familiesOfService(object)
+  if (object.kind !== 'EndpointSlice' || object.addressType === 'FQDN') return []
+  return object.addressType === 'IPv4' ? ['ipv4'] : ['ipv6']
+}
+
+function kindOf(change: ObjectChange): KubernetesObject['kind'] {
+  return change.type === 'set' ? change.object.kind : change.kind
+}
+
+function isFamilyKind(kind: KubernetesObject['kind']): kind is FamilyKind {
+  return kind === 'Service' || kind === 'EndpointSlice'
 }

@@ -21,6 +21,13 @@ export {
   servesLocalhostNodePorts,
   type LocalAddresses,
 } from './mode-settings.js'
-export { nodeName, NodeTracker, noNodeChange, type NodeChange, type NodeFacts } from './node-tracker.js'
+export {
+  mergeNodeChanges,
+  nodeName,
+  NodeTracker,
+  noNodeChange,
+  type NodeChange,
+  type NodeFacts,
+} from './node-tracker.js'
 export { apiServerService, type ProtectedPlaces, servedPlaces, type ServedPlace } from './protected-places.js'
 export { NodeWatch } from './node-watch.js'

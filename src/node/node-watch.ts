@@ -6,27 +6,19 @@ import { ConfigError, KernelError, orRefusal } from '../errors.js'
 import type { Log } from '../log.js'
 import type { ObjectEvent } from '../source/index.js'
 import { familyProblem } from './config-warnings.js'
-import {
-  mergeNodeChanges,
-  noNodeChange,
-  type NodeChange,
-  type NodeFacts,
-  type NodeTracker,
-} from './node-tracker.js'
+import type { NodeChange, NodeFacts, NodeTracker } from './node-tracker.js'
 
 interface NodeWatchOptions {
   /** The facts of this node's Node. Only the watch feeds it. */
   readonly node: NodeTracker
-  /** Families that this kernel can program. */
-  readonly families: readonly IpFamily[]
   readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR' | 'nodePortAddresses'>
   /**
    * The addresses of this machine, which is the Node where no API server has one. Rejects with KernelError. Absent: there is an API
    * server.
    */
   readonly machineAddresses?: (() => Promise<readonly IpAddress[]>) | undefined
-  /** Takes the events, and what they changed in the facts of the Node. */
-  readonly deliver: (events: readonly ObjectEvent[], change: NodeChange) => void
+  /** Facts that the Node lacks now count as absent at once, as in a plan, which is made at one moment. Default false. */
+  readonly doesNotWait?: boolean | undefined
   readonly clock: Clock
   readonly log: Log
 }
@@ -36,21 +28,23 @@ const [longestWaitForPodCIDRsMs, longestWaitForIPsMs] = [300_000, 30_000]
 
 type NodeSetEvent = Extract<ObjectEvent, { readonly type: 'set' }>
 
-type Milestone = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
+type Deliver = (events: readonly ObjectEvent[]) => void
 
 /**
- * Takes the events of the source and hands them on. It holds `listed` and `synced` back, without which no rule is written, until the
- * Node has the facts that the rules need: its pods' networks with detectLocalMode NodeCIDR, and its IPs with node ports on `primary`
- * addresses.
+ * Tells when `listed` and `synced` count, without which no rule is written: when the Node has the facts that the rules need. These are its
+ * pods' networks with detectLocalMode NodeCIDR, and its IPs with node ports on `primary` addresses.
  */
 export class NodeWatch {
-  /** Never resolves. Rejects with a ConfigError when the agent must end; nothing is handed on afterwards. */
+  /** Never resolves. Rejects with a ConfigError when the agent must end; no event counts afterwards. */
   readonly end: Promise<never>
   readonly #options: NodeWatchOptions
-  /** Milestones that are held back. */
-  readonly #milestones: Milestone[] = []
   readonly #timers: (() => void)[] = []
   #reject: (error: ConfigError) => void = () => {}
+  /** Families that this kernel can program. */
+  #families: readonly IpFamily[] = []
+  #deliver: Deliver = () => {}
+  /** The time of the first `listed` or `synced`: the longest waits count from then. */
+  #listedMs: number | undefined
   /** Whether the Node exists now. */
   #isThere = false
   /** A Node has existed. Its last known facts stay in force. */
@@ -58,7 +52,9 @@ export class NodeWatch {
   #hasWaitedForIPs = false
   /** The Node with the machine's addresses is being made. */
   #isMakingNode = false
-  /** Milestones are handed on. */
+  /** It was tried since the last event. */
+  #hasMadeNode = false
+  /** Milestones count. */
   #isOpen = false
   #hasEnded = false
 
@@ -69,40 +65,58 @@ export class NodeWatch {
     this.end.catch(() => undefined)
   }
 
-  /** `waitedMs`: how long ago the first `listed` or `synced` among the events arrived. The longest waits count from then. */
-  see(events: readonly ObjectEvent[], waitedMs = 0): void {
-    const others: ObjectEvent[] = []
-    let change = noNodeChange
-    for (const event of events) {
-      if (event.type === 'listed' || event.type === 'synced') {
-        this.#milestones.push(event)
-        change = mergeNodeChanges(change, this.#options.node.apply(event))
-      } else {
-        others.push(event)
-        change = mergeNodeChanges(change, this.#note(event))
-      }
-    }
-    if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others, change)
-    if (!this.#wasThere && this.#milestones.length > 0) this.#makeNode(waitedMs)
-    this.#proceed(waitedMs)
+  /** `families`: those that this kernel can program. `deliver`: called when `mayProceed` may have changed, with a Node that the watch made. */
+  open(families: readonly IpFamily[], deliver: Deliver): void {
+    this.#families = families
+    this.#deliver = deliver
   }
 
-  /** Ends all waits. Nothing is handed on afterwards. Idempotent. */
+  /** The agent ends: no event counts any more. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** Applies the event to the facts of the Node. */
+  note(event: ObjectEvent): NodeChange {
+    const { node, clock, log } = this.#options
+    const before = node.facts
+    const { name } = before
+    this.#hasMadeNode = false
+    const change = node.apply(event)
+    if (event.type === 'listed' || event.type === 'synced') this.#listedMs ??= clock.now()
+    else if (event.type === 'delete' && event.kind === 'Node' && event.key.name === name) {
+      this.#isThere = false
+      log.info('Node is deleted: its last known facts stay in force', { node: name })
+    } else if (event.type === 'set' && event.object.kind === 'Node' && event.object.name === name) {
+      this.#isThere = true
+      this.#wasThere = true
+      this.#compare(before, node.facts)
+    }
+    return change
+  }
+
+  /** Called while a `listed` or a `synced` waits. Returns whether it counts now. */
+  mayProceed(): boolean {
+    if (!this.#wasThere && !this.#hasMadeNode) this.#makeNode()
+    if (this.#hasEnded || this.#isMakingNode) return false
+    return this.#isOpen || this.#mayOpen()
+  }
+
+  /** Ends all waits. No event counts afterwards. Idempotent. */
   close(): void {
     this.#hasEnded = true
     this.#cancelWait()
   }
 
   /** Without an API server and without a Node among the manifests, the machine itself is the Node. */
-  #makeNode(waitedMs: number): void {
+  #makeNode(): void {
     const { machineAddresses } = this.#options
     if (machineAddresses === undefined || this.#isMakingNode) return
     this.#isMakingNode = true
+    this.#hasMadeNode = true
     void this.#madeNode(machineAddresses).then((event) => {
       this.#isMakingNode = false
-      if (this.#hasEnded) return
-      if (event !== undefined && !this.#isThere) this.#options.deliver([event], this.#note(event))
-      this.#proceed(waitedMs)
+      if (!this.#hasEnded) this.#deliver(event === undefined || this.#isThere ? [] : [event])
     })
   }
 
@@ -133,23 +147,6 @@ export class NodeWatch {
     this.#reject(new ConfigError('', why))
   }
 
-  #note(event: Exclude<ObjectEvent, Milestone>): NodeChange {
-    const { node, log } = this.#options
-    const before = node.facts
-    const { name } = before
-    const change = node.apply(event)
-    if (event.type === 'delete') {
-      if (event.kind !== 'Node' || event.key.name !== name) return change
-      this.#isThere = false
-      log.info('Node is deleted: its last known facts stay in force', { node: name })
-    } else if (event.type === 'set' && event.object.kind === 'Node' && event.object.name === name) {
-      this.#isThere = true
-      this.#wasThere = true
-      this.#compare(before, node.facts)
-    }
-    return change
-  }
-
   /** Logs a change of the node's IPs. With detectLocalMode NodeCIDR, other networks of pods end the agent after the start (F-084). */
   #compare(before: NodeFacts, after: NodeFacts): void {
     const { log, config } = this.#options
@@ -164,22 +161,16 @@ export class NodeWatch {
     this.#finish(`PodCIDRs changed for the node "${name}": a restart takes them over`)
   }
 
-  #proceed(waitedMs: number): void {
-    if (this.#hasEnded || this.#milestones.length === 0) return
-    if (this.#isMakingNode || (!this.#isOpen && !this.#mayOpen(waitedMs))) return
-    this.#options.deliver(this.#milestones.splice(0), noNodeChange)
-  }
-
-  #mayOpen(waitedMs: number): boolean {
+  #mayOpen(): boolean {
     if (!this.#hasWhatIsNeeded()) {
-      if (this.#timers.length === 0) this.#wait(waitedMs)
+      if (this.#timers.length === 0) this.#wait()
       return false
     }
     this.#cancelWait()
     this.#isOpen = true
-    const { config, families, node } = this.#options
+    const { config, node } = this.#options
     const { primaryFamily, facts } = node
-    const problem = familyProblem({ config, families, primaryFamily, node: facts })
+    const problem = familyProblem({ config, families: this.#families, primaryFamily, node: facts })
     if (problem !== undefined) this.#finish(problem)
     return problem === undefined
   }
@@ -197,8 +188,9 @@ export class NodeWatch {
    * A wait for the pods' networks that is too long ends the agent: without them no rule can recognize pods. A wait for the IPs that is
    * too long ends without them: node ports are on all addresses (Q-01).
    */
-  #wait(waitedMs: number): void {
-    const { node, config, clock, log } = this.#options
+  #wait(): void {
+    const { node, config, clock, log, doesNotWait = false } = this.#options
+    const waitedMs = doesNotWait ? Infinity : clock.now() - (this.#listedMs ?? clock.now())
     const needs = {
       podCIDRs: config.detectLocalMode === 'NodeCIDR',
       IPs: config.nodePortAddresses.includes('primary'),
@@ -214,7 +206,7 @@ export class NodeWatch {
     if (!needs.IPs) return
     const goOn = (): void => {
       this.#hasWaitedForIPs = true
-      this.#proceed(waitedMs)
+      this.#deliver([])
     }
     scheduleAfter(longestWaitForIPsMs, goOn)
   }

@@ -1,2 +1,2 @@
 // The inside of this room, for tests and benchmarks. No file of src imports it.
-export { mergeNodeChanges, nodeAddresses, OtherNodes } from './node-tracker.js'
+export { nodeAddresses, OtherNodes } from './node-tracker.js'

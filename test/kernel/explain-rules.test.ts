@@ -11,7 +11,7 @@ import {
   withOtherRules,
 } from '../../src/inspect/testing.js'
 import { openKernel } from '../../src/kernel/index.js'
-import { Tracker } from '../../src/model/index.js'
+import { trackFamily } from '../support/tracked-family.js'
 import { packetRules } from '../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
@@ -26,7 +26,7 @@ const here = '10.244.1.10:8080'
 const elsewhere = '10.244.2.10:8080'
 const both = [here, elsewhere] as const
 
-const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
 const policyLocal = {
   type: 'NodePort',
   externalTrafficPolicy: 'Local',

@@ -152,7 +152,7 @@ describe('a refusal of the kernel', () => {
         },
       }
       const moved = set(slice('web-1', 'web', ['10.1.0.2', '10.1.0.4', '10.1.0.5']))
-      lab.synchronizer.deliver([moved, ...shop])
+      lab.intake.deliver([moved, ...shop])
       await lab.clock.advance(0)
       assert.ok(reads > 0)
       lab.kernel.ipvs.batches.plan = {}

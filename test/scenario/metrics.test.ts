@@ -85,7 +85,7 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
     it('count changes and pending changes of both families together (Q-15)', async () => {
       const lab = new PipelineLab({ config: { mode } })
       await lab.deliver(...web, synced)
-      lab.synchronizer.deliver([...elsewhere, change])
+      lab.intake.deliver([...elsewhere, change])
       await assertSamples(lab, [
         'kubeproxy_sync_proxy_rules_service_changes_pending 1',
         'kubeproxy_sync_proxy_rules_endpoint_changes_pending 2',

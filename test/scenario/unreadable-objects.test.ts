@@ -82,7 +82,7 @@ describe('a restart while some objects cannot be read', () => {
     ipvs.dump = async (family) => {
       const read = await dump(family)
       ipvs.dump = dump
-      lab.synchronizer.deliver([synced])
+      lab.intake.deliver([synced])
       return read
     }
     await lab.deliver(...web, moreWeb, listed)
@@ -100,7 +100,7 @@ describe('a restart while some objects cannot be read', () => {
     ipvs.apply = async (ops) => {
       const outcome = await apply(ops)
       ipvs.apply = apply
-      lab.synchronizer.deliver([...shop, synced])
+      lab.intake.deliver([...shop, synced])
       return outcome
     }
     await lab.deliver(...web, moreWeb, set(service('new', '10.96.0.7')), listed)
@@ -122,7 +122,7 @@ describe('a restart while some objects cannot be read', () => {
     lab.clock.now = () => now() + asked++
     lab.clock.pause = () => {
       const events = rest.pop()
-      if (events !== undefined) lab.synchronizer.deliver(events)
+      if (events !== undefined) lab.intake.deliver(events)
       return Promise.resolve()
     }
     await lab.deliver(...many, listed)

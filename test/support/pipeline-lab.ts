@@ -14,18 +14,24 @@ import { resolveConfig, type ConfigInput, type ProxyMode, type VipBinding } from
 import type { EventReport } from '../../src/event.js'
 import type { AdjustableLog, LogFields } from '../../src/log.js'
 import { type LocalhostNodePortCounts, openMetrics } from '../../src/metrics/index.js'
-import { NodeTracker, noNodeChange } from '../../src/node/index.js'
-import { mergeNodeChanges } from '../../src/node/testing.js'
+import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/testing.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/testing.js'
 import { nftablesMode } from '../../src/modes/nftables/testing.js'
 import { userspaceMode } from '../../src/modes/userspace/testing.js'
-import { type HealthCheckListeners, type Mode, openProblems, Synchronizer } from '../../src/engine/index.js'
+import {
+  type HealthCheckListeners,
+  Intake,
+  type Mode,
+  openProblems,
+  Synchronizer,
+} from '../../src/engine/index.js'
 import { type Pipeline } from '../../src/engine/testing.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, leavingGuards, openHousekeeping } from '../../src/agent/testing.js'
 import { noFiles } from './no-files.js'
+import { openGate } from './open-gate.js'
 
 export { ip } from './routes.js'
 
@@ -104,6 +110,7 @@ export class PipelineLab {
   readonly log = new MemoryLog()
   readonly node = new NodeTracker('here')
   readonly registry = new Registry()
+  readonly intake: Intake
   readonly synchronizer: Synchronizer
   readonly pipelines = new Map<IpFamily, Pipeline>()
   readonly crashes: unknown[] = []
@@ -155,12 +162,14 @@ export class PipelineLab {
     }
     const mode = modes[config.mode]()
     this.countLocalhostNodePorts = () => mode.countLocalhostNodePorts?.() ?? {}
-    const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-      const pipeline = mode.openPipeline(family, isHealthy)
+    const openPipeline: Mode['openPipeline'] = (family, agent) => {
+      const pipeline = mode.openPipeline(family, agent)
       this.pipelines.set(family, pipeline)
       return pipeline
     }
+    this.intake = new Intake({ config, node: openGate(this.node), metrics })
     this.synchronizer = new Synchronizer({
+      intake: this.intake,
       mode: { ...mode, openPipeline },
       housekeeping: openHousekeeping(mode, { ...modeOptions, savedFiles: noFiles }),
       prepareNode: leavingGuards(mode, modeOptions),
@@ -175,8 +184,7 @@ export class PipelineLab {
 
   /** Delivers events and waits for their effects at this time. */
   async deliver(...events: readonly ObjectEvent[]): Promise<void> {
-    const changes = events.map((event) => this.node.apply(event))
-    this.synchronizer.deliver(events, changes.reduce(mergeNodeChanges, noNodeChange))
+    this.intake.deliver(events)
     await settle()
   }
 

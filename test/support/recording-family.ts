@@ -2,12 +2,13 @@
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
-import { Family, openProblems } from '../../src/engine/index.js'
+import { Family, Intake, openProblems } from '../../src/engine/index.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { openModelKernel } from '../model/index.js'
 import { ManualClock } from './manual-clock.js'
 import { MemoryLog } from './pipeline-lab.js'
+import { openGate } from './open-gate.js'
 import { recordingMode } from './recording-mode.js'
 
 export const syncPeriodMs = 30_000
@@ -15,11 +16,15 @@ export const syncPeriodMs = 30_000
 /** The dependencies of the mode. It needs no kernel. */
 export function openSurroundings() {
   const log = new MemoryLog()
+  const node = new NodeTracker('here')
+  const metrics = openMetrics(new Registry())
+  const config = resolveConfig({ manifests: 'none' })
   return {
     clock: new ManualClock(),
-    node: new NodeTracker('here'),
-    metrics: openMetrics(new Registry()),
-    config: resolveConfig({ manifests: 'none' }),
+    node,
+    metrics,
+    config,
+    intake: new Intake({ config, node: openGate(node), metrics }),
     log,
     problems: openProblems({ log }),
   }

@@ -5,7 +5,7 @@ import { readConfigFile } from '../../src/config/index.js'
 import type { PacketRules } from '../../src/engine/index.js'
 import { BugError } from '../../src/errors.js'
 import { explainPacket, type Packet } from '../../src/inspect/testing.js'
-import { Tracker } from '../../src/model/index.js'
+import { trackFamily } from '../support/tracked-family.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { set } from '../support/objects.js'
 import { ip } from '../support/routes.js'
@@ -30,7 +30,7 @@ function viewOf(mode: PacketMode, family: IpFamily, group: TrafficGroup, row: Tr
     .concat((row.nodeAddresses ?? []).map((address) => ip(address)))
     .filter((address) => familyOf(address) === family)
   const { AllowServiceExternalIPs: allowsExternalIPs } = config.featureGates
-  const services = new Tracker(family, () => undefined, { allowsExternalIPs })
+  const services = trackFamily(family, () => undefined, { allowsExternalIPs })
   for (const object of row.objects) {
     if (object.kind === 'Node') node.apply(set(object))
     services.apply(set(object))

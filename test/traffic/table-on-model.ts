@@ -4,7 +4,8 @@ import { parseArguments } from '../../src/cli/index.js'
 import { readConfigFile } from '../../src/config/index.js'
 import { BugError } from '../../src/errors.js'
 import type { Protocol } from '../../src/kernel/index.js'
-import { type ServicePortKey, Tracker } from '../../src/model/index.js'
+import type { ServicePortKey } from '../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../support/tracked-family.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { type Route, route } from '../../src/routing/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
@@ -132,12 +133,12 @@ function compiled(family: IpFamily, group: TrafficGroup, objects: readonly Kuber
     withComments: true,
   })
   const { AllowServiceExternalIPs: allowsExternalIPs } = invocation.config.featureGates
-  const tracker = new Tracker(family, () => undefined, { allowsExternalIPs })
+  const tracker = trackFamily(family, () => undefined, { allowsExternalIPs })
   for (const object of objects) tracker.apply(set(object))
   return tablesOf(routesOf(tracker, node), settings)
 }
 
-function routesOf(tracker: Tracker, node: NodeTracker): readonly Route[] {
+function routesOf(tracker: TrackedFamily, node: NodeTracker): readonly Route[] {
   return [...tracker.take()].flatMap((key: ServicePortKey) => {
     const port = tracker.servicePort(key)
     return port === undefined ? [] : [route(port, tracker.endpoints(port), node.facts)]

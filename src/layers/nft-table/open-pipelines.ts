@@ -39,10 +39,10 @@ export function openNftPipelines(
   const { kernel, log } = options
   const warnings = openWarnings(options)
   const layers: NftLayer[] = []
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+  const openPipeline: Mode['openPipeline'] = (family, agent) => {
     const own = ownOptions(family)
     const { config, syncPeriodMs, metrics, localhostNodePorts, transactionPause: pause } = own
-    return openFamily(options, family, isHealthy, {
+    return openFamily(options, family, agent, {
       openMode: (context) => {
         const layer: NftLayer = new NftLayer({
           ...context,

@@ -8,7 +8,7 @@ import {
 import type { EventRecorder } from '../../event.js'
 import type { Links, Ports, Routes } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
-import type { HealthCheck, ServicePortKey, Tracker } from '../../model/index.js'
+import type { HealthCheck, ServicePortKey, FamilyTracker } from '../../model/index.js'
 import {
   healthCheckAddressesOf,
   healthCheckSockets,
@@ -44,7 +44,7 @@ interface AfterSyncOptions extends Omit<ConntrackCleanerOptions, 'conntrack' | '
   /** undefined: the mode is a proxy that listens on frontends itself. */
   readonly translation: TranslationOptions | undefined
   readonly config: TrafficConfig
-  readonly tracker: Tracker
+  readonly tracker: FamilyTracker
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   /** Gets the requests of Services that the mode does not provide, of both families. */

@@ -1,11 +1,20 @@
-import { Family, type FamilyContext, type FamilyOptions, type ModeOptions } from '../../engine/index.js'
+import {
+  Family,
+  type FamilyContext,
+  type FamilyOptions,
+  type ModeOptions,
+  type PipelineAgent,
+} from '../../engine/index.js'
 import type { IpFamily } from '../../address.js'
 import type { EventRecorder } from '../../event.js'
 import { type Log, StateReporter } from '../../log.js'
 import { AfterSync, type AfterSyncPart } from './after-sync.js'
 
 /** The part of the options that a mode chooses. */
-interface OpenFamilyOptions<S, D> extends Omit<FamilyOptions<S, D>, keyof FamilyContext | 'openFollowUp'> {
+interface OpenFamilyOptions<S, D> extends Omit<
+  FamilyOptions<S, D>,
+  keyof FamilyContext | 'intake' | 'openFollowUp'
+> {
   readonly syncPeriodMs: number
   readonly warnings: FamilyContext['warnings']
   /** False: the mode is a proxy that listens on frontends itself. */
@@ -21,7 +30,7 @@ interface OpenFamilyOptions<S, D> extends Omit<FamilyOptions<S, D>, keyof Family
 export function openFamily<S, D>(
   options: ModeOptions,
   family: IpFamily,
-  isHealthy: () => boolean,
+  { intake, isHealthy }: PipelineAgent,
   { translates, localhostNodePorts, ...own }: OpenFamilyOptions<S, D>,
 ): Family<S, D> {
   return new Family({
@@ -30,6 +39,7 @@ export function openFamily<S, D>(
     metrics: options.metrics[family],
     ...own,
     family,
+    intake,
     openFollowUp: (parts) => {
       const listeners = options.openHealthChecks(family, isHealthy)
       const translation = { ...options, ...options.kernel, ...parts }

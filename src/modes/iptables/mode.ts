@@ -44,8 +44,8 @@ export function iptablesMode(options: ModeOptions, facts: KernelFacts): Mode {
   const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
   const lookSchedules: LookSchedule[] = []
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) =>
-    openFamily(options, family, isHealthy, {
+  const openPipeline: Mode['openPipeline'] = (family, agent) =>
+    openFamily(options, family, agent, {
       openMode: (context) => {
         const layer = openLayer(options, context)
         lookSchedules.push(layer.lookSchedule)

@@ -64,7 +64,7 @@ export function ipvsMode(
     minSyncPeriodMs,
     isExcluded: (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address)),
   }
-  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+  const openPipeline: Mode['openPipeline'] = (family, agent) => {
     const localhostNodePorts = openLocalhostNodePorts({
       ...options,
       mode: 'ipvs',
@@ -72,7 +72,7 @@ export function ipvsMode(
       relay,
       metrics: metrics[family],
     })
-    return openFamily(options, family, isHealthy, {
+    return openFamily(options, family, agent, {
       openMode: (context) => {
         const scheduling = new ServiceScheduling({
           ...shared,

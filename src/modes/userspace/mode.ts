@@ -48,8 +48,8 @@ export function userspaceMode(options: ModeOptions, families: readonly IpFamily[
   return {
     name: 'userspace',
     families,
-    openPipeline: (family, isHealthy) =>
-      openFamily(options, family, isHealthy, {
+    openPipeline: (family, agent) =>
+      openFamily(options, family, agent, {
         openMode: (context) => familyMode({ ...kernel, ...context, relay, hints, firstFreePort: firstPort }),
         syncPeriodMs,
         warnings,

@@ -4,7 +4,8 @@ import { Registry } from 'prom-client'
 import { Pass } from '../../../src/engine/index.js'
 import { InForceTimes } from '../../../src/engine/testing.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { type ServicePortKey, Tracker } from '../../../src/model/index.js'
+import type { ServicePortKey } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { claimDirty } from '../../../src/engine/testing.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { service, set } from '../../support/objects.js'
@@ -13,7 +14,7 @@ import { plainRoute } from '../../support/routes.js'
 
 it('a changed service port is in force at no moment between its claim and the end of the pass', async () => {
   const clock = new ManualClock()
-  const tracker = new Tracker('ipv4', () => {})
+  const tracker = trackFamily('ipv4')
   const inForce = new InForceTimes({ isKnown: () => true, hasFailures: () => false })
   const metrics = openMetrics(new Registry()).ipv4
   const log = new MemoryLog()

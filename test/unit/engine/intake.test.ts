@@ -1,43 +1,31 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { Registry } from 'prom-client'
-import { openProblems } from '../../../src/engine/index.js'
-import { Intake } from '../../../src/engine/testing.js'
-import { openMetrics, type Observation } from '../../../src/metrics/index.js'
-import type { ServicePortKey, Tracker } from '../../../src/model/index.js'
+import type { FamilyIntake } from '../../../src/engine/testing.js'
+import type { FamilyTracker, ServicePortKey } from '../../../src/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
+import { IntakeLab, type IntakeLabOptions } from '../../support/intake-lab.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { node, port, remove, service, set, slice, synced } from '../../support/objects.js'
-import { MemoryLog } from '../../support/pipeline-lab.js'
 import { anyEvent, finalObjects } from '../../support/worlds.js'
 
-function openIntake(clock = new ManualClock(), latency?: Observation): Intake {
-  const log = new MemoryLog()
-  const { lastQueuedTimestampSeconds, networkProgrammingSeconds } = openMetrics(new Registry()).ipv4
-  return new Intake({
-    log,
-    family: 'ipv4',
-    clock,
-    syncPeriodMs: 1000,
-    metrics: {
-      lastQueuedTimestampSeconds,
-      networkProgrammingSeconds: latency ?? networkProgrammingSeconds,
-    },
-    problems: openProblems({ log, events: { record: () => {} }, count: () => {} }),
-    config: { featureGates: { AllowServiceExternalIPs: true } },
-  })
+/** An open intake of IPv4, and its only family. */
+function openLab(options: IntakeLabOptions = {}): { readonly lab: IntakeLab; readonly own: FamilyIntake } {
+  const lab = new IntakeLab(options).open()
+  const [own] = lab.families
+  assert.ok(own)
+  return { lab, own }
 }
 
 /** The objects that a pass names as its causes after these events. */
 async function causesOf(...events: readonly ObjectEvent[]): Promise<readonly string[] | undefined> {
-  const intake = openIntake()
-  intake.apply([set(web), set(slice('web-1', 'web', ['10.1.0.1'])), synced], () => false)
-  intake.beginRun()
-  await intake.takeDirty()
-  intake.backlog.settle()
-  intake.apply([set(service('new', '10.96.0.9')), ...events], () => false)
-  return (await intake.takeDirty()).events?.objects.first
+  const { lab, own } = openLab()
+  lab.deliver(set(web), set(slice('web-1', 'web', ['10.1.0.1'])), synced)
+  own.beginRun()
+  await own.takeDirty()
+  own.backlog.settle()
+  lab.deliver(set(service('new', '10.96.0.9')), ...events)
+  return (await own.takeDirty()).events?.objects.first
 }
 
 const web = service('web', '10.96.0.1')
@@ -71,31 +59,32 @@ describe('the causes of a pass', () => {
 describe('events during a run, before it takes the changed service ports,', () => {
   it('join the run, and are no work of the next one', async () => {
     const clock = new ManualClock()
-    const intake = openIntake(clock)
-    intake.apply([set(web), synced], () => false)
-    intake.beginRun()
-    await intake.takeDirty()
-    intake.backlog.settle()
+    const { lab, own } = openLab({ clock })
+    lab.deliver(set(web), synced)
+    own.beginRun()
+    await own.takeDirty()
+    own.backlog.settle()
     await clock.advance(5)
-    assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
+    assert.deepEqual(own.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
     await clock.advance(5)
-    intake.apply([set({ ...web, ports: [port(81)] })], () => false)
-    const { dirty, events } = await intake.takeDirty()
+    lab.deliver(set({ ...web, ports: [port(81)] }))
+    const { dirty, events } = await own.takeDirty()
     assert.equal(dirty.size, 1)
     assert.deepEqual(events, { oldestEventMs: 10, objects: { count: 1, first: ['Service default/web'] } })
-    intake.backlog.settle()
-    assert.deepEqual(intake.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
+    own.backlog.settle()
+    assert.deepEqual(own.beginRun(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
   })
 
   it('wait for the next run if all objects became known among them', async () => {
-    const intake = openIntake()
-    intake.apply([set(web), { type: 'listed' }], () => false)
-    intake.beginRun()
-    intake.apply([remove('Service', 'web'), synced], () => true)
-    const { dirty, events } = await intake.takeDirty()
+    const { lab, own } = openLab()
+    lab.deliver(set(web), { type: 'listed' })
+    own.beginRun()
+    lab.isUnsettled = () => true
+    lab.deliver(remove('Service', 'web'), synced)
+    const { dirty, events } = await own.takeDirty()
     assert.deepEqual({ size: dirty.size, events }, { size: 1, events: undefined })
-    intake.backlog.settle()
-    assert.deepEqual(intake.beginRun().objects, { count: 1, first: ['Service default/web'] })
+    own.backlog.settle()
+    assert.deepEqual(own.beginRun().objects, { count: 1, first: ['Service default/web'] })
   })
 })
 
@@ -113,33 +102,33 @@ function countedSlice(address: string, count: () => void): ObjectEvent {
 
 describe('changes of an object that come faster than runs', () => {
   it('replace each other: a run pays for the first and the newest one', async () => {
-    const intake = openIntake()
-    intake.apply([set(web), synced], () => false)
-    intake.beginRun()
-    await intake.takeDirty()
+    const { lab, own } = openLab()
+    lab.deliver(set(web), synced)
+    own.beginRun()
+    await own.takeDirty()
     const read = new Set<number>()
-    for (let i = 1; i <= 100; i++) intake.apply([countedSlice(`10.1.0.${i}`, () => read.add(i))], () => false)
-    const { dirty } = await intake.takeDirty()
-    const endpoints = intake.tracker
-      .servicePortsOf('default/web')
-      .flatMap((one) => intake.tracker.endpoints(one))
+    for (let i = 1; i <= 100; i++) lab.deliver(countedSlice(`10.1.0.${i}`, () => read.add(i)))
+    const { dirty } = await own.takeDirty()
+    const endpoints = own.tracker.servicePortsOf('default/web').flatMap((one) => own.tracker.endpoints(one))
     assert.deepEqual([...read], [1, 100])
     assert.deepEqual([dirty.size, endpoints.map(({ address }) => address)], [1, ['10.1.0.100']])
   })
 
   it('are shown to readers before the next run', async () => {
-    const intake = openIntake()
-    intake.apply([set(web), synced, set(service('new', '10.96.0.9'))], () => false)
-    assert.equal(intake.currentTracker.servicePortCount, 2)
-    assert.equal((await intake.takeDirty()).dirty.size, 2)
+    const { lab, own } = openLab()
+    lab.deliver(set(web), synced)
+    lab.deliver(set(service('new', '10.96.0.9')))
+    assert.equal(own.tracker.servicePortCount, 1)
+    assert.equal(own.currentTracker.servicePortCount, 2)
+    assert.equal((await own.takeDirty()).dirty.size, 2)
   })
 
   it('are applied in slices of time', async () => {
     const clock = new ManualClock()
-    const intake = openIntake(clock)
-    intake.apply([set(web), synced], () => false)
-    for (const name of ['a', 'b', 'c']) intake.apply([slowService(name, () => clock.skip(1000))], () => false)
-    assert.equal((await intake.takeDirty()).dirty.size, 4)
+    const { lab, own } = openLab({ clock })
+    lab.deliver(set(web), synced)
+    for (const name of ['a', 'b', 'c']) lab.deliver(slowService(name, () => clock.skip(1000)))
+    assert.equal((await own.takeDirty()).dirty.size, 4)
     assert.equal(clock.pauses, 3)
   })
 
@@ -148,21 +137,21 @@ describe('changes of an object that come faster than runs', () => {
       fc.asyncProperty(
         fc.array(fc.tuple(fc.array(anyEvent, { maxLength: 5 }), fc.boolean())),
         async (steps) => {
-          const intake = openIntake()
+          const { lab, own } = openLab()
           const found = new Map<ServicePortKey, unknown>()
           const take = async (): Promise<void> => {
-            for (const key of (await intake.takeDirty()).dirty) found.set(key, stateOf(intake.tracker, key))
+            for (const key of (await own.takeDirty()).dirty) found.set(key, stateOf(own.tracker, key))
           }
-          intake.apply([synced], () => false)
+          lab.deliver(synced)
           for (const [events, isTaken] of steps) {
-            intake.apply(events, () => false)
+            lab.deliver(...events)
             if (isTaken) await take()
           }
           await take()
-          const full = openIntake()
-          full.apply([...finalObjects(steps.map(([events]) => events)), synced], () => false)
-          const { dirty } = await full.takeDirty()
-          for (const key of dirty) assert.deepEqual(found.get(key), stateOf(full.tracker, key))
+          const full = openLab()
+          full.lab.deliver(...finalObjects(steps.map(([events]) => events)), synced)
+          const { dirty } = await full.own.takeDirty()
+          for (const key of dirty) assert.deepEqual(found.get(key), stateOf(full.own.tracker, key))
           for (const [key, state] of found) if (!dirty.has(key)) assert.equal(state, undefined)
         },
       ),
@@ -183,13 +172,13 @@ describe('changes of an object that come faster than runs', () => {
     it(`${name} for the latency of changes`, async () => {
       const clock = new ManualClock()
       const observed: number[] = []
-      const intake = openIntake(clock, { observe: (seconds) => observed.push(seconds) })
-      intake.apply([set(web), set(slice('web-1', 'web', ['10.1.0.0'])), synced], () => false)
+      const { lab, own } = openLab({ clock, latency: { observe: (seconds) => observed.push(seconds) } })
+      lab.deliver(set(web), set(slice('web-1', 'web', ['10.1.0.0'])), synced)
       await clock.advance(10_000)
-      intake.apply(events, () => false)
-      intake.beginRun()
-      await intake.takeDirty()
-      intake.backlog.settle()
+      lab.deliver(...events)
+      own.beginRun()
+      await own.takeDirty()
+      own.backlog.settle()
       assert.deepEqual(observed, expected)
     })
   }
@@ -212,7 +201,7 @@ function slowService(name: string, read: () => void): ObjectEvent {
   })
 }
 
-function stateOf(tracker: Tracker, key: ServicePortKey): unknown {
+function stateOf(tracker: FamilyTracker, key: ServicePortKey): unknown {
   const found = tracker.servicePort(key)
   return (
     found && { found, endpoints: tracker.endpoints(found).map((one) => [one, one.isReady, one.nodeName]) }

@@ -9,7 +9,7 @@ import {
   Pass,
   StageTimes,
 } from '../../../src/engine/index.js'
-import { InForceTimes, type Intake, PassHistory, type RunEvents } from '../../../src/engine/testing.js'
+import { type FamilyIntake, InForceTimes, PassHistory, type RunEvents } from '../../../src/engine/testing.js'
 import { RetryQueue } from '../../../src/layers/objects/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openMetrics } from '../../../src/metrics/index.js'
@@ -31,7 +31,7 @@ function refusal(name: string): KernelError {
 }
 
 /** An intake with these changed service ports, and with events that joined the pass. */
-function taking(keys: readonly ServicePortKey[], events?: RunEvents): Pick<Intake, 'takeDirty'> {
+function taking(keys: readonly ServicePortKey[], events?: RunEvents): Pick<FamilyIntake, 'takeDirty'> {
   return { takeDirty: async () => await Promise.resolve({ dirty: new Set(keys), events }) }
 }
 

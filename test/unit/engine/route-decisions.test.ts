@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { ConflictReports } from '../../../src/engine/index.js'
 import { RouteDecisions } from '../../../src/engine/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
@@ -23,7 +23,7 @@ const victim = set(
 
 class Lab {
   readonly log = new MemoryLog()
-  readonly tracker = new Tracker('ipv4', () => {})
+  readonly tracker = trackFamily('ipv4')
   readonly #kernel = openModelKernel()
   readonly decisions: RouteDecisions
   /** How often the machine's addresses were read. */

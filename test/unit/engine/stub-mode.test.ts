@@ -33,15 +33,18 @@ describe('a mode that only records routes', () => {
     let runEnds = 0
     const cancelRunEnds = synchronizer.onRunEnd(() => runEnds++)
     synchronizer.start()
-    synchronizer.deliver([set(service('web', '10.96.0.1')), set(slice('web-a', 'web', ['10.244.1.1']))])
+    surroundings.intake.deliver([
+      set(service('web', '10.96.0.1')),
+      set(slice('web-a', 'web', ['10.244.1.1'])),
+    ])
     await settle()
     await surroundings.clock.advance(syncPeriodMs)
     assert.deepEqual([records, calls], [[], []], 'nothing before everything was listed')
-    synchronizer.deliver([{ type: 'synced' }])
+    surroundings.intake.deliver([{ type: 'synced' }])
     await settle()
     assert.match(records.join(), /^default\/web.* to 10\.244\.1\.1$/)
     assert.deepEqual(calls, ['prepare', 'in force', 'leave others'])
-    synchronizer.deliver([remove('Service', 'web')])
+    surroundings.intake.deliver([remove('Service', 'web')])
     await settle()
     assert.equal(records.length, 2)
     assert.match(records[1] ?? '', /^default\/web.* to undefined$/)
@@ -51,7 +54,7 @@ describe('a mode that only records routes', () => {
     const reported = runEnds
     assert.ok(synchronizer.health.every(({ isHealthy }) => isHealthy))
     assert.equal(calls.splice(0).at(-1), 'prepare', 'again, as it failed')
-    synchronizer.deliver([set(service('web', '10.96.0.1'))])
+    surroundings.intake.deliver([set(service('web', '10.96.0.1'))])
     await settle()
     assert.deepEqual(calls, [], 'it succeeded')
     assert.equal(runEnds, reported, 'nothing is reported after the cancellation')

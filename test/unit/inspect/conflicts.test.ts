@@ -11,7 +11,7 @@ import {
   services,
 } from '../../../src/inspect/index.js'
 import { serviceTable } from '../../../src/inspect/rows.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import type { Frontend, Route } from '../../../src/routing/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
@@ -32,7 +32,7 @@ interface Settings {
 }
 
 /** The agent as the rows see it: one family. `describe` names the frontends of the route. */
-function inspectedWith(tracker: Tracker, settings: Settings): Inspected {
+function inspectedWith(tracker: TrackedFamily, settings: Settings): Inspected {
   const { problems = [conflict], isRelayed = false, nodePortAddresses = [] } = settings
   const view = {
     health: { family: 'ipv4' },
@@ -69,8 +69,8 @@ async function rowsOf(
 
 const external = (row: ServiceRow): unknown => serviceTable(0).cells(row)[7]
 
-function trackerWith(b: Parameters<typeof service>[2]): Tracker {
-  const tracker = new Tracker('ipv4', () => {})
+function trackerWith(b: Parameters<typeof service>[2]): TrackedFamily {
+  const tracker = trackFamily('ipv4')
   tracker.apply(set(service('a', '10.96.0.1', { externalIPs: [ip('203.0.113.1')] })))
   tracker.apply(set(service('b', '10.96.0.2', b)))
   tracker.apply(set(slice('b-1', 'b', ['10.1.0.1'])))
@@ -130,7 +130,7 @@ describe('a frontend that another Service has', () => {
   })
 
   it('may be the cluster IP', async () => {
-    const same = new Tracker('ipv4', () => {})
+    const same = trackFamily('ipv4')
     for (const name of ['a', 'b']) same.apply(set(service(name, '10.96.0.1')))
     const rows = await rowsOf(inspectedWith(same, { problems: [lost('tcp 10.96.0.1:80')] }), 'default/b')
     assert.equal(rows.service.internal, 'conflict')
@@ -142,7 +142,7 @@ describe('a frontend that another Service has', () => {
 
   // The Service showed no kernel objects.
   it('may be the cluster IP, beside a node port and an external IP of its own', async () => {
-    const same = new Tracker('ipv4', () => {})
+    const same = trackFamily('ipv4')
     for (const name of ['a', 'b']) {
       const own = { nodePort: name === 'a' ? 30_080 : 30_081 }
       const externalIPs = [ip(name === 'a' ? '203.0.113.1' : '203.0.113.2')]
@@ -205,7 +205,7 @@ describe('a port of SCTP', () => {
 })
 
 describe('a Service without a cluster IP', () => {
-  const tracker = new Tracker('ipv4', () => {})
+  const tracker = trackFamily('ipv4')
   const ports = [port(80, { nodePort: 30080 })]
   tracker.apply(set(service('b', '', { clusterIPs: [], externalIPs: [ip('203.0.113.1')], ports })))
   tracker.apply(set(slice('b-1', 'b', ['10.1.0.1'])))

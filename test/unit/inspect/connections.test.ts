@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ServiceFlow } from '../../../src/engine/index.js'
 import { connections, type Inspected, readCounters } from '../../../src/inspect/index.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { route } from '../../../src/routing/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
@@ -23,7 +23,7 @@ const flow: ServiceFlow = {
 }
 
 /** The agent as `connections` sees it: one family, whose mode lists these flows. */
-function inspectedWith(tracker: Tracker, readFlows: () => AsyncIterable<ServiceFlow>): Inspected {
+function inspectedWith(tracker: TrackedFamily, readFlows: () => AsyncIterable<ServiceFlow>): Inspected {
   const view = {
     health: { family: 'ipv4' },
     services: tracker,
@@ -41,7 +41,7 @@ function inspectedWith(tracker: Tracker, readFlows: () => AsyncIterable<ServiceF
 
 describe('the connections of a mode', () => {
   it('of one Service leave out those to an address of another on the number of its node port', async () => {
-    const tracker = new Tracker('ipv4', () => {})
+    const tracker = trackFamily('ipv4')
     const nodePort = { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] } as const
     tracker.apply(set(service('np', '10.96.0.11', nodePort)))
     tracker.apply(set(service('other', clusterIP, { ports: [port(30_080)] })))
@@ -81,7 +81,7 @@ describe('the connections of a mode', () => {
         isClosed = true
       }
     }
-    const tracker = new Tracker('ipv4', () => {})
+    const tracker = trackFamily('ipv4')
     tracker.apply(set(service('web', clusterIP)))
     await connections(inspectedWith(tracker, endless), undefined, gone.signal)
     assert.deepEqual({ read, isClosed }, { read: 5000, isClosed: true })

@@ -5,7 +5,7 @@ import type { IpAddress } from '../../../src/address.js'
 import { FirewallChains } from '../../../src/inspect/index.js'
 import { explainPacket, type Packet, type PacketView, withOtherRules } from '../../../src/inspect/testing.js'
 import type { FirewallChain, FirewallRule } from '../../../src/kernel/index.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { node as nodeObject, port, service, set, slice } from '../../support/objects.js'
@@ -33,7 +33,7 @@ function chain(table: string, priority: number, rules: readonly FirewallRule[]):
 }
 
 function viewOf(guarded: IpAddress | undefined): PacketView {
-  const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+  const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
   const ports = [port(80, { name: 'tcp', nodePort: 30_080 })]
   services.apply(set(service('web', vip, { type: 'NodePort', ports })))
   const served = [{ name: 'tcp', protocol: 'TCP', port: 8080 }] as const

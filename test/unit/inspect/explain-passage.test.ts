@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { FirewallChains } from '../../../src/inspect/index.js'
 import { explainPacket, type Packet, type PacketView, withOtherRules } from '../../../src/inspect/testing.js'
 import type { FirewallHook } from '../../../src/kernel/index.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { node as nodeObject, port, service, set, slice } from '../../support/objects.js'
@@ -14,7 +14,7 @@ const nodeIP = ip('192.168.60.11')
 const vip = ip('10.96.0.10')
 
 function viewOf(endpoint: string): PacketView {
-  const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+  const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
   services.apply(set(service('web', vip, { ports: [port(80, { name: 'tcp' })] })))
   services.apply(
     set(slice('web-1', 'web', [endpoint], { ports: [{ name: 'tcp', protocol: 'TCP', port: 8080 }] })),

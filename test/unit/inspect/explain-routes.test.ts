@@ -13,7 +13,7 @@ import {
 } from '../../../src/inspect/testing.js'
 import { LossReader } from '../../../src/inspect/route-losses.js'
 import type { RouteChoice, RouteQuestion } from '../../../src/kernel/index.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { node as nodeObject, port, service, set, slice } from '../../support/objects.js'
@@ -24,7 +24,7 @@ const outside = ip('192.0.2.10')
 const vip = ip('10.96.0.10')
 
 function viewOf(endpoints: readonly string[]): PacketView {
-  const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+  const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
   const both = [port(80, { name: 'tcp' }), port(80, { name: 'sctp', protocol: 'SCTP' })]
   services.apply(set(service('web', vip, { ports: both })))
   const ports = [

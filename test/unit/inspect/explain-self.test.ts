@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explainPacket } from '../../../src/inspect/testing.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'
 import { packetRules } from '../../support/packet-rules.js'
@@ -20,7 +20,7 @@ describe('explain of a client that is the only endpoint', () => {
   ] as const) {
     it(`${client} on ${nodeName ?? 'no node'}: ${verdict}`, () => {
       const address = client === 'node' ? '192.168.60.11' : client
-      const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+      const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
       services.apply(set(service('web', '10.96.0.10', { ports: [port(80)] })))
       services.apply(
         set(slice('web-1', 'web', [endpoint(address, nodeName === undefined ? {} : { nodeName })])),

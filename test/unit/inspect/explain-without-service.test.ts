@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { port, service, set } from '../../support/objects.js'
 import { packetRules as rules } from '../../support/packet-rules.js'
 import { ip } from '../../support/routes.js'
 
-const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
 services.apply(set(service('web', '10.96.0.10', { ports: [port(80)], externalIPs: ['192.0.2.7'] })))
 
 interface Row {

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import type { PacketRules, PipelineView } from '../../../src/engine/index.js'
 import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
 import { ownersOf, portThatOwns } from '../../../src/inspect/frontend-owners.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { port, service, set, slice } from '../../support/objects.js'
@@ -13,7 +13,7 @@ import { packetRules } from '../../support/packet-rules.js'
 import { ip } from '../../support/routes.js'
 
 const [worker, free, apiServer] = [ip('192.0.2.12'), ip('203.0.113.9'), ip('192.0.2.100')]
-const services = new Tracker('ipv4', () => undefined, { allowsExternalIPs: true })
+const services = trackFamily('ipv4', () => undefined, { allowsExternalIPs: true })
 services.apply(
   set(
     service('web', '10.96.0.10', {

@@ -1,7 +1,7 @@
 // F-093: the number of local endpoints that a health check reports.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import type { SliceEndpoint } from '../../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
 
@@ -18,8 +18,8 @@ const both = {
   ],
 }
 
-function trackerWith(...endpoints: readonly SliceEndpoint[]): Tracker {
-  const tracker = new Tracker('ipv4', () => {})
+function trackerWith(...endpoints: readonly SliceEndpoint[]): TrackedFamily {
+  const tracker = trackFamily('ipv4')
   tracker.apply(set(service('web', '10.0.0.1', balanced)))
   tracker.apply(set(slice('s', 'web', endpoints, both)))
   return tracker

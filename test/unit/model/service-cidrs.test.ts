@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr, type IpFamily } from '../../../src/address.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { cidr } from '../../support/routes.js'
 
@@ -67,7 +67,7 @@ const cases: readonly {
 ]
 
 function networksOf(family: IpFamily, events: readonly ObjectEvent[]): readonly string[] | undefined {
-  const tracker = new Tracker(family, () => undefined)
+  const tracker = trackFamily(family)
   for (const event of events) tracker.apply(event)
   return tracker.serviceCidrs?.map(formatCidr)
 }
@@ -80,7 +80,7 @@ describe('the networks of ServiceCIDRs', () => {
   }
 
   it('are another array only after events about ServiceCIDRs', () => {
-    const tracker = new Tracker('ipv4', () => undefined)
+    const tracker = trackFamily('ipv4')
     const changes = [listed, set('a', '10.96.0.0/16'), remove('a'), remove('a'), { type: 'synced' } as const]
     const isOther = (event: ObjectEvent): boolean => {
       const before = tracker.serviceCidrs

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr, type IpFamily } from '../../../src/address.js'
-import { Tracker, type ServicePort } from '../../../src/model/index.js'
+import type { ServicePort } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import type { Service } from '../../../src/source/index.js'
 import type { LoadBalancerIngress } from '../../../src/source/testing.js'
 import { port, remove, service, set } from '../../support/objects.js'
@@ -11,7 +12,7 @@ import { port, remove, service, set } from '../../support/objects.js'
 const dual = { clusterIPs: ['10.0.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] as const }
 const otherProxy = { labels: { 'service.kubernetes.io/service-proxy-name': '' } }
 
-function portsOf(tracker: Tracker): readonly ServicePort[] {
+function portsOf(tracker: TrackedFamily): readonly ServicePort[] {
   tracker.markAll()
   return [...tracker.take()].map((key) => tracker.servicePort(key)).filter((found) => found !== undefined)
 }
@@ -23,7 +24,7 @@ function read(
   rules = { allowsExternalIPs: true },
 ): { readonly ports: readonly ServicePort[]; readonly problems: readonly string[] } {
   const problems: string[] = []
-  const tracker = new Tracker(family, (_object, found) => problems.push(...(found ?? [])), rules)
+  const tracker = trackFamily(family, (_object, found) => problems.push(...(found ?? [])), rules)
   tracker.apply(set(service('web', '10.0.0.1', rest)))
   return { ports: portsOf(tracker), problems }
 }
@@ -62,7 +63,7 @@ describe('F-001, F-020 a service port', () => {
 
 describe('F-005 the label service-proxy-name', () => {
   it('removes the ports of a Service when added, and restores them when removed', () => {
-    const tracker = new Tracker('ipv4', () => {})
+    const tracker = trackFamily('ipv4')
     const count = (object: Service): number => {
       tracker.apply(set(object))
       assert.equal(tracker.take().size, 1)
@@ -302,7 +303,7 @@ describe('a change of an external field makes the port dirty', () => {
   ]
   for (const [field, change] of changes) {
     it(field, () => {
-      const tracker = new Tracker('ipv4', () => {})
+      const tracker = trackFamily('ipv4')
       const apply = (rest: Partial<Service>): number => {
         tracker.apply(set(service('web', '10.0.0.1', { ...base, ...rest })))
         return tracker.take().size

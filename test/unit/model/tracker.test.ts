@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { formatEndpoint, type IpFamily } from '../../../src/address.js'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import type { ObjectEvent, ServicePortSpec, SliceEndpoint } from '../../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
 
 class Tracked {
   readonly problems: string[] = []
-  readonly tracker: Tracker
+  readonly tracker: TrackedFamily
 
   constructor(family: IpFamily = 'ipv4') {
-    this.tracker = new Tracker(family, ({ kind, name }, found) => {
+    this.tracker = trackFamily(family, ({ kind, name }, found) => {
       this.problems.push(...(found ?? []).map((problem) => `${kind} ${name}: ${problem}`))
     })
   }
@@ -105,7 +105,7 @@ describe('the Services that a family programs', () => {
       ])
       assert.deepEqual(other.problems, [])
       const states: unknown[] = []
-      const tracker = new Tracker(reporting, (_object, found) => states.push(found?.length))
+      const tracker = trackFamily(reporting, (_object, found) => states.push(found?.length))
       const one = service('web', reporting === 'ipv4' ? '10.0.0.1' : 'fd00::1')
       for (const next of [event, set(service('web', 'None')), event, set(one)]) tracker.apply(next)
       assert.deepEqual(states, [1, undefined, 1, 0])

@@ -1,7 +1,7 @@
 // Services of manifests without a cluster IP: the frontends that they have are served, in the families that they are of.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { describeFrontend, frontendsOf } from '../../../src/routing/index.js'
 import type { Service } from '../../../src/source/index.js'
 import { port, service, set } from '../../support/objects.js'
@@ -25,7 +25,7 @@ function served(servedAt: string, ...frontends: readonly string[]): Read {
 
 function read(own: Service, family: 'ipv4' | 'ipv6', allowsExternalIPs = true): Read {
   let [problems, servedAt]: readonly [readonly string[], string?] = [[]]
-  const tracker = new Tracker(
+  const tracker = trackFamily(
     family,
     (_object, found = [], places) => {
       problems = found
@@ -169,7 +169,7 @@ describe('a Service without a cluster IP', () => {
       ['', false],
       ['10.96.0.1', true],
     ] as const) {
-      const tracker = new Tracker('ipv4', () => {})
+      const tracker = trackFamily('ipv4')
       tracker.apply(set(service('web', clusterIP, { ...nodePort, internalTrafficPolicy: 'Local' })))
       assert.deepEqual(
         [...tracker.servicePorts()].map((each) => each.isInternalLocal),
@@ -180,7 +180,7 @@ describe('a Service without a cluster IP', () => {
 
   it('is reported until it has one, is headless or is gone', () => {
     const states: unknown[] = []
-    const tracker = new Tracker('ipv4', (_object, problems, servedAt) => states.push([problems, servedAt]))
+    const tracker = trackFamily('ipv4', (_object, problems, servedAt) => states.push([problems, servedAt]))
     const withOne = service('web', '10.96.0.1', nodePort)
     for (const own of [bare(nodePort), withOne, withOne, bare(nodePort), service('web', 'None'), bare()])
       tracker.apply(set(own))

@@ -1,12 +1,17 @@
 // Facts about the Node that the first sync waits for, and changes of the Node that end the agent (F-080, F-084 to F-086).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
 import { type IpAddress, type IpFamily, parseIpAddress } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import { Intake, openProblems } from '../../../src/engine/index.js'
+import type { FamilyIntake } from '../../../src/engine/testing.js'
 import { ConfigError, KernelError } from '../../../src/errors.js'
+import { openMetrics } from '../../../src/metrics/index.js'
 import { noNodeChange, NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
+import { service, set } from '../../support/objects.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
 const name = 'node-a'
@@ -20,14 +25,14 @@ function node(changes: Partial<NodeObject> = {}): ObjectEvent {
   return { type: 'set', object: { ...object, taintKeys: [], deleted: false, ...changes } }
 }
 
-/** A watch with its results. */
+/** A watch, and the intake that asks it. */
 class Lab {
   readonly clock = new ManualClock()
   readonly log = new MemoryLog()
   readonly watch: NodeWatch
-  /** Delivered events. */
-  readonly delivered: ObjectEvent[] = []
-  /** The change of the Node's facts that was delivered with each batch. */
+  readonly intake: Intake
+  readonly families: readonly FamilyIntake[]
+  /** The change of the Node's facts that the families got with each delivery. */
   readonly changes: NodeChange[] = []
   end: string | undefined
   readonly node: NodeTracker
@@ -37,36 +42,50 @@ class Lab {
     input: ConfigInput,
     families: readonly IpFamily[] = ['ipv4', 'ipv6'],
     machine?: () => Promise<readonly IpAddress[]>,
+    doesNotWait = false,
   ) {
     const config = resolveConfig({ manifests: 'm', mode: 'iptables', ...input })
     const { clock, log } = this
     this.node = new NodeTracker(name, config.bindAddress)
     this.watch = new NodeWatch({
       node: this.node,
-      families,
       config,
       machineAddresses: machine,
-      deliver: (events, change) => {
-        this.delivered.push(...events)
-        this.changes.push(change)
-      },
+      doesNotWait,
       clock,
       log,
     })
+    const metrics = openMetrics(new Registry())
+    this.intake = new Intake({ config, node: this.watch, metrics })
+    const problems = openProblems({ log })
+    this.families = families.map((family) =>
+      this.intake.openFamily({ family, clock, log, problems, syncPeriodMs: 1000, metrics: metrics[family] }),
+    )
     this.watch.end.catch((error: unknown) => {
       assert.ok(error instanceof ConfigError)
       this.end = error.message
     })
   }
 
+  /** The mode is open. */
+  open(): this {
+    this.intake.open(({ nodeChange }) => this.changes.push(nodeChange))
+    return this
+  }
+
   async see(...events: readonly ObjectEvent[]): Promise<void> {
-    this.watch.see(events)
+    this.intake.deliver(events)
     await settle()
   }
 
-  /** Whether `synced` was delivered, or the reason why the agent ends. */
+  /** Whether `synced` counts, or the reason why the agent ends. */
   get outcome(): string {
-    return this.end ?? (this.delivered.includes(synced) ? 'ready' : 'waits')
+    return this.end ?? (this.families[0]?.known === 'synced' ? 'ready' : 'waits')
+  }
+
+  /** The number of known Services. */
+  get serviceCount(): number {
+    return this.families[0]?.tracker.servicePortCount ?? 0
   }
 }
 
@@ -153,7 +172,7 @@ describe('the first sync waits', () => {
   ]
   for (const { name: title, config, events, at, later } of cases) {
     it(title, async () => {
-      const lab = new Lab(config)
+      const lab = new Lab(config).open()
       await lab.see(...events)
       assert.equal(lab.outcome, at)
       if (later === undefined) return
@@ -166,7 +185,7 @@ describe('the first sync waits', () => {
   }
 
   it('only until the facts arrive', async () => {
-    const lab = new Lab({ ...nodeCIDR, ...primary })
+    const lab = new Lab({ ...nodeCIDR, ...primary }).open()
     await lab.see(synced)
     assert.equal(lab.log.find('info', 'waiting').length, 1)
     await lab.see(node({ podCIDRs }))
@@ -176,51 +195,61 @@ describe('the first sync waits', () => {
     assert.equal(lab.clock.pending, 0)
   })
 
-  it('with listed and synced only: all other events are delivered at once', async () => {
-    const lab = new Lab(nodeCIDR)
-    const events = [node(), node({ name: 'other' }), node({ podCIDRs, addresses: [internal] })] as const
-    const listed: ObjectEvent = { type: 'listed' }
-    await lab.see(events[0], listed)
-    await lab.see(events[1], synced)
-    assert.deepEqual(lab.delivered, events.slice(0, 2))
-    await lab.see(events[2])
-    assert.deepEqual(lab.delivered, [...events, listed, synced])
-    await lab.see(events[0])
-    assert.deepEqual(lab.delivered, [...events, listed, synced])
+  it('with listed and synced only: all other events count at once', async () => {
+    const lab = new Lab(nodeCIDR).open()
+    await lab.see(node(), { type: 'listed' }, set(service('a', '10.96.0.1')))
+    await lab.see(synced, set(service('b', '10.96.0.2')))
+    assert.deepEqual([lab.outcome, lab.serviceCount], ['waits', 2])
+    const complete = node({ podCIDRs, addresses: [internal] })
+    await lab.see(complete, set(service('c', '10.96.0.3')))
+    assert.deepEqual([lab.outcome, lab.serviceCount], ['ready', 3])
+    lab.families[0]?.tracker.take()
+    await lab.see(node(), set(service('d', '10.96.0.4')))
+    assert.equal(lab.serviceCount, 3, 'the agent ends')
     assert.match(lab.end ?? '', /^PodCIDRs changed/u)
   })
 
-  it('and batches of events have their changes of the facts of the Node', async () => {
+  it('and each delivery has its changes of the facts of the Node, the first one those from before the mode was open', async () => {
     const lab = new Lab({})
     const zone = { 'topology.kubernetes.io/zone': 'a' }
-    await lab.see(node({ labels: zone }), node({ labels: zone, addresses: [internal] }))
+    await lab.see(node({ labels: zone }))
+    await lab.see(node({ labels: zone, addresses: [internal] }))
+    lab.open()
     await lab.see(node({ labels: zone, addresses: [internal], podCIDRs }), synced)
     await lab.see(deleted)
     assert.deepEqual(lab.changes, [
       { routing: true, vipBinding: true, modeSettings: true, places: false },
       { ...noNodeChange, modeSettings: true },
       noNodeChange,
-      noNodeChange,
     ])
   })
 
   it('no longer than the limit from the arrival of synced, also when the kernel was prepared meanwhile', async () => {
     const lab = new Lab(primary)
-    lab.watch.see([node(), synced], 20_000)
+    await lab.see(node(), synced)
+    await lab.clock.advance(20_000)
+    lab.open()
     await lab.clock.advance(9_000)
     assert.equal(lab.outcome, 'waits')
     await lab.clock.advance(1_000)
     assert.equal(lab.outcome, 'ready')
   })
 
+  it('for nothing in a plan, which is made at one moment', async () => {
+    const lab = new Lab(primary, undefined, undefined, true).open()
+    await lab.see(node(), synced)
+    await lab.clock.advance(0)
+    assert.equal(lab.outcome, 'ready')
+  })
+
   it('for nothing after close()', async () => {
-    const lab = new Lab(nodeCIDR)
+    const lab = new Lab(nodeCIDR).open()
     await lab.see(synced)
     lab.watch.close()
     lab.watch.close()
     assert.equal(lab.clock.pending, 0)
     await lab.see(node({ podCIDRs }))
-    assert.deepEqual(lab.delivered, [])
+    assert.equal(lab.outcome, 'waits')
   })
 })
 
@@ -267,7 +296,7 @@ describe('a Node that changes', () => {
   ]
   for (const { name: title, config, events, end, logged } of cases) {
     it(title, async () => {
-      const lab = new Lab(config)
+      const lab = new Lab(config).open()
       await lab.see(node({ podCIDRs, addresses: [internal] }), synced)
       await lab.see(...events)
       assert.equal(lab.end, end)
@@ -347,7 +376,7 @@ describe('the families that a node programs', () => {
   ]
   for (const { name: title, config, families, node: changes, outcome } of cases) {
     it(title, async () => {
-      const lab = new Lab(config, families)
+      const lab = new Lab(config, families).open()
       await lab.see(node(changes), synced)
       assert.equal(lab.outcome, outcome)
     })
@@ -361,7 +390,7 @@ describe('without an API server', () => {
 
   it('the machine is the node if no manifest has its Node, and the first sync waits for nothing', async () => {
     // Before the fix: 30 s, and a node that load balancers may not use.
-    const lab = new Lab(primary, undefined, machine)
+    const lab = new Lab(primary, undefined, machine).open()
     await lab.see(synced)
     assert.equal(lab.outcome, 'ready')
     assert.deepEqual(lab.node.facts.addresses, { ipv4: address })
@@ -370,14 +399,14 @@ describe('without an API server', () => {
   })
 
   it('the Node of a manifest comes first', async () => {
-    const lab = new Lab(primary, undefined, machine)
+    const lab = new Lab(primary, undefined, machine).open()
     await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }] }), synced)
     assert.deepEqual(Object.values(lab.node.facts.addresses), ['198.51.100.7'])
     assert.deepEqual(lab.log.find('info', 'No manifest has the Node'), [])
   })
 
   it('the facts of a Node stay when its manifest is deleted, and a restart is not needed', async () => {
-    const lab = new Lab({ ...primary, ...nodeCIDR }, undefined, machine)
+    const lab = new Lab({ ...primary, ...nodeCIDR }, undefined, machine).open()
     await lab.see(node({ addresses: [{ type: 'InternalIP', address: '198.51.100.7' }], podCIDRs }), synced)
     await lab.see(deleted)
     assert.deepEqual(Object.values(lab.node.facts.addresses), ['198.51.100.7'])
@@ -387,7 +416,7 @@ describe('without an API server', () => {
 
   it('an address that the kernel does not tell delays the first sync by 30 s', async () => {
     const refused = new KernelError({ errno: 1, subsystem: 'route', operation: 'list' })
-    const lab = new Lab(primary, undefined, async () => await Promise.reject(refused))
+    const lab = new Lab(primary, undefined, async () => await Promise.reject(refused)).open()
     await lab.see(synced)
     assert.equal(lab.outcome, 'waits')
     assert.equal(lab.log.find('warn', 'The addresses of this machine cannot be read').length, 1)

@@ -21,8 +21,9 @@ interface Lab {
 
 async function openLab(nodeName = 'node-a', failures: readonly string[] = []): Promise<Lab> {
   const surroundings = openSurroundings()
-  const { clock, config } = surroundings
+  const { clock, config, intake } = surroundings
   const pipeline = openRecordingFamily('ipv4', surroundings, { records: [] })
+  intake.open(() => pipeline.needsRun())
   const problems: PresentProblem[] = []
   const runEnds = new Set<() => void>()
   const inspected = {
@@ -56,7 +57,7 @@ async function openLab(nodeName = 'node-a', failures: readonly string[] = []): P
     clock,
     problems,
     apply: async (...events) => {
-      pipeline.apply(events)
+      intake.deliver(events)
       await pipeline.runOnce()
       for (const look of runEnds) look()
     },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import {
   type Backend,
   describeFrontend,
@@ -27,7 +27,7 @@ const udp = { ports: [port(53, { protocol: 'UDP' })] }
 const node = { name: 'here', zone: 'a' }
 
 function inputs(endpoints: readonly SliceEndpoint[], rest: Partial<Service>): Parameters<typeof route> {
-  const tracker = new Tracker('ipv4', () => {})
+  const tracker = trackFamily('ipv4')
   tracker.apply(set(service('web', '10.0.0.1', rest)))
   const protocol = rest.ports?.[0]?.protocol ?? 'TCP'
   tracker.apply(set(slice('s', 'web', endpoints, { ports: [{ name: '', protocol, port: 8080 }] })))

@@ -1,7 +1,7 @@
 // Issue 35, A2: the agent was cut off from the API server, and its health server replaced, by external IPs of a tenant's Service.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker, type ProtectedPlaces } from '../../../src/node/index.js'
 import {
   decide,
@@ -26,7 +26,7 @@ const places: ProtectedPlaces = {
 }
 
 /** Knows the victim: node port 30080, health check port 30100; and two Services with health check port 30200. */
-const services = new Tracker('ipv4', () => {})
+const services = trackFamily('ipv4')
 services.apply(
   set(
     service('victim', '10.96.0.99', {
@@ -226,7 +226,7 @@ describe('a Service does not get', () => {
 
 describe('of several Services with one node port', () => {
   it('the oldest one keeps its external IP with this number', () => {
-    const both = new Tracker('ipv4', () => {})
+    const both = trackFamily('ipv4')
     const ports = [port(30_080, { nodePort: 30_080 })]
     const externalIPs = ['192.0.2.10']
     for (const [name, createdSeconds] of [

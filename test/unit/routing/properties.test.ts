@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { IpFamily } from '../../../src/address.js'
-import { type ServicePort, Tracker, type HealthCheck } from '../../../src/model/index.js'
+import type { ServicePort, HealthCheck } from '../../../src/model/index.js'
+import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { decide, type Route } from '../../../src/routing/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { ip } from '../../support/routes.js'
@@ -16,10 +17,10 @@ const machine = [ip(machineAddress)]
 class Decisions {
   readonly routes = new Map<string, Route>()
   readonly problems = new Map<string, readonly string[]>()
-  readonly #tracker: Tracker
+  readonly #tracker: TrackedFamily
 
   constructor(family: IpFamily) {
-    this.#tracker = new Tracker(family, ({ kind, name }, found) => {
+    this.#tracker = trackFamily(family, ({ kind, name }, found) => {
       const object = `${kind} ${name}`
       if (found === undefined || found.length === 0) this.problems.delete(object)
       else this.problems.set(object, found)

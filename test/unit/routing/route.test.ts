@@ -1,7 +1,7 @@
 // The endpoints that get the traffic of a Service port: one table per rule of kube-proxy.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Tracker } from '../../../src/model/index.js'
+import { trackFamily } from '../../support/tracked-family.js'
 import { route, type Backend, type Route } from '../../../src/routing/index.js'
 import type { Service, SliceEndpoint } from '../../../src/source/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'
@@ -21,7 +21,7 @@ function at(last: number, rest: Parameters<typeof endpoint>[1] = {}): SliceEndpo
 }
 
 function decide(endpoints: readonly SliceEndpoint[], rest: Partial<Service> = {}, zone?: string): Route {
-  const tracker = new Tracker('ipv4', () => {})
+  const tracker = trackFamily('ipv4')
   tracker.apply(set(service('web', '10.0.0.1', rest)))
   const [{ protocol } = { protocol: 'TCP' as const }] = rest.ports ?? []
   tracker.apply(set(slice('s', 'web', endpoints, { ports: [{ name: '', protocol, port: 8080 }] })))

@@ -1,24 +1,19 @@
 // The log about Services without a cluster IP: a line that is no problem while they are served, a problem when nothing is.
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { openProblems } from '../../../src/engine/index.js'
-import { openTracker } from '../../../src/engine/intake.js'
 import type { Service } from '../../../src/source/index.js'
+import { IntakeLab } from '../../support/intake-lab.js'
 import { port, remove, service, set } from '../../support/objects.js'
-import { MemoryLog } from '../../support/pipeline-lab.js'
 
 const ports = [port(80, { nodePort: 30080 })]
 const bare = (rest: Partial<Service> = {}): Service => service('web', '', { clusterIPs: [], ports, ...rest })
 
 it('a Service without a cluster IP is logged at each change, and counts as failed only while it has no frontend', () => {
-  const log = new MemoryLog()
-  const counts: number[] = []
-  const problems = openProblems({ log, count: (count) => counts.push(count) })
-  const config = { featureGates: { AllowServiceExternalIPs: true } }
-  const tracker = openTracker({ family: 'ipv4', config, problems, log })
+  const lab = new IntakeLab().open()
+  const { log, problemCounts: counts } = lab
   const linesAfter = (own: Service): readonly string[] => {
     log.lines.length = 0
-    tracker.apply(set(own))
+    lab.deliver(set(own))
     return log.lines.map(({ level, message }) => `${level} ${message}`)
   }
   const atNodePort = 'info Service has no cluster IP: default/web is served at node port 30080 only'
@@ -39,6 +34,6 @@ it('a Service without a cluster IP is logged at each change, and counts as faile
   assert.deepEqual([more, counts], [[], [1]])
   assert.deepEqual(linesAfter(bare()), [atNodePort, 'info Network programming recovered'])
   assert.deepEqual(counts, [1, 0])
-  tracker.apply(remove('Service', 'web'))
+  lab.deliver(remove('Service', 'web'))
   assert.deepEqual(linesAfter(bare()), [atNodePort])
 })
