@@ -63,7 +63,7 @@ async function applyByLedger(
   globalThis.gc?.()
   const start = process.hrtime.bigint()
   const apply = await seconds(async () => {
-    for (const { key, decided, desired } of wanted) ledger.claim(key, decided, desired)
+    for (const { key, decided, desired } of wanted) ledger.claim(key, decided.service, desired)
     claim = Number(process.hrtime.bigint() - start) / 1e9
     await inOverlappingCuts(ledger.takeDirty(), {
       plan: (entries) => ledger.planUpserts(entries),

@@ -48,7 +48,7 @@ class Rooms {
     let staging: Promise<void> = Promise.resolve()
     let sliceStart = performance.now()
     for (const decided of routes) {
-      this.ledger.claim(decided.key, decided, compileRoute(decided, settings))
+      this.ledger.claim(decided.key, compileRoute(decided, settings))
       if (performance.now() - sliceStart < sliceMs) continue
       watch.lap('compile, claim')
       await staging

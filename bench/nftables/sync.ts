@@ -100,7 +100,7 @@ class Tables {
   /** Milliseconds of the claims, and of both. */
   async write(compiled: readonly Compiled[]): Promise<{ readonly claimMs: number; readonly ms: number }> {
     const start = performance.now()
-    for (const { route, desired } of compiled) this.#tables.claim(route.key, route, desired)
+    for (const { route, desired } of compiled) this.#tables.claim(route.key, desired)
     const claimMs = performance.now() - start
     const metrics = this.#metrics[family]
     const pass = new Pass({ family, clock: systemClock, log: this.#log, metrics })

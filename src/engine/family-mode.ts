@@ -1,7 +1,7 @@
 import type { IpAddress } from '../address.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import type { Backend, Frontend, Route } from '../routing/index.js'
+import type { Backend, Route } from '../routing/index.js'
 import type { FamilyContext, FamilyFacts } from './family-context.js'
 import type { KernelQuestions } from './kernel-questions.js'
 import type { Claim, Layer } from './layer.js'
@@ -48,7 +48,7 @@ export type IsOfReading = (route: Pick<Route, 'key'>) => boolean
 /** Answers people about the kernel objects of a mode. It changes nothing. */
 export interface ModeView<S, D> {
   /** As `Pipeline.describe`. */
-  describe(claim: Claim<D>, settings: S, isLost?: (frontend: Frontend) => boolean): readonly string[]
+  describe(claim: Claim<D>, settings: S): readonly string[]
   /** As `Pipeline.packetRules`. */
   packetRules(settings: S): PacketRules | undefined
   /** The objects of a route that the kernel lacks or has otherwise, a sentence each. Throws KernelError. */
@@ -68,6 +68,8 @@ export interface FamilyMode<S, D> {
   routeSettings(settings: S): unknown
   /** The addresses of this machine that serve node ports. Absent: those that the configuration names, as the kernel has them now. */
   nodePortAddresses?(settings: S): readonly IpAddress[]
+  /** The mode has an object for a node port at each of these addresses, and each has its own owner. Absent: a node port has one owner. */
+  nodePortPlaces?(settings: S): readonly IpAddress[]
   /** Asks the kernel what the compilation of this route depends on; undefined: nothing, as nearly always. Never rejects with a KernelError. */
   prepare?(decided: Route): Promise<void> | undefined
   /** Pure: no clock, no kernel. */

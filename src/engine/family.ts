@@ -3,7 +3,7 @@ import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { FamilyTracker, ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { Frontend, FrontendConflict, Route } from '../routing/index.js'
+import type { Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { claimDirty } from './claim-dirty.js'
 import { type FamilyContext, readAgainMs } from './family-context.js'
@@ -19,6 +19,7 @@ import { KernelQuestions } from './kernel-questions.js'
 import type { Claim, Layer, Look } from './layer.js'
 import type { Pipeline } from './pipeline.js'
 import { RouteDecisions } from './route-decisions.js'
+import { ServedRoutes } from './served-routes.js'
 import type { PacketRules } from './packet-rules.js'
 import { StageTimes } from './stage-times.js'
 import { reportSizes, worldSize } from './sync-report.js'
@@ -68,6 +69,7 @@ export class Family<S, D> implements Pipeline {
   readonly #intake: FamilyIntake
   readonly #settings: FamilySettings<S, D>
   readonly #decisions: RouteDecisions
+  readonly #served: ServedRoutes<S>
   readonly #followUp: FollowUp
   readonly #stages: StageTimes
   readonly #history = new PassHistory()
@@ -99,6 +101,12 @@ export class Family<S, D> implements Pipeline {
     const tracker = this.#tracker
     this.#decisions = new RouteDecisions({ ...options, tracker, reports, stages })
     this.#settings = new FamilySettings({ ...options, tracker, mode: () => this.#mode })
+    this.#served = new ServedRoutes({
+      tracker,
+      mode: () => this.#mode,
+      settings: () => this.#settings.current,
+      reports,
+    })
     this.#followUp = options.openFollowUp({
       ...options,
       tracker,
@@ -200,13 +208,19 @@ export class Family<S, D> implements Pipeline {
     const wasInForce = this.#inForce.asOfNow()
     const isOfReading = ({ key }: Pick<Route, 'key'>): boolean =>
       !this.#tracker.isDirty(key) && wasInForce(key)
-    return await this.#mode.view.readCounters?.(settings, isOfReading)
+    const reading = await this.#mode.view.readCounters?.(settings, isOfReading)
+    if (reading === undefined) return undefined
+    return (decided) => {
+      const served = this.#served.serveWhole(decided)
+      return served && reading(served)
+    }
   }
 
-  describe(decided: Route, isLost?: (frontend: Frontend) => boolean): readonly string[] {
+  describe(decided: Route): readonly string[] {
     const settings = this.#settings.current
     if (settings === undefined) return []
-    return this.#mode.view.describe(this.#claimOf(decided, settings), settings, isLost)
+    const claim = this.#viewOf(decided, settings)
+    return claim === undefined ? [] : this.#mode.view.describe(claim, settings)
   }
 
   packetRules(): PacketRules | undefined {
@@ -219,8 +233,9 @@ export class Family<S, D> implements Pipeline {
     while (this.#run !== undefined) await this.#run
     const settings = this.#settings.current
     if (settings === undefined) return undefined
-    const claim = this.#claimOf(decided, settings)
-    return [...(await this.#mode.view.differences(claim)), ...((await this.#layer.differences?.()) ?? [])]
+    const claim = this.#viewOf(decided, settings)
+    const own = claim === undefined ? [] : await this.#mode.view.differences(claim)
+    return [...own, ...((await this.#layer.differences?.()) ?? [])]
   }
 
   async close(): Promise<void> {
@@ -270,7 +285,7 @@ export class Family<S, D> implements Pipeline {
     const hasNews = routes > 0 || isRenewed || isTakeover
     const { isWriteDue, isBehind: wasBehind } = this.#layer.state
     if (hasNews || isWriteDue) await this.#write(pass, { look, routes, isRenewed, isTakeover })
-    else if (!wasBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle([])
+    else if (!wasBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
     const { isBehind, nextInMs } = this.#layer.state
     if (isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle()
@@ -301,9 +316,10 @@ export class Family<S, D> implements Pipeline {
     return isBehind || hasRefusals ? 'retry' : 'change'
   }
 
-  #claimOf(decided: Route, settings: S): Claim<D> {
-    const served = this.#mode.admission?.view(decided) ?? decided
-    return { decided, served, desired: this.#mode.compile(served, settings) }
+  /** undefined: the node serves no frontend of the route. */
+  #viewOf(decided: Route, settings: S): Claim<D> | undefined {
+    const served = this.#served.serveWhole(decided)
+    return served && { decided, served, desired: this.#mode.compile(served, settings) }
   }
 
   /** Resolves with the number of service ports that changed. */
@@ -323,6 +339,8 @@ export class Family<S, D> implements Pipeline {
       intake: this.#intake,
       decisions: this.#decisions,
       claim: (key, decided) => this.#prepareAndClaim(key, decided),
+      claimFrontends: (key, decided) => this.#served.claim(key, decided),
+      takeConcerned: () => this.#served.takeConcerned(),
       onSlice: () => {
         // Stages this part while the next one is compiled.
         const staging = this.#layer.stage?.(pass)
@@ -343,9 +361,7 @@ export class Family<S, D> implements Pipeline {
   }
 
   #claim(key: ServicePortKey, decided: Route | undefined): void {
-    const { admission } = this.#mode
-    if (decided === undefined) admission?.forget(key)
-    const served = decided && (admission?.admit(decided) ?? decided)
+    const served = decided && this.#served.serve(decided)
     const settings = this.#settings.current
     const desired = served && settings && this.#mode.compile(served, settings)
     this.#layer.claim(key, decided && served && desired && { decided, served, desired })
@@ -369,7 +385,7 @@ export class Family<S, D> implements Pipeline {
     this.#history.add(record)
     if (hasPartialSyncs) this.#count(record, isFull)
     if (!isComplete) return
-    await this.#settle(written.conflicts ?? [])
+    await this.#settle()
     this.#isWatchable = true
     this.#isComplete ||= this.#hasTakenOver
     // Without a right, what another mode left still serves: it stays as long as this mode is not in force.
@@ -384,9 +400,9 @@ export class Family<S, D> implements Pipeline {
   }
 
   /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
-  async #settle(conflicts: readonly FrontendConflict[]): Promise<void> {
+  async #settle(): Promise<void> {
     await this.#followUp.run({
-      conflicts,
+      conflicts: this.#served.takeConflicts(),
       isComplete: this.#hasTakenOver,
       machine: this.#settings.machine,
     })

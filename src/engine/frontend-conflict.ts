@@ -31,6 +31,8 @@ interface Lost {
   readonly served?: 'address' | 'port'
 }
 
+const noneLeftOut: readonly LeftOutFrontend[] = []
+
 /** One service port, or a Service as a whole: its ports share a health check port. */
 interface Loser {
   readonly kind: 'Service port' | 'Service'
@@ -94,6 +96,11 @@ export class ConflictReports {
   /** The service ports with frontends that are left out. */
   get withLeftOut(): Iterable<ServicePortKey> {
     return this.#leftOut.keys()
+  }
+
+  /** The frontends of the service port that are left out. */
+  leftOutOf(port: ServicePortKey): readonly LeftOutFrontend[] {
+    return this.#leftOut.get(port) ?? noneLeftOut
   }
 
   #keyOf({ loser, frontend }: Pick<Lost, 'loser' | 'frontend'>): string {

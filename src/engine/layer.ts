@@ -1,7 +1,7 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { FrontendConflict, Route } from '../routing/index.js'
+import type { Route } from '../routing/index.js'
 import type { FamilyFacts } from './family-context.js'
 import type { KnownObjects } from './family-intake.js'
 import type { Pass } from './pass.js'
@@ -10,7 +10,7 @@ import type { Pass } from './pass.js'
 export interface Claim<D> {
   /** The route. */
   readonly decided: Route
-  /** The route without the addresses that the mode leaves to other machines. */
+  /** The route as this node serves it: without the addresses of other machines, and without the frontends that other service ports have. */
   readonly served: Route
   /** The compiled route. */
   readonly desired: D
@@ -31,8 +31,6 @@ export interface WriteOptions {
 export interface Written {
   /** False: something is not there. */
   readonly isComplete: boolean
-  /** Conflicts of the claims since the last complete write, and conflicts that ended. Absent: none, or the write is not complete. */
-  readonly conflicts?: readonly FrontendConflict[]
   /** Flows may have gone where they should not. */
   readonly isFlowDoubtful?: boolean
   /** Numbers of objects by kind, for metrics and the log. */
@@ -63,7 +61,10 @@ export interface LayerState {
  * reported as a problem, and tried again. An absent method does nothing.
  */
 export interface Layer<S, D> {
-  /** Replaces what the service port wants; undefined: nothing. */
+  /**
+   * Replaces what the service port wants; undefined: nothing. Each frontend has one owner. When it gets a new one, that one may claim it
+   * before the former owner gives it up, in the same pass: the last claim counts, and the former owner removes no object of the new one.
+   */
   claim(key: ServicePortKey, claim: Claim<D> | undefined): void
   /** Brings all claims to the kernel. */
   write(pass: Pass, options: WriteOptions): Promise<Written>

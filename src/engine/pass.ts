@@ -113,6 +113,11 @@ export class Pass {
   async takeDirty(intake: Pick<FamilyIntake, 'takeDirty'>): Promise<ReadonlySet<ServicePortKey>> {
     const { dirty, events } = await intake.takeDirty()
     if (events !== undefined) this.#events = events
+    return this.noteDirty(dirty)
+  }
+
+  /** Records service ports that the pass claims although no event names them. Returns them. */
+  noteDirty(dirty: ReadonlySet<ServicePortKey>): ReadonlySet<ServicePortKey> {
     if (dirty.size > 0) {
       this.#options.inForce?.change(dirty)
       this.#changed.addAll({ count: dirty.size, first: [...dirty].slice(0, namedInRecord) })

@@ -2,7 +2,7 @@ import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { Frontend, Route } from '../routing/index.js'
+import type { Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
@@ -76,10 +76,10 @@ export interface Pipeline {
   readCounters?(): Promise<CounterReading | undefined>
   /**
    * The kernel objects that the mode desires for a route now, a line each, in the syntax of the tools that list them. It changes
-   * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines. `isLost`: whether another
-   * service port has the frontend, so that the mode desires no objects of this one for it; absent: none is lost.
+   * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines. A
+   * frontend that another service port has, has no line.
    */
-  describe(route: Route, isLost?: (frontend: Frontend) => boolean): readonly string[]
+  describe(route: Route): readonly string[]
   /** How the mode treats packets now; undefined before the first run that knows the node's addresses. */
   packetRules(): PacketRules | undefined
   /**

@@ -323,7 +323,7 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(frontend)),
-      kernel: isFirst && hasOwn ? view.describe(owned(decided, owners), isLost) : undefined,
+      kernel: isFirst && hasOwn ? view.describe(owned(decided, owners)) : undefined,
     }
   })
 }

@@ -7,137 +7,216 @@ import {
   seniorityReason,
   type ServicePort,
 } from '../model/index.js'
-import { hasAddress } from '../address.js'
-import { describeFrontend, type Frontend, addressOf } from './frontend.js'
+import { hasAddress, type IpAddress } from '../address.js'
+import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
+import { type Route, withoutFrontends } from './route.js'
 
 export interface FrontendConflict extends ClaimConflict {
   /** The name that `describeFrontend` gives it. */
   readonly frontend: string
 }
 
-/** A change of the objects that a frontend's owner desires. An empty list: no service port claims the frontend. */
-export interface FrontendChange<W> {
-  readonly before: readonly W[]
-  readonly after: readonly W[]
+/** A frontend that a service port claims, and that another one has. */
+export interface LostFrontend {
+  readonly frontend: Frontend
+  readonly owner: ServicePortKey
+  /** A clause that follows the owner and a comma. */
+  readonly reason: string
 }
 
+interface Contest {
+  readonly frontend: Frontend
+  readonly claims: FrontendClaims
+}
+
+const noNames: readonly string[] = []
+const noPlaces: readonly IpAddress[] = []
+
 /**
- * The owners of all frontends of one IP family. A service port claims its frontends, each with the objects that it desires for it.
- * It may desire several objects for one frontend, and wins or loses all of them together.
+ * The owners of all frontends of one IP family. All service ports claim their frontends here, in every mode. The work of a claim grows
+ * with its frontends.
  */
-export class FrontendOwners<W extends { readonly frontend: Frontend }> {
+export class FrontendOwners {
+  readonly #nodePortPlaces: () => readonly IpAddress[] | undefined
   /** By the names of the frontends. */
-  readonly #claims = new Map<string, FrontendClaims<readonly W[]>>()
+  readonly #owners = new Map<string, Claimant>()
+  /** The frontends that several service ports claim, or claimed before the last `takeConflicts`, by name. */
+  readonly #contests = new Map<string, Contest>()
+  /** The frontends that a service port claims. */
   readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
-  /** Names of frontends that changed since the last `takeConflicts`, and were contested before or after. */
-  readonly #contested = new Set<string>()
+  /** Names of contested frontends that changed since the last `takeConflicts`. */
+  readonly #changed = new Set<string>()
+
+  /** `nodePortPlaces`: a node port is a frontend at each of these addresses; undefined: it is one frontend. Claims before a change are stale. */
+  constructor(nodePortPlaces: () => readonly IpAddress[] | undefined = () => undefined) {
+    this.#nodePortPlaces = nodePortPlaces
+  }
 
   /** Number of claimed frontends. */
   get size(): number {
-    return this.#claims.size
+    return this.#owners.size
   }
 
-  /**
-   * Replaces all claims of a service port; an empty list releases them, and then `claimant` may be undefined. Returns a change for each frontend whose owner changed, and
-   * for each that the service port still owns.
-   */
-  claim(
-    route: ServicePortKey,
-    claimant: Claimant | undefined,
-    claimed: readonly W[],
-  ): readonly FrontendChange<W>[] {
-    const wantedOf = claimant === undefined ? new Map<string, W[]>() : byFrontend(claimed)
-    const former = this.#namesOf.get(route) ?? []
-    if (wantedOf.size > 0) this.#namesOf.set(route, [...wantedOf.keys()])
-    else this.#namesOf.delete(route)
-    const changes: FrontendChange<W>[] = []
-    for (const [name, value] of wantedOf) {
-      const frontend = value[0]?.frontend
-      if (claimant === undefined || frontend === undefined) continue
-      const claims = this.#claims.get(name) ?? this.#open(name, frontend)
-      const claim = { ...standingOf(frontend, claimant), value }
-      this.#change(name, claims, () => claims.put(claim), changes)
-    }
-    for (const name of former) {
-      const claims = wantedOf.has(name) ? undefined : this.#claims.get(name)
-      if (claims !== undefined) this.#change(name, claims, () => claims.remove(route), changes)
-    }
-    return changes
+  /** Replaces all claims of the service port. Returns the other service ports that gained or lost a frontend by it, once for each. */
+  claim(claimant: Claimant, claimed: ClaimedRoute): readonly ServicePortKey[] {
+    const frontends = claimedFrontends(claimed, this.#nodePortPlaces())
+    const names = frontends.map(describeFrontend)
+    const concerned: ServicePortKey[] = []
+    for (const [i, frontend] of frontends.entries()) this.#put(names[i] ?? '', frontend, claimant, concerned)
+    this.#replaceNames(claimant.key, names, concerned)
+    return concerned
+  }
+
+  /** Removes all claims of the service port. Returns the service ports that gained a frontend by it. */
+  release(key: ServicePortKey): readonly ServicePortKey[] {
+    const concerned: ServicePortKey[] = []
+    this.#replaceNames(key, noNames, concerned)
+    return concerned
   }
 
   /** The conflicts of the frontends that changed since the last call, and those that ended. */
   takeConflicts(): readonly FrontendConflict[] {
+    if (this.#changed.size === 0) return []
     const conflicts: FrontendConflict[] = []
-    for (const name of this.#contested) {
-      const claims = this.#claims.get(name)
+    for (const name of this.#changed) {
+      const claims = this.#contests.get(name)?.claims
       for (const conflict of claims?.takeConflicts() ?? []) conflicts.push({ frontend: name, ...conflict })
-      if (claims !== undefined) this.#forgetUnused(name, claims)
+      if (claims?.isContested === false) this.#contests.delete(name)
     }
-    this.#contested.clear()
+    this.#changed.clear()
     return conflicts
   }
 
   /** undefined: no service port claims the frontend. */
   ownerOf(frontend: Frontend): ServicePortKey | undefined {
-    return this.#claims.get(describeFrontend(frontend))?.owner?.route
+    const [address] = frontend.kind === 'node-port' ? (this.#nodePortPlaces() ?? noPlaces) : noPlaces
+    const place: Frontend = address === undefined ? frontend : { ...frontend, kind: 'address', address }
+    return this.#owners.get(describeFrontend(place))?.key
   }
 
-  /** The objects that the frontend's owner desires; empty if no service port claims it. */
-  wantedOf(frontend: Frontend): readonly W[] {
-    return this.#claims.get(describeFrontend(frontend))?.owner?.value ?? []
-  }
-
-  /** The objects that all owners desire. Walks all frontends. */
-  *owned(): Iterable<W> {
-    for (const { owner } of this.#claims.values()) yield* owner?.value ?? []
-  }
-
-  #open(name: string, { kind }: Frontend): FrontendClaims<readonly W[]> {
-    const claims = new FrontendClaims<readonly W[]>({
-      isShared: kind === 'health-check',
+  /** The frontends that the service port claims, and other ones have. */
+  lostOf(key: ServicePortKey): readonly LostFrontend[] {
+    if (this.#contests.size === 0) return []
+    return this.#lostNames(key).flatMap((name) => {
+      const { frontend, claims } = this.#contests.get(name) ?? {}
+      const conflict = claims?.conflictOf(key)
+      return frontend && conflict ? [{ frontend, ...conflict }] : []
     })
-    this.#claims.set(name, claims)
-    return claims
   }
 
-  #change(
+  /** The route of a service port without the frontends that other ones have. undefined: none is left, nor a health check port. */
+  without(decided: Route): Route | undefined {
+    if (this.#contests.size === 0) return decided
+    const lost = this.#lostNames(decided.key)
+    if (lost.length === 0) return decided
+    const frontends = lost.map((name) => this.#contests.get(name)?.frontend)
+    const served = withoutFrontends(
+      decided,
+      frontends.filter((frontend) => frontend !== undefined),
+      this.#nodePortPlaces(),
+    )
+    return served.healthCheckNodePort === 0 && frontendsOf(served).length === 0 ? undefined : served
+  }
+
+  #lostNames(key: ServicePortKey): readonly string[] {
+    return (this.#namesOf.get(key) ?? noNames).filter((name) => this.#owners.get(name)?.key !== key)
+  }
+
+  #replaceNames(key: ServicePortKey, names: readonly string[], concerned: ServicePortKey[]): void {
+    const former = this.#namesOf.get(key) ?? noNames
+    if (areEqual(names, former)) return
+    if (names.length > 0) this.#namesOf.set(key, names)
+    else this.#namesOf.delete(key)
+    const kept = former.length > 0 ? new Set(names) : undefined
+    for (const name of former) if (kept?.has(name) !== true) this.#remove(name, key, concerned)
+  }
+
+  #put(name: string, frontend: Frontend, claimant: Claimant, concerned: ServicePortKey[]): void {
+    const owner = this.#owners.get(name)
+    const isAlone = owner === undefined || owner.key === claimant.key
+    const contest = this.#contests.get(name) ?? (isAlone ? undefined : this.#open(name, frontend, owner))
+    if (contest === undefined) {
+      this.#owners.set(name, claimant)
+      return
+    }
+    contest.claims.put(this.#claimOn(frontend, claimant))
+    this.#settle(name, contest, { by: claimant.key, before: owner }, concerned)
+  }
+
+  #remove(name: string, key: ServicePortKey, concerned: ServicePortKey[]): void {
+    const owner = this.#owners.get(name)
+    const contest = this.#contests.get(name)
+    if (contest !== undefined) {
+      contest.claims.remove(key)
+      this.#settle(name, contest, { by: key, before: owner }, concerned)
+    } else if (owner?.key === key) this.#owners.delete(name)
+  }
+
+  #open(name: string, frontend: Frontend, owner: Claimant): Contest {
+    const claims = new FrontendClaims({ isShared: frontend.kind === 'health-check' })
+    claims.put(this.#claimOn(frontend, owner))
+    const contest = { frontend, claims }
+    this.#contests.set(name, contest)
+    return contest
+  }
+
+  #settle(
     name: string,
-    claims: FrontendClaims<readonly W[]>,
-    change: () => void,
-    changes: FrontendChange<W>[],
+    { claims }: Contest,
+    { by, before }: { readonly by: ServicePortKey; readonly before: Claimant | undefined },
+    concerned: ServicePortKey[],
   ): void {
-    const before = claims.owner
-    change()
-    const after = claims.owner
-    if (before !== after) changes.push({ before: before?.value ?? [], after: after?.value ?? [] })
-    if (claims.isContested) this.#contested.add(name)
-    this.#forgetUnused(name, claims)
+    const after = claims.owner?.claimant
+    if (after === undefined) this.#owners.delete(name)
+    else this.#owners.set(name, after)
+    this.#changed.add(name)
+    if (before?.key === after?.key) return
+    for (const claimant of [before, after])
+      if (claimant !== undefined && claimant.key !== by) concerned.push(claimant.key)
   }
 
-  #forgetUnused(name: string, claims: FrontendClaims<readonly W[]>): void {
-    if (claims.owner === undefined && !claims.isContested) this.#claims.delete(name)
+  #claimOn(frontend: Frontend, claimant: Claimant): Claim {
+    const address = addressOf(frontend)
+    const isNodePort =
+      address !== undefined &&
+      frontend.port === claimant.nodePort &&
+      hasAddress(this.#nodePortPlaces() ?? noPlaces, address)
+    return {
+      ...standingOf(frontend, claimant),
+      ...(isNodePort && { origin: 'allocated' }),
+      claimant,
+    }
   }
 }
 
-/** The objects by the names of their frontends, in the order of the first object of each. Reads each object once. */
-function byFrontend<W extends { readonly frontend: Frontend }>(objects: readonly W[]): Map<string, W[]> {
-  const groups = new Map<string, W[]>()
-  for (const object of objects) {
-    const name = describeFrontend(object.frontend)
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [object])
-    else group.push(object)
-  }
-  return groups
+/** The properties of a route that say which frontends its service port claims. */
+type ClaimedRoute = Parameters<typeof frontendsOf>[0] & Pick<Route, 'healthCheckNodePort'>
+
+/** All ports of a Service claim its health check port, which one of them gets: they need it once. */
+function claimedFrontends(
+  claimed: ClaimedRoute,
+  nodePortPlaces: readonly IpAddress[] | undefined,
+): readonly Frontend[] {
+  const frontends = frontendsOf(claimed).flatMap((frontend) =>
+    frontend.kind === 'node-port' && nodePortPlaces !== undefined
+      ? nodePortPlaces.map((address): Frontend => ({ ...frontend, kind: 'address', address }))
+      : frontend,
+  )
+  const { healthCheckNodePort: port } = claimed
+  return port === 0 ? frontends : [...frontends, { kind: 'health-check', protocol: 'tcp', port }]
+}
+
+function areEqual(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((name, i) => name === others[i])
 }
 
 /** The claim of one service port on a frontend. */
-interface Claim<T> extends Standing {
-  readonly value: T
+interface Claim extends Standing {
+  readonly claimant: Claimant
 }
 
 /** A service port that does not have a frontend that it claims, or that did not have it when conflicts were last taken. */
-export interface ClaimConflict {
+interface ClaimConflict {
   readonly loser: ServicePortKey
   /** The owner. The loser itself: its conflict has ended. undefined: it does not claim the frontend any more. */
   readonly winner: ServicePortKey | undefined
@@ -152,11 +231,11 @@ const noClaims: readonly never[] = []
  * The claims on one frontend. The claim that `compareStandings` sorts first owns it, the other ones lose (docs/adr/0007). A loser becomes
  * the owner when the claims before it are removed. The rule has no history: every order of changes leads to the same owner.
  */
-export class FrontendClaims<T> {
+class FrontendClaims {
   readonly #isShared: boolean
-  #owner: Claim<T> | undefined
+  #owner: Claim | undefined
   /** The other claims, in their order; nearly always none. */
-  #others: readonly Claim<T>[] = noClaims
+  #others: readonly Claim[] = noClaims
   /** The losers of the last `takeConflicts`. */
   #losers = noLosers
 
@@ -166,7 +245,7 @@ export class FrontendClaims<T> {
   }
 
   /** undefined: no service port claims the frontend. */
-  get owner(): Claim<T> | undefined {
+  get owner(): Claim | undefined {
     return this.#owner
   }
 
@@ -176,7 +255,7 @@ export class FrontendClaims<T> {
   }
 
   /** Adds the claim, or replaces the one of the same service port. */
-  put(claim: Claim<T>): void {
+  put(claim: Claim): void {
     const others = this.#claimsBut(claim.route)
     if (others.length === 0) this.#owner = claim
     else this.#replaceAll([...others, claim])
@@ -185,6 +264,15 @@ export class FrontendClaims<T> {
   /** Does nothing if the service port has no claim. */
   remove(route: ServicePortKey): void {
     this.#replaceAll(this.#claimsBut(route))
+  }
+
+  /** The owner of the frontend, and the reason, for a service port that claims it and loses; undefined: it does not. */
+  conflictOf(route: ServicePortKey): Pick<LostFrontend, 'owner' | 'reason'> | undefined {
+    const owner = this.#owner
+    const loser = this.#others.find((claim) => claim.route === route)
+    if (owner === undefined || loser === undefined) return undefined
+    if (this.#isShared && loser.service === owner.service) return undefined
+    return { owner: owner.route, reason: reasonOf(owner, loser) }
   }
 
   /** The present losers, and those of the last call. A loser is returned once more after its conflict ended. */
@@ -211,14 +299,14 @@ export class FrontendClaims<T> {
     return conflicts
   }
 
-  #claimsBut(route: ServicePortKey): readonly Claim<T>[] {
+  #claimsBut(route: ServicePortKey): readonly Claim[] {
     const owner = this.#owner
     if (owner === undefined) return noClaims
     if (this.#others.length === 0) return owner.route === route ? noClaims : [owner]
     return [owner, ...this.#others].filter((claim) => claim.route !== route)
   }
 
-  #replaceAll(claims: readonly Claim<T>[]): void {
+  #replaceAll(claims: readonly Claim[]): void {
     const [owner, ...others] = claims.toSorted(compareStandings)
     this.#owner = owner
     this.#others = others.length === 0 ? noClaims : others
@@ -241,7 +329,7 @@ export interface Standing extends Seniority {
 /** The facts about a service port that its claims need. */
 export type Claimant = Pick<
   ServicePort,
-  'key' | 'service' | 'clusterIP' | 'loadBalancerIPs' | 'createdSeconds'
+  'key' | 'service' | 'clusterIP' | 'loadBalancerIPs' | 'nodePort' | 'createdSeconds'
 >
 
 /** Where the service port has this frontend of its own from: the strongest of several origins. */

@@ -1,19 +1,9 @@
 // In: one service port, its endpoints, this node. Out: its Route, on request with reasons; the owner of each frontend.
 // Never: proxy modes, kernel types, I/O.
-// Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds. The rest are pure functions.
+// Owner of: the claims on frontends, in a FrontendOwners that the engine holds for each family. The rest are pure functions.
 // Read next: route.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
 export type { Reason, RuleNumber } from './endpoints.js'
-export {
-  type Claimant,
-  compareStandings,
-  type FrontendOrigin,
-  standingOf,
-  type ClaimConflict,
-  FrontendClaims,
-  type FrontendChange,
-  type FrontendConflict,
-  FrontendOwners,
-} from './frontend-owners.js'
+export { compareStandings, standingOf, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
 export {
   addressesOf,
   addressOf,
@@ -38,6 +28,7 @@ export {
   holderReasons,
   leftOutFrontends,
   type LeftOutFrontend,
+  routeWithout,
   type Taken,
 } from './left-out-frontends.js'
 export { route, type Backend, type Route, type Verdict, verdictOf } from './route.js'

@@ -4,8 +4,8 @@ import { apiServerService, isLoopback, type ProtectedPlaces, type ServedPlace } 
 import { hasAddress, type IpAddress } from '../address.js'
 import { type Endpoint, seniorityReason, type ServicePort, type ServiceView } from '../model/index.js'
 import { compareStandings, type Standing } from './frontend-owners.js'
-import { addressOf, describeFrontend, type Frontend, frontendsOf } from './frontend.js'
-import { type Route, route } from './route.js'
+import { addressOf, type Frontend, frontendsOf } from './frontend.js'
+import { type Route, route, withoutFrontends } from './route.js'
 import type { NodeView } from './endpoints.js'
 
 /** The owner of a frontend that a service port does not get. */
@@ -185,20 +185,13 @@ export function dependsOnMachine(port: Port, taken: Taken): boolean {
 }
 
 /** The route without these frontends. undefined: its cluster IP is one of them, and the node serves nothing of the service port. */
-function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]): Route | undefined {
+export function routeWithout(decided: Route, leftOut: readonly LeftOutFrontend[]): Route | undefined {
   if (leftOut.length === 0) return decided
-  const names = new Set(leftOut.map(({ frontend }) => describeFrontend(frontend)))
-  const kept = frontendsOf(decided).filter((frontend) => !names.has(describeFrontend(frontend)))
-  const addresses = new Set(kept.map(addressOf))
-  if (decided.clusterIP !== undefined && !addresses.has(decided.clusterIP)) return undefined
-  const isHealthCheckKept = !leftOut.some(({ frontend }) => frontend.kind === 'health-check')
-  return {
-    ...decided,
-    nodePort: addresses.has(undefined) ? decided.nodePort : 0,
-    externalIPs: decided.externalIPs.filter((address) => addresses.has(address)),
-    loadBalancerIPs: decided.loadBalancerIPs.filter((address) => addresses.has(address)),
-    healthCheckNodePort: isHealthCheckKept ? decided.healthCheckNodePort : 0,
-  }
+  const served = withoutFrontends(
+    decided,
+    leftOut.map(({ frontend }) => frontend),
+  )
+  return served.clusterIP === decided.clusterIP ? served : undefined
 }
 
 /** A quick test of the numbers alone: nearly no service port has one of them. */

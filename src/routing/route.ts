@@ -1,5 +1,6 @@
 import type { IpAddress } from '../address.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
+import type { Frontend } from './frontend.js'
 import {
   endpointsOfFlows,
   hasAnyEndpoint,
@@ -36,6 +37,8 @@ export interface Route extends ServicePort {
   readonly flowBackends: readonly Backend[]
   /** Node of each endpoint whose node is known, by address. Empty unless the Service has weights. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
+  /** Where node ports are served address by address: those at which another service port has the number. Absent: none. */
+  readonly nodePortLostAt?: readonly IpAddress[]
 }
 
 /** Observers of the steps by which `route` chooses the endpoints of each list. */
@@ -96,6 +99,41 @@ export function route(
     hasEndpoints,
     flowBackends,
     backendNodes,
+  }
+}
+
+/**
+ * The route without these frontends. `nodePortPlaces`: a node port is a frontend at each of these addresses; undefined: it is one
+ * frontend.
+ */
+export function withoutFrontends(
+  decided: Route,
+  frontends: readonly Frontend[],
+  nodePortPlaces?: readonly IpAddress[],
+): Route {
+  if (frontends.length === 0) return decided
+  const { clusterIP, externalIPs, loadBalancerIPs, port } = decided
+  let { nodePort, healthCheckNodePort } = decided
+  const addresses = new Set<IpAddress>()
+  const atNodePort = new Set<IpAddress>()
+  for (const frontend of frontends) {
+    if (frontend.kind === 'node-port') nodePort = 0
+    else if (frontend.kind === 'health-check') healthCheckNodePort = 0
+    else {
+      if (frontend.port === port) addresses.add(frontend.address)
+      if (frontend.port === nodePort) atNodePort.add(frontend.address)
+    }
+  }
+  const nodePortLostAt = nodePortPlaces?.filter((address) => atNodePort.has(address)) ?? []
+  if (nodePortLostAt.length > 0 && nodePortLostAt.length === nodePortPlaces?.length) nodePort = 0
+  return {
+    ...decided,
+    clusterIP: clusterIP !== undefined && addresses.has(clusterIP) ? undefined : clusterIP,
+    nodePort,
+    externalIPs: externalIPs.filter((address) => !addresses.has(address)),
+    loadBalancerIPs: loadBalancerIPs.filter((address) => !addresses.has(address)),
+    healthCheckNodePort,
+    ...(nodePortLostAt.length > 0 && { nodePortLostAt }),
   }
 }
 

@@ -44,7 +44,7 @@ describe('the description of a route', () => {
     const desired = compileRoute(route, settings)
     const ledger = new IptablesLedger({ isBeside: false })
     ledger.setSkeleton(compileSkeleton(settings))
-    ledger.claim(route.key, route, desired)
+    ledger.claim(route.key, desired)
     const client = namespace.open()
     let described = 0
     for (const table of ['nat', 'filter'] as const) {

@@ -301,7 +301,7 @@ describe('the kernel without an object of a route', () => {
     const desired = compileRoute(decided, settings)
     const ledger = new IptablesLedger({ isBeside: false })
     ledger.setSkeleton(compileSkeleton(settings))
-    ledger.claim(decided.key, decided, desired)
+    ledger.claim(decided.key, desired)
     for (const table of ['nat', 'filter'] as const) await tables[table].apply(ledger.take(table))
     assert.deepEqual(await differences(desired, tables), [])
     assert.ok(desired.chains.length >= 4, `${desired.chains.length} chains`)

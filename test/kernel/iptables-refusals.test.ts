@@ -79,7 +79,7 @@ class Lab {
       affinitySeconds: 60,
     })
     const desired = compileRoute(route, this.#settings)
-    this.ledger.claim(route.key, route, spoil ? spoiled(desired) : desired)
+    this.ledger.claim(route.key, spoil ? spoiled(desired) : desired)
     this.tables.noteClaim(route.key)
     return route.key
   }
@@ -158,7 +158,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       const chain = /-A (KUBE-SVC-\S+)/u.exec(await save(family, 'nat'))?.[1] ?? ''
       await iptables(family, 'nat', '-N MINE')
       await iptables(family, 'nat', `-A MINE -p tcp -j ${chain}`)
-      lab.ledger.claim(key, undefined, undefined)
+      lab.ledger.claim(key, undefined)
       lab.claim(2)
       assert.notEqual(await lab.write(), undefined)
       assert.equal(lab.tables.isBehind, false)

@@ -8,7 +8,7 @@ import { openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
 import { type NftModeSettings } from '../../src/layers/nft-table/index.js'
 import { compileRoute, type DesiredRoute, elementsOf, NftTable } from '../../src/layers/nft-table/testing.js'
-import type { Route } from '../../src/routing/index.js'
+import { FrontendOwners, type Route } from '../../src/routing/index.js'
 import type { ModelNftNamespace } from '../model/index.js'
 import { ModelNftables } from '../model/nftables.js'
 import { ManualClock } from './manual-clock.js'
@@ -31,6 +31,8 @@ export class NftLab<N extends Nftables = ModelNftables> {
   readonly settings: NftModeSettings
   readonly #metrics = openMetrics(this.registry)
   readonly #problems: StateReporter
+  readonly #owners = new FrontendOwners()
+  readonly #routes = new Map<ServicePortKey, Route>()
   #isComplete: boolean
 
   constructor(
@@ -65,12 +67,27 @@ export class NftLab<N extends Nftables = ModelNftables> {
     return this.settings.family
   }
 
+  /** As the engine does it: each frontend has one owner. */
   claim(...routes: readonly Route[]): void {
-    for (const route of routes) this.tables.claim(route.key, route, compileRoute(route, this.settings))
+    for (const route of routes) {
+      this.#routes.set(route.key, route)
+      this.#claimServed([route.key, ...this.#owners.claim(route, route)])
+    }
   }
 
   release(...keys: readonly ServicePortKey[]): void {
-    for (const key of keys) this.tables.claim(key, undefined, undefined)
+    for (const key of keys) {
+      this.#routes.delete(key)
+      this.#claimServed([key, ...this.#owners.release(key)])
+    }
+  }
+
+  #claimServed(keys: Iterable<ServicePortKey>): void {
+    for (const key of new Set(keys)) {
+      const route = this.#routes.get(key)
+      const served = route && this.#owners.without(route)
+      this.tables.claim(key, served && compileRoute(served, this.settings))
+    }
   }
 
   /** All objects are known from now on. */

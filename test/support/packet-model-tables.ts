@@ -20,13 +20,13 @@ const emptyTable = (): OpenTable => ({ chains: new Map(), hooks: new Map() })
 export function tablesOf(routes: readonly Route[], settings: IptablesModeSettings): ModelTables {
   const tables: Record<IptablesTable, OpenTable> = { nat: emptyTable(), filter: emptyTable() }
   const skeleton = compileSkeleton(settings)
-  const desired = routes.map((route) => compileRoute(route, settings))
+  const desired = routes.map((route) => ({ key: route.key, ...compileRoute(route, settings) }))
   const trees = new Map(
     skeleton.tails.map(({ dispatch, rules }) => [treeName(dispatch), new DispatchTree(dispatch, rules)]),
   )
-  for (const { dispatch, frontend, rules } of desired.flatMap(({ frontends }) => frontends)) {
-    trees.get(treeName(dispatch))?.set(frontend, rules)
-  }
+  for (const { key, frontends } of desired)
+    for (const { dispatch, frontend, rules } of frontends)
+      trees.get(treeName(dispatch))?.set(frontend, rules, key)
   const chains = [
     ...skeleton.chains,
     ...desired.flatMap((route) => route.chains),

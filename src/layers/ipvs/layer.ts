@@ -96,13 +96,13 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     this.#marked.delete(key)
     rules.marks.release(key)
     if (claim === undefined) this.#context.scheduling.forget(key)
-    ledger.claim(key, claim?.served, claim?.desired(undefined) ?? [])
+    ledger.claim(key, claim?.served.service, claim?.desired(undefined) ?? [])
   }
 
   #claimMarked({ served, desired }: Claim<DesiredRoute>): void {
     const { ledger, rules } = this.#parts
     const frontends = (): readonly VirtualServerKey[] => desired(undefined).map(({ key }) => key)
-    ledger.claim(served.key, served, desired(rules.marks.take(served, frontends)))
+    ledger.claim(served.key, served.service, desired(rules.marks.take(served, frontends)))
   }
 
   /** Claims the routes again that lost their mark to another program, or that can have one now. False: there are none. */
@@ -143,14 +143,13 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   }
 
   #end(pass: Pass, isReconcile: boolean): Written {
-    const { writer, ledger, vips } = this.#parts
+    const { ledger, vips } = this.#parts
     this.#isFailed = pass.isFailed
     this.#hasWritten ||= !pass.isFailed
     this.#failed = pass.failed(serverOperations, bindingOperations)
     const operations = pass.applied(serverOperations, bindingOperations)
     return {
       isComplete: !pass.isFailed,
-      conflicts: pass.isFailed ? [] : writer.takeConflicts(),
       sizes: { 'virtual-server': ledger.acknowledgedCount, vip: vips.size },
       logFields: { reconcile: isReconcile, failed: this.#failed, operations },
     }
@@ -245,12 +244,6 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   /** The virtual servers of the route with its present mark, without a change of any kind. */
   present({ served, desired }: Claim<DesiredRoute>): readonly DesiredVirtualServer[] {
     return desired(needsMark(served) ? this.#parts.rules.marks.markOf(served.key) : undefined)
-  }
-
-  /** Those whose virtual server is not another route's. */
-  ownOf(claim: Claim<DesiredRoute>): readonly DesiredVirtualServer[] {
-    const { ledger } = this.#parts
-    return this.present(claim).filter(({ key }) => ledger.ownerOf(key) === claim.served.key)
   }
 
   get guard(): Pick<NatGuard, 'placeOf'> {

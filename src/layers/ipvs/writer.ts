@@ -2,7 +2,6 @@
 import type { IpAddress } from '../../address.js'
 import type { Pass, WriteOptions } from '../../engine/index.js'
 import { type BatchOutcome, describeVirtualServer } from '../../kernel/index.js'
-import type { FrontendConflict } from '../../routing/index.js'
 import { type Confirmation, disownBatch, FailedObjects, inOverlappingCuts } from '../objects/index.js'
 import { isFirstService } from '../shared/index.js'
 import { bindingOperations, type NatGuard, type Vip, type VipCut, type VipTable } from '../vips/index.js'
@@ -33,7 +32,6 @@ interface Work {
 export class IpvsWriter {
   readonly #context: IpvsContext
   readonly #parts: WrittenParts
-  #conflicts: FrontendConflict[] = []
   #isStopping = false
 
   constructor(context: IpvsContext, parts: WrittenParts) {
@@ -44,13 +42,6 @@ export class IpvsWriter {
   /** Ends the work in progress at its next batch. */
   stopSoon(): void {
     this.#isStopping = true
-  }
-
-  /** Conflicts of the written claims since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    const conflicts = this.#conflicts
-    this.#conflicts = []
-    return conflicts
   }
 
   /**
@@ -161,13 +152,8 @@ export class IpvsWriter {
     return vips
   }
 
-  /** Comes last: a new owner of a frontend counts as working only once the kernel has it. */
   #settle({ entries, vips }: Work): void {
     const { failures } = this.#parts
-    for (const entry of entries)
-      if (!entry.isStale)
-        for (const { server, ...conflict } of entry.takeConflicts())
-          this.#conflicts.push({ ...conflict, frontend: describeVirtualServer(server) })
     failures.servers.settle(entries)
     failures.vips.settle(vips)
   }

@@ -2,18 +2,12 @@
 import type { IpFamily } from '../../address.js'
 import { boundedLines } from '../../engine/index.js'
 import { NfElements, packFields, printTransaction } from '../../kernel/index.js'
-import type { Frontend } from '../../routing/index.js'
 import type { DesiredRoute } from './compile/desired.js'
 import { type DesiredElement, elementsOf } from './compile/elements.js'
 
 /** A line per element of the route: `add element ip kube-proxy cluster-ips { 10.96.0.1 }`. No line for what all routes share. */
-export function describeDesired(
-  desired: DesiredRoute,
-  family: IpFamily,
-  isLost: (frontend: Frontend) => boolean = () => false,
-): readonly string[] {
-  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
-  return boundedLines(linesOf({ ...desired, frontends }, family))
+export function describeDesired(desired: DesiredRoute, family: IpFamily): readonly string[] {
+  return boundedLines(linesOf(desired, family))
 }
 
 function* linesOf(desired: DesiredRoute, family: IpFamily): Generator<string> {

@@ -2,7 +2,7 @@ import type { KnownObjects, Pass } from '../../engine/index.js'
 import type { NftChange } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { FrontendConflict, Route } from '../../routing/index.js'
+import type { Route } from '../../routing/index.js'
 import type { IpAddress } from '../../address.js'
 import type { NodeFacts } from '../../node/index.js'
 
@@ -16,9 +16,7 @@ export interface FixedRules {
   /** The facts that the rules depend on may have changed. */
   setNode(state: NodeState): void
   /** Replaces the rules of the route; undefined removes them. */
-  claim(key: ServicePortKey, decided: Route | undefined): void
-  /** Conflicts of the claims since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[]
+  claim(key: ServicePortKey, served: Route | undefined): void
   /** Service ports that the kernel refused, to be claimed again now. */
   dueRoutes(): readonly ServicePortKey[]
   /** Takes in changes of other programs. True: they may concern the rules, and a look (`partial`) is due. */

@@ -92,9 +92,9 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   }
 
   claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
-    const { decided, desired } = claim ?? {}
-    this.table.claim(key, decided, desired)
-    this.#options.fixedRules?.claim(key, decided)
+    const { decided, served, desired } = claim ?? {}
+    this.table.claim(key, desired)
+    this.#options.fixedRules?.claim(key, served)
     this.#endpointLimit.note(key, decided)
   }
 
@@ -104,9 +104,6 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
     const { table } = this
     return {
       isComplete,
-      conflicts: isComplete
-        ? [...table.takeConflicts(), ...(this.#options.fixedRules?.takeConflicts() ?? [])]
-        : [],
       isFlowDoubtful: table.takeDeletedUdpAffinity(),
       sizes: table.sizes,
     }

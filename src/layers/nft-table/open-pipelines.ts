@@ -88,7 +88,7 @@ function familyMode(
     compile: compileRoute,
     layer,
     view: {
-      describe: ({ desired }, _settings, isLost) => describeDesired(desired, family, isLost),
+      describe: ({ desired }) => describeDesired(desired, family),
       packetRules: (settings) =>
         packetRules(settings, {
           serviceCidrs: settings.serviceCidrs ?? [],

@@ -186,6 +186,11 @@ export class Holdings<Holder, T> {
     return former
   }
 
+  /** Every holder with its objects. */
+  entries(): IterableIterator<[Holder, readonly T[]]> {
+    return this.#held.entries()
+  }
+
   /** The holders of an object. Walks all. */
   holdersOf(object: T): readonly Holder[] {
     return [...this.#held].filter(([, objects]) => objects.includes(object)).map(([holder]) => holder)

@@ -80,19 +80,17 @@ class RelayedNodePorts implements LocalhostNodePorts {
     }
   }
 
-  note(key: ServicePortKey, decided: Route | undefined): void {
+  note(key: ServicePortKey, served: Route | undefined): void {
     const settings = {
       nodePortAddresses: [this.listensOn],
       servesAllAddresses: false,
       nodeIP: undefined,
     }
-    this.#table.claim(key, decided, decided && compileNodePort(decided, settings))
+    this.#table.claim(key, served?.service ?? '', served && compileNodePort(served, settings))
   }
 
   /** Reports listeners that fail. A later run tries them again. */
   async run(): Promise<void> {
-    // The mode reports the conflicts: its own objects have the same.
-    this.#table.takeConflicts()
     if (!this.#table.isWriteDue) return
     const { family, relay } = this.#options
     const near = nearClients([this.listensOn], undefined)

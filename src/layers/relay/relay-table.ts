@@ -5,6 +5,7 @@ import {
   confirmBatch,
   type Failed,
   FailedObjects,
+  Holdings,
   type ObjectKind,
   ObjectTable,
   planBatch,
@@ -23,8 +24,7 @@ import {
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { type Claimant, type FrontendConflict, FrontendOwners } from '../../routing/index.js'
-import { type DesiredFrontend, type DesiredRoute, takesNewClients } from './compile/compile.js'
+import { type DesiredRoute, takesNewClients } from './compile/compile.js'
 import { inOrder, ListenerQueue } from './listener-queue.js'
 import {
   listenerKind,
@@ -54,11 +54,6 @@ export interface RelayTableOptions {
 /** Gets the outcome of a write. */
 export type RelayPass = Pick<Pass, 'count' | 'fail'>
 
-/** A frontend as its service port claims it. */
-interface Claimed extends Pick<DesiredFrontend, 'frontend'> {
-  readonly listeners: readonly WantedListener[]
-}
-
 /** Cost of a batch, in operations and endpoints: a stop waits for one batch, which takes milliseconds. */
 const maxBatchCost = 4096
 
@@ -69,7 +64,7 @@ const maxBatchCost = 4096
 export class RelayTable {
   readonly #options: RelayTableOptions
   readonly #questions: KernelQuestions
-  readonly #owners = new FrontendOwners<Claimed>()
+  readonly #listenersOf = new Holdings<ServicePortKey, WantedListener>()
   readonly #services = new ObjectTable<ServicePortKey, ServiceObject>()
   readonly #listeners = new ObjectTable<string, ListenerObject>()
   readonly #failedServices: FailedObjects<ServiceObject, ServicePortKey>
@@ -100,27 +95,21 @@ export class RelayTable {
     })
   }
 
-  /** Replaces what a service port wants; undefined: it was removed. */
-  claim(key: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
+  /** Replaces what a service port wants; undefined: it was removed. `service`: `namespace/name`, for messages. */
+  claim(key: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
     const hasListener = desired?.frontends.some(({ listeners }) => listeners.length > 0) === true
     const number = this.#claimService(key, hasListener ? desired.service : undefined)
-    const claimed = (desired?.frontends ?? []).map(({ frontend, listeners, isOnAllAddresses }) => {
+    const claimed = (desired?.frontends ?? []).flatMap(({ frontend, listeners, isOnAllAddresses }) => {
       const single = listeners.map((listener) => ({
         listener: { ...listener, service: number },
-        serviceName: claimant?.service ?? '',
+        serviceName: service,
         createdSeconds: desired?.createdSeconds,
         isNodePort: frontend.kind === 'node-port',
       }))
-      return { frontend, listeners: isOnAllAddresses ? joined(single, this.#options.family) : single }
+      return isOnAllAddresses ? joined(single, this.#options.family) : single
     })
-    for (const { before, after } of this.#owners.claim(key, claimant, claimed)) {
-      for (const wanted of before.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'remove')
-      for (const wanted of after.flatMap(({ listeners }) => listeners)) this.#want(wanted, 'add')
-    }
-  }
-
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#owners.takeConflicts()
+    for (const wanted of this.#listenersOf.replace(key, claimed)) this.#want(wanted, 'remove')
+    for (const wanted of claimed) this.#want(wanted, 'add')
   }
 
   /** Something is to be sent now. */

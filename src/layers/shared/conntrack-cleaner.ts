@@ -6,15 +6,7 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
 import { KernelQuestions, logFamily } from '../../engine/index.js'
-import {
-  describeFrontend,
-  type Frontend,
-  addressOf,
-  type Claimant,
-  FrontendOwners,
-  frontendsOf,
-  type Route,
-} from '../../routing/index.js'
+import { addressOf, describeFrontend, type Frontend, frontendsOf, type Route } from '../../routing/index.js'
 
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
@@ -97,54 +89,64 @@ export class ConntrackCleaner {
 }
 
 /** The properties of a route that the clean-up of flows uses. */
-type UdpRoute = Pick<Route, 'flowBackends'> & Claimant & Parameters<typeof frontendsOf>[0]
+type UdpRoute = Pick<Route, 'flowBackends'> & Parameters<typeof frontendsOf>[0]
 
-interface Wanted {
+interface Held {
   readonly frontend: Frontend
+  /** The service port that set it last. */
+  readonly holder: ServicePortKey
   readonly flowBackends: UdpRoute['flowBackends']
 }
 
-/** The frontends of UDP service ports of one family. */
+/** The frontends of UDP service ports of one family. A frontend that moves is its new owner's at once, whichever of the two is set first. */
 export class UdpFrontends {
-  readonly #owners = new FrontendOwners<Wanted>()
+  readonly #held = new Map<string, Held>()
+  readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
 
   /** Replaces the route of this key; undefined removes it. Returns the frontends that may have flows to the wrong endpoints now. */
   set(key: ServicePortKey, next: UdpRoute | undefined): readonly Frontend[] {
-    const changes = this.#owners.claim(key, next, wantedOf(next))
-    // Dropped: the mode reports conflicts.
-    this.#owners.takeConflicts()
     const stale: Frontend[] = []
-    for (const { before, after } of changes) {
-      const frontend = (after[0] ?? before[0])?.frontend
-      if (frontend !== undefined && leavesFlows(before[0], after[0])) stale.push(frontend)
+    const wanted = new Map(heldBy(key, next).map((held) => [describeFrontend(held.frontend), held]))
+    for (const [name, held] of wanted) {
+      if (leavesFlows(this.#held.get(name), held)) stale.push(held.frontend)
+      this.#held.set(name, held)
+    }
+    const formerNames = this.#namesOf.get(key) ?? []
+    if (wanted.size > 0) this.#namesOf.set(key, [...wanted.keys()])
+    else this.#namesOf.delete(key)
+    for (const name of formerNames) {
+      const former = this.#held.get(name)
+      if (former?.holder !== key || wanted.has(name)) continue
+      this.#held.delete(name)
+      stale.push(former.frontend)
     }
     return stale
   }
 
-  /** Every frontend that a route claims. */
+  /** Every frontend of a route. */
   get all(): readonly Frontend[] {
-    return Array.from(this.#owners.owned(), ({ frontend }) => frontend)
+    return Array.from(this.#held.values(), ({ frontend }) => frontend)
   }
 
-  /** The frontend with the backends that its flows may lead to; no backends if no route claims it. */
+  /** The frontend with the backends that its flows may lead to; no backends if no route has it. */
   flowsOf(frontend: Frontend): ConntrackFrontend {
-    const backends = this.#owners.wantedOf(frontend)[0]?.flowBackends ?? []
+    const backends = this.#held.get(describeFrontend(frontend))?.flowBackends ?? []
     return { protocol: 'udp', address: addressOf(frontend), port: frontend.port, backends }
   }
 }
 
-function wantedOf(route: UdpRoute | undefined): readonly Wanted[] {
+function heldBy(holder: ServicePortKey, route: UdpRoute | undefined): readonly Held[] {
   if (route?.protocol !== 'UDP') return []
   const { flowBackends } = route
-  return frontendsOf(route).map((frontend) => ({ frontend, flowBackends }))
+  return frontendsOf(route).map((frontend) => ({ frontend, holder, flowBackends }))
 }
 
 /**
- * Whether the change may leave a flow of the frontend that leads to a wrong endpoint. Undefined: no route claims the frontend. A new
- * frontend, or one that got its first endpoint, may have flows without address translation, which never reach an endpoint.
+ * Whether the change may leave a flow of the frontend that leads to a wrong endpoint. A new frontend, or one that got its first endpoint,
+ * may have flows without address translation, which never reach an endpoint.
  */
-function leavesFlows(before: Wanted | undefined, after: Wanted | undefined): boolean {
-  if (before === undefined || after === undefined) return true
+function leavesFlows(before: Held | undefined, after: Held): boolean {
+  if (before === undefined) return true
   if (before.flowBackends === after.flowBackends) return false
   if (before.flowBackends.length === 0) return after.flowBackends.length > 0
   const kept = new Set(after.flowBackends.map(({ address, port }) => formatEndpoint(address, port)))

@@ -1,6 +1,7 @@
 // Finds the rules of a frontend in a few steps: a base chain, and a tree of bucket chains behind it.
 import { isDeepStrictEqual } from 'node:util'
 import type { XtRule } from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
 import type { Frontend } from '../../routing/index.js'
 import type { DesiredChain, DispatchChain } from './desired.js'
 import {
@@ -38,6 +39,8 @@ type Content = (readonly XtRule[])[]
 interface Leaf {
   readonly key: DispatchKey
   readonly rules: readonly XtRule[]
+  /** The route that set the rules. */
+  readonly holder: ServicePortKey
 }
 
 /** Frontends whose keys are equal up to a place, and differ there. A branch has at least two children. */
@@ -99,24 +102,38 @@ export class DispatchTree {
     for (const root of [this.#addressed, this.#ports]) yield* this.#chainsBelow(root)
   }
 
-  /** The last rule of the frontend, in its chain as the last `take` left it; undefined: no chain has the present rules. */
-  placeOf(frontend: Frontend): RulePlace | undefined {
-    const key = dispatchKey(frontend)
-    let tree = frontend.kind === 'address' ? this.#addressed : this.#ports
+  /** The route that set the rules of the frontend last; undefined: there are none. */
+  holderOf(frontend: Frontend): ServicePortKey | undefined {
+    return this.#find(frontend)?.holder
+  }
+
+  /**
+   * The last rule that the route has for the frontend, in its chain as the last `take` left it; undefined: no chain has the present rules,
+   * or another route has the frontend.
+   */
+  placeOf(frontend: Frontend, route: ServicePortKey): RulePlace | undefined {
     const found = [{ chain: this.#dispatch.chain, content: this.#content ?? [] }]
-    while (tree !== undefined && isBranch(tree)) {
-      if (tree.bucket !== undefined) found.push(tree.bucket)
-      tree = tree.children[digitAt(key, tree.place)]
-    }
-    if (tree === undefined || firstDifference(tree.key, key) < 4 * key.length) return undefined
-    const { rules } = tree
+    const leaf = this.#find(frontend, (bucket) => found.push(bucket))
+    if (leaf?.holder !== route) return undefined
+    const { rules } = leaf
     const of = found.findLast(({ content }) => content.includes(rules))
     return of && rules.length > 0 ? placeIn(of, rules) : undefined
   }
 
-  /** Replaces the rules of the frontend. The rules match the frontend themselves. */
-  set(frontend: Frontend, rules: readonly XtRule[]): void {
-    const leaf: Leaf = { key: dispatchKey(frontend), rules }
+  /** `onBucket` gets the buckets that lead to the leaf. */
+  #find(frontend: Frontend, onBucket?: (bucket: Bucket) => void): Leaf | undefined {
+    const key = dispatchKey(frontend)
+    let tree = frontend.kind === 'address' ? this.#addressed : this.#ports
+    while (tree !== undefined && isBranch(tree)) {
+      if (tree.bucket !== undefined) onBucket?.(tree.bucket)
+      tree = tree.children[digitAt(key, tree.place)]
+    }
+    return tree === undefined || firstDifference(tree.key, key) < 4 * key.length ? undefined : tree
+  }
+
+  /** Replaces the rules of the frontend by those of this route. The rules match the frontend themselves. */
+  set(frontend: Frontend, rules: readonly XtRule[], holder: ServicePortKey): void {
+    const leaf: Leaf = { key: dispatchKey(frontend), rules, holder }
     if (frontend.kind === 'address') this.#addressed = this.#insert(this.#addressed, leaf)
     else this.#ports = this.#insert(this.#ports, leaf)
   }
@@ -154,7 +171,8 @@ export class DispatchTree {
     const place = firstDifference(tree.key, leaf.key)
     if (!isBranch(tree)) {
       if (place < 4 * leaf.key.length) return join(tree, leaf, place)
-      return isDeepStrictEqual(tree.rules, leaf.rules) ? tree : leaf
+      if (!isDeepStrictEqual(tree.rules, leaf.rules)) return leaf
+      return tree.holder === leaf.holder ? tree : { ...leaf, rules: tree.rules }
     }
     if (place < tree.place) return join(tree, leaf, place)
     const digit = digitAt(leaf.key, tree.place)

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util'
 import type { KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { type Claimant, type FrontendConflict, FrontendOwners } from '../../routing/index.js'
 import type { DesiredFrontend, IptablesTable, Skeleton } from './desired.js'
 import { DispatchTree } from './dispatch-tree.js'
 import { dispatchChains, standInFor } from './names.js'
@@ -22,7 +21,7 @@ const nothing: TableContent = { chains: new Map(), hooks: new Map() }
 /** The skeleton of a mode, and the rules of single frontends: those that let health checks in. */
 export class FixedChains implements TableSource {
   #skeleton: Skeleton | undefined
-  readonly #frontends = new FrontendOwners<DesiredFrontend>()
+  readonly #frontends = new Map<ServicePortKey, readonly DesiredFrontend[]>()
   #isBeside: boolean
   /** The content that the tables have by `take`. The kernel's side keeps it, also if the kernel refuses it. */
   readonly #handed: Record<IptablesTable, TableContent> = { nat: nothing, filter: nothing }
@@ -43,14 +42,11 @@ export class FixedChains implements TableSource {
     this.#changeAll()
   }
 
-  /** Replaces the frontends of a service port; an empty list releases them, and then `claimant` may be undefined. */
-  claim(route: ServicePortKey, claimant: Claimant | undefined, frontends: readonly DesiredFrontend[]): void {
-    if (this.#frontends.claim(route, claimant, frontends).length > 0) this.#changeAll()
-  }
-
-  /** Conflicts of the claims since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#frontends.takeConflicts()
+  /** Replaces the frontends of a service port. */
+  claim(route: ServicePortKey, frontends: readonly DesiredFrontend[]): void {
+    const had = this.#frontends.delete(route)
+    if (frontends.length > 0) this.#frontends.set(route, frontends)
+    if (had || frontends.length > 0) this.#changeAll()
   }
 
   /** All objects are known: our chains replace those of the former owner. */
@@ -61,7 +57,7 @@ export class FixedChains implements TableSource {
 
   take(table: IptablesTable): readonly XtOp[] {
     if (this.#skeleton === undefined || !this.#changed.delete(table)) return []
-    const desired = contentOf(table, this.#skeleton, [...this.#frontends.owned()], this.#isBeside)
+    const desired = contentOf(table, this.#skeleton, [...this.#frontends], this.#isBeside)
     const ops = difference(this.#handed[table], desired)
     this.#handed[table] = desired
     return ops
@@ -74,12 +70,10 @@ export class FixedChains implements TableSource {
     const owners = new Map<ServicePortKey, KernelError>()
     for (const { chain, rule, error } of refusals) {
       const refused = this.#handed[table].chains.get(chain)?.[rule]
-      for (const { frontend, rules } of this.#frontends.owned()) {
-        const owner = this.#frontends.ownerOf(frontend)
-        if (owner !== undefined && rules.some((each) => each === refused)) owners.set(owner, error)
-      }
+      for (const [route, frontends] of this.#frontends)
+        if (frontends.some(({ rules }) => rules.some((each) => each === refused))) owners.set(route, error)
     }
-    for (const route of owners.keys()) this.claim(route, undefined, [])
+    for (const route of owners.keys()) this.claim(route, [])
     return owners.size > 0 ? owners : undefined
   }
 
@@ -97,7 +91,7 @@ export class FixedChains implements TableSource {
 function contentOf(
   table: IptablesTable,
   skeleton: Skeleton,
-  frontends: readonly DesiredFrontend[],
+  claims: readonly (readonly [ServicePortKey, readonly DesiredFrontend[]])[],
   isBeside: boolean,
 ): TableContent {
   const dispatches = Object.values(dispatchChains).filter((dispatch) => dispatch.table === table)
@@ -114,7 +108,8 @@ function contentOf(
   for (const dispatch of dispatches) {
     const tail = skeleton.tails.find((each) => each.dispatch === dispatch)?.rules ?? []
     const tree = new DispatchTree({ table, chain: names.get(dispatch.chain) ?? '' }, renamed(tail))
-    for (const each of frontends) if (each.dispatch === dispatch) tree.set(each.frontend, each.rules)
+    for (const [route, frontends] of claims)
+      for (const each of frontends) if (each.dispatch === dispatch) tree.set(each.frontend, each.rules, route)
     for (const { chain, rules } of tree.take().set) chains.set(chain, rules)
   }
   const hooks = skeleton.hooks.filter((hook) => hook.table === table)

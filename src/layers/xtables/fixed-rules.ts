@@ -9,7 +9,7 @@ import { type NftChange, xtHooks } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { type ServicePortKey, servicePortName } from '../../model/index.js'
-import type { FrontendConflict, Route } from '../../routing/index.js'
+import type { Route } from '../../routing/index.js'
 import type { FixedRules, NodeState } from '../nft-table/index.js'
 import type { DesiredFrontend, Skeleton } from './desired.js'
 import { chainNames } from './names.js'
@@ -90,20 +90,16 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
     this.#state.chains.setSkeleton(source.skeleton(settings))
   }
 
-  claim(key: ServicePortKey, decided: Route | undefined): void {
+  claim(key: ServicePortKey, served: Route | undefined): void {
     const { chains, tables } = this.#state
     const { source } = this.#options
-    const hasCheck = decided !== undefined && decided.healthCheckNodePort !== 0
+    const hasCheck = served !== undefined && served.healthCheckNodePort !== 0
     if (!hasCheck && !this.#names.has(key)) return
-    const desired = hasCheck && this.#settings ? source.healthCheck(decided, this.#settings) : []
-    chains.claim(key, decided, desired)
+    const desired = hasCheck && this.#settings ? source.healthCheck(served, this.#settings) : []
+    chains.claim(key, desired)
     tables.noteClaim(key)
-    if (hasCheck) this.#names.set(key, servicePortName(decided))
+    if (hasCheck) this.#names.set(key, servicePortName(served))
     else this.#names.delete(key)
-  }
-
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#state.chains.takeConflicts()
   }
 
   dueRoutes(): readonly ServicePortKey[] {

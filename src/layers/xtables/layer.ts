@@ -86,7 +86,7 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
 
   claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
     const { ledger, tables } = this.#state
-    ledger.claim(key, claim?.decided, claim?.desired)
+    ledger.claim(key, claim?.desired)
     tables.noteClaim(key)
   }
 
@@ -99,7 +99,6 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     const { ledger } = this.#state
     return {
       isComplete,
-      conflicts: isComplete ? ledger.takeConflicts() : [],
       sizes: ledger.sizes,
       logFields: {
         numFilterRules: ledger.countRules('filter'),

@@ -3,14 +3,7 @@ import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
 import { Holdings } from '../objects/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import {
-  type Claimant,
-  describeFrontend,
-  type Frontend,
-  type FrontendChange,
-  type FrontendConflict,
-  FrontendOwners,
-} from '../../routing/index.js'
+import { addressOf, describeFrontend, type Frontend } from '../../routing/index.js'
 import type {
   DesiredChain,
   DesiredFrontend,
@@ -40,20 +33,22 @@ interface Dispatch {
 
 interface RefusedFrontend {
   readonly wanted: Pick<DesiredFrontend, 'dispatch' | 'frontend'>
+  /** undefined: its route was removed. */
+  readonly owner: ServicePortKey | undefined
   readonly error: KernelError
 }
 
 const nothing: DesiredRoute = { chains: [], frontends: [] }
 
 /**
- * All of our state in the tables nat and filter of one family: the owner of each frontend and chain, and the operations that the
+ * All of our state in the tables nat and filter of one family: the routes of frontends and chains, and the operations that the
  * tables do not have yet. Work is proportional to the changes. A rule of filter for a frontend counts as a refusal, and stays until
  * `dropRefusals` when it is not needed any more: nat rewrites a served packet before filter sees it, so an unneeded refusal does no
  * harm, while a missing one makes a client wait for a time-out.
  */
 export class IptablesLedger {
-  /** A frontend has one owner for all of its dispatch chains: a Service that is refused in one table must not be served in another. */
-  readonly #frontends = new FrontendOwners<DesiredFrontend>()
+  readonly #frontendsOf = new Holdings<ServicePortKey, DesiredFrontend>()
+  #frontends = 0
   readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
     nat: new ChainTable(),
     filter: new ChainTable(),
@@ -99,10 +94,13 @@ export class IptablesLedger {
   }
 
   /** Replaces all claims of the route; undefined releases it. Throws BugError, and changes nothing, when a chain has another owner. */
-  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
+  claim(route: ServicePortKey, desired: DesiredRoute | undefined): void {
     const { chains, frontends } = desired ?? nothing
     this.#claimChains(route, chains)
-    for (const change of this.#frontends.claim(route, claimant, frontends)) this.#dispatch(change)
+    const former = this.#frontendsOf.replace(route, frontends)
+    this.#frontends += countFrontends(frontends) - countFrontends(former)
+    this.#dispatch(route, frontends)
+    if (former.length > 0) this.#undispatch(route, former, new Set(frontends.map(nameOf)))
   }
 
   /**
@@ -119,19 +117,11 @@ export class IptablesLedger {
       const owner = this.#chains[table].claimed(chain)?.owner
       if (owner !== undefined) owners.set(owner, error)
     }
-    for (const { wanted, error } of frontends) {
-      const owner = this.#frontends.ownerOf(wanted.frontend)
-      if (owner !== undefined) owners.set(owner, error)
-    }
-    for (const route of owners.keys()) this.claim(route, undefined, undefined)
+    for (const { owner, error } of frontends) if (owner !== undefined) owners.set(owner, error)
+    for (const route of owners.keys()) this.claim(route, undefined)
     // A refused rule was never in force, so its refusal need not stay until nat serves, even if the route was removed before.
     const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
     return owners.size + spent.length > 0 ? owners : undefined
-  }
-
-  /** Conflicts of the claims and releases since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#frontends.takeConflicts()
   }
 
   /** Operations on chains of routes and of the skeleton since the last call; `take` returns the jumps to them. */
@@ -181,8 +171,9 @@ export class IptablesLedger {
     this.#emptied.clear()
     for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
     this.#forgetSpent()
-    for (const { dispatch, frontend, rules } of this.#frontends.owned())
-      this.#dispatchOf(dispatch).tree.set(frontend, rules)
+    for (const [route, frontends] of this.#frontendsOf.entries())
+      for (const { dispatch, frontend, rules } of frontends)
+        this.#dispatchOf(dispatch).tree.set(frontend, rules, route)
     const { hooks = [], tails = [] } = this.#skeleton ?? {}
     for (const { table, chain, rules } of hooks) this.#setHook(table, chain, rules)
     for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
@@ -198,11 +189,10 @@ export class IptablesLedger {
     return this.#chains.nat.names()
   }
 
-  /** The rule in nat that leads packets of the frontend to the route; undefined: there is none, or another route owns the frontend. */
+  /** The rule in nat that leads packets of the frontend to the route; undefined: there is none. */
   natPlaceOf(frontend: Frontend, route: ServicePortKey): RulePlace | undefined {
-    if (this.#frontends.ownerOf(frontend) !== route) return undefined
     for (const { table, tree } of this.#dispatches.values()) {
-      const place = table === 'nat' ? tree.placeOf(frontend) : undefined
+      const place = table === 'nat' ? tree.placeOf(frontend, route) : undefined
       if (place !== undefined) return place
     }
     return undefined
@@ -212,7 +202,7 @@ export class IptablesLedger {
   get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
     return {
       chain: this.#chains.nat.claimedCount + this.#chains.filter.claimedCount,
-      frontend: this.#frontends.size,
+      frontend: this.#frontends,
     }
   }
 
@@ -241,17 +231,24 @@ export class IptablesLedger {
     }
   }
 
-  #dispatch({ before, after }: FrontendChange<DesiredFrontend>): void {
-    for (const desired of before) {
+  /** Removes the rules of these frontends that the route still has, except those of `kept`, by name. */
+  #undispatch(route: ServicePortKey, former: readonly DesiredFrontend[], kept: ReadonlySet<string>): void {
+    for (const desired of former) {
       const name = nameOf(desired)
-      if (after.some((other) => nameOf(other) === name)) continue
+      const { tree } = this.#dispatchOf(desired.dispatch)
+      // Another route has the frontend now: its rules replaced these.
+      if (kept.has(name) || tree.holderOf(desired.frontend) !== route) continue
       this.#newRefusals.delete(name)
       if (this.#sentRefusals.has(name)) this.#spentRefusals.set(name, desired)
-      else this.#dispatchOf(desired.dispatch).tree.remove(desired.frontend)
+      else tree.remove(desired.frontend)
     }
-    for (const desired of after) {
-      if (desired.dispatch.table === 'filter') this.#refuse(nameOf(desired))
-      this.#dispatchOf(desired.dispatch).tree.set(desired.frontend, desired.rules)
+  }
+
+  #dispatch(route: ServicePortKey, frontends: readonly DesiredFrontend[]): void {
+    for (const desired of frontends) {
+      const { dispatch, frontend, rules } = desired
+      if (dispatch.table === 'filter') this.#refuse(nameOf(desired))
+      this.#dispatchOf(dispatch).tree.set(frontend, rules, route)
     }
   }
 
@@ -283,7 +280,10 @@ export class IptablesLedger {
       for (const { chain, rules } of tree.chains()) {
         for (const { rule, error } of refused.get(chain) ?? []) {
           const frontend = frontendOf(dispatch, rules[rule])
-          if (frontend !== undefined) found.push({ wanted: { dispatch, frontend }, error })
+          if (frontend === undefined) continue
+          const wanted = { dispatch, frontend }
+          const isSpent = this.#spentRefusals.has(nameOf(wanted))
+          found.push({ wanted, owner: isSpent ? undefined : tree.holderOf(frontend), error })
         }
       }
     }
@@ -315,6 +315,21 @@ export class IptablesLedger {
     const dispatch = this.#dispatches.get(chainId(table, target.chain))
     return dispatch === undefined ? rule : { ...rule, target: { kind: 'jump', chain: dispatch.chain } }
   }
+}
+
+/** The number of different frontends. The rules of one frontend follow each other. */
+function countFrontends(desired: readonly DesiredFrontend[]): number {
+  let count = 0
+  let last: Frontend | undefined
+  for (const { frontend } of desired) {
+    if (last === undefined || !isSameFrontend(frontend, last)) count++
+    last = frontend
+  }
+  return count
+}
+
+function isSameFrontend(a: Frontend, b: Frontend): boolean {
+  return a.kind === b.kind && a.protocol === b.protocol && a.port === b.port && addressOf(a) === addressOf(b)
 }
 
 function chainId(table: IptablesTable, chain: string): string {

@@ -13,7 +13,6 @@ import type { IptablesModeSettings } from './compile/settings.js'
 import { countedRules } from './compile/skeleton.js'
 import type { IpFamily } from '../../address.js'
 import { describeXtRule } from '../../kernel/index.js'
-import type { Frontend } from '../../routing/index.js'
 import { loopbackNetworks } from '../../node/index.js'
 import { iptablesPacketRules } from '../../layers/shared/index.js'
 
@@ -25,7 +24,7 @@ export function iptablesView(
   const { tables } = layer
   const packets = new PacketCounts(tables.filter)
   return {
-    describe: ({ desired }, _settings, isLost) => describeDesired(desired, family, isLost),
+    describe: ({ desired }) => describeDesired(desired, family),
     packetRules,
     differences: async ({ desired }) => await differences(desired, tables),
     // Otherwise the rules in these places may belong to another program.
@@ -48,13 +47,8 @@ const tables: readonly IptablesTable[] = ['nat', 'filter']
  * For each table its name, the chains of the route, and their rules. The rules of frontends appear in the dispatch chain. If that
  * chain has more than 16 frontends, the kernel may have such a rule in one of the chain's buckets instead.
  */
-export function describeDesired(
-  desired: DesiredRoute,
-  family: IpFamily,
-  isLost: (frontend: Frontend) => boolean = () => false,
-): readonly string[] {
-  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
-  return boundedLines(linesOf({ ...desired, frontends }, family))
+export function describeDesired(desired: DesiredRoute, family: IpFamily): readonly string[] {
+  return boundedLines(linesOf(desired, family))
 }
 
 function* linesOf(desired: DesiredRoute, family: IpFamily): Generator<string> {

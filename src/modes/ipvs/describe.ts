@@ -9,7 +9,6 @@ import {
   type VirtualServerKey,
   type VirtualServerSettings,
 } from '../../kernel/index.js'
-import type { Frontend } from '../../routing/index.js'
 import { type DesiredVirtualServer, setName } from '../../layers/ipvs/index.js'
 
 const serviceOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
@@ -18,12 +17,8 @@ const serviceOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
  * Each virtual server with its real servers, then the entries of sets, each once; at most as many lines as `boundedLines` allows. A
  * VIP appears as its entry of KUBE-IPVS-IPS; the `local` route to the VIP has no line.
  */
-export function describeServers(
-  servers: readonly DesiredVirtualServer[],
-  isLost: (frontend: Frontend) => boolean = () => false,
-): readonly string[] {
-  const own = servers.filter(({ key }) => 'mark' in key || !isLost({ kind: 'address', ...key }))
-  return boundedLines(linesOf(own))
+export function describeServers(servers: readonly DesiredVirtualServer[]): readonly string[] {
+  return boundedLines(linesOf(servers))
 }
 
 function* linesOf(servers: readonly DesiredVirtualServer[]): Generator<string> {

@@ -127,6 +127,7 @@ function familyMode(
     settings: (facts) => familySettings({ family, config, scheduling: scheduling.settings }, facts),
     routeSettings: forRoutes,
     nodePortAddresses: ({ nodePortAddresses }) => nodePortAddresses,
+    nodePortPlaces: ({ nodePortAddresses }) => nodePortAddresses,
     prepare: (decided) => (scheduling.concerns(decided) ? scheduling.settle(decided) : undefined),
     compile: compileDesired,
     layer,

@@ -22,7 +22,7 @@ export function ipvsView(
   admission: Admission,
 ): ModeView<IpvsFamilySettings, DesiredRoute> {
   return {
-    describe: (claim, _settings, isLost) => describeServers(layer.present(claim), isLost),
+    describe: (claim) => describeServers(layer.present(claim)),
     packetRules: ({ nodePortAddresses, nodeIP, chains, markMask, masqueradeMark }) => ({
       ...packetRules({
         nodePortAddresses,
@@ -38,10 +38,9 @@ export function ipvsView(
     differences: async (claim) => await differences(layer.present(claim), kernel),
     // Each virtual server is found by its key, and counts since it was made.
     readCounters: async (settings) =>
-      await readCounters(family, { ipvs: kernel.ipvs, clock }, (decided) => {
-        const served = admission.view(decided)
-        return layer.ownOf({ decided, served, desired: compileDesired(served, settings) })
-      }),
+      await readCounters(family, { ipvs: kernel.ipvs, clock }, (served) =>
+        layer.present({ decided: served, served, desired: compileDesired(served, settings) }),
+      ),
     readFlows: async () => flowsOf(kernel.ipvs.connections(family)),
   }
 }

@@ -102,8 +102,9 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
 
   claim(key: ServicePortKey, claim: Claim<DesiredRoute> | undefined): void {
     const { decided, served, desired } = claim ?? {}
-    this.table.claim(key, served, desired)
-    this.#vips.claim(key, served?.service ?? '', served === undefined ? [] : [...addressesOf(served)])
+    const service = served?.service ?? ''
+    this.table.claim(key, service, desired)
+    this.#vips.claim(key, service, served === undefined ? [] : [...addressesOf(served)])
     this.#unserved.note(key, decided)
     this.#shared.note(key, decided)
   }
@@ -116,7 +117,6 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     this.#isFailed = pass.isFailed
     return {
       isComplete: !pass.isFailed,
-      conflicts: pass.isFailed ? [] : this.table.takeConflicts(),
       sizes: { ...this.table.sizes, vip: this.#vips.size },
     }
   }

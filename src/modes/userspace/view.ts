@@ -5,7 +5,7 @@ import {
   type PacketRules,
   type ServiceFlow,
 } from '../../engine/index.js'
-import { addressesOf, type Frontend, type Route } from '../../routing/index.js'
+import { addressesOf, type Route } from '../../routing/index.js'
 import type { DesiredRoute, RelayRouteSettings } from '../../layers/relay/index.js'
 import { formatCidr, formatEndpoint } from '../../address.js'
 import { describeRelayListener, type RelayFlow } from '../../kernel/index.js'
@@ -23,8 +23,7 @@ export function userspaceView(
   admission: Admission,
 ): ModeView<UserspaceSettings, DesiredRoute> {
   return {
-    describe: ({ served, desired }, { nodeIP }, isLost) =>
-      describeDesired(served, desired, { nodeIP, isLost }),
+    describe: ({ served, desired }, settings) => describeDesired(served, desired, settings),
     packetRules: (settings) => ({
       ...packetRules(settings, settings.localDetector),
       guardOf: (address) => guard.placeOf(address),
@@ -44,13 +43,9 @@ export function userspaceView(
 export function describeDesired(
   route: Route,
   desired: DesiredRoute,
-  {
-    isLost = () => false,
-    ...settings
-  }: Pick<RelayRouteSettings, 'nodeIP'> & { readonly isLost?: ((frontend: Frontend) => boolean) | undefined },
+  settings: Pick<RelayRouteSettings, 'nodeIP'>,
 ): readonly string[] {
-  const frontends = desired.frontends.filter(({ frontend }) => !isLost(frontend))
-  return boundedLines(linesOf(route, { ...desired, frontends }, settings))
+  return boundedLines(linesOf(route, desired, settings))
 }
 
 function* linesOf(

@@ -13,8 +13,8 @@ import {
 import { serviceTable } from '../../../src/inspect/rows.js'
 import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
-import type { Frontend, Route } from '../../../src/routing/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
+import type { Route } from '../../../src/routing/index.js'
 import { port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'
 
@@ -39,14 +39,9 @@ function inspectedWith(tracker: TrackedFamily, settings: Settings): Inspected {
     services: tracker,
     inForceSince: () => undefined,
     packetRules: () => ({ isRelayed, nodePortAddresses }),
-    describe: (
-      { clusterIP, nodePort, externalIPs, loadBalancerIPs }: Route,
-      isLost: (frontend: Frontend) => boolean,
-    ) => {
-      const address = clusterIP ?? ip('0.0.0.0')
-      const shown = isLost({ kind: 'address', address, protocol: 'tcp', port: 80 }) ? 'lost' : address
-      return [[shown, nodePort, ...externalIPs, ...loadBalancerIPs].join(' ')]
-    },
+    describe: ({ clusterIP = ip('0.0.0.0'), nodePort, externalIPs, loadBalancerIPs }: Route) => [
+      [clusterIP, nodePort, ...externalIPs, ...loadBalancerIPs].join(' '),
+    ],
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return {
@@ -156,7 +151,7 @@ describe('a frontend that another Service has', () => {
         kernel,
       ]),
       [
-        ['tcp 10.96.0.1:80', 'belongs to default/a:/TCP, which sorts first', ['lost 30081 203.0.113.2']],
+        ['tcp 10.96.0.1:80', 'belongs to default/a:/TCP, which sorts first', ['10.96.0.1 30081 203.0.113.2']],
         ['tcp 203.0.113.2:80', '', undefined],
         ['tcp node port 30081', '', undefined],
       ],

@@ -3,20 +3,13 @@ import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { servicePortKey } from '../../../src/model/testing.js'
 import {
-  type Claimant,
   describeFrontend,
   type Frontend,
-  type FrontendOrigin,
   FrontendOwners,
   frontendsOf,
+  type Route,
 } from '../../../src/routing/index.js'
 import { ip, plainRoute } from '../../support/routes.js'
-
-interface Wanted {
-  readonly frontend: Frontend
-  /** Distinguishes two claims of one service port. */
-  readonly text: string
-}
 
 const shared: Frontend = { kind: 'address', address: ip('192.0.2.1'), protocol: 'tcp', port: 80 }
 const nodePort: Frontend = { kind: 'node-port', protocol: 'tcp', port: 30080 }
@@ -34,6 +27,8 @@ function keyOf(port: Port) {
   return servicePortKey(serviceOf(port), `${port.slice(2)}/TCP`)
 }
 
+type FrontendOrigin = 'allocated' | 'load-balancer' | 'external-ip'
+
 /** Where the port has the shared address from, and the second in which its Service was made; undefined: unknown. */
 interface Rank {
   readonly origin: FrontendOrigin
@@ -42,32 +37,32 @@ interface Rank {
 
 const plain: Rank = { origin: 'external-ip' }
 
-function claimantOf(port: Port, { origin, createdSeconds }: Rank): Claimant {
+/** A route of the port that claims these frontends. */
+function routeOf(port: Port, wanted: readonly Frontend[], { origin, createdSeconds }: Rank = plain): Route {
+  const addresses = wanted.flatMap((frontend) => (frontend.kind === 'address' ? [frontend.address] : []))
+  const portOf = (kind: Frontend['kind']): number => wanted.find((each) => each.kind === kind)?.port ?? 0
   return {
+    ...plainRoute(),
     key: keyOf(port),
     service: serviceOf(port),
-    clusterIP: origin === 'allocated' ? ip('192.0.2.1') : ip('10.96.0.1'),
-    loadBalancerIPs: origin === 'load-balancer' ? [ip('192.0.2.1')] : [],
     createdSeconds,
+    clusterIP: origin === 'allocated' ? addresses[0] : undefined,
+    loadBalancerIPs: origin === 'load-balancer' ? addresses : [],
+    externalIPs: origin === 'external-ip' ? addresses : [],
+    nodePort: portOf('node-port'),
+    healthCheckNodePort: portOf('health-check'),
   }
 }
 
+/** Returns the ports that gained or lost a frontend. */
 function claim(
-  owners: FrontendOwners<Wanted>,
+  owners: FrontendOwners,
   port: Port,
   wanted: readonly Frontend[],
-  { text = '', rank = plain }: { readonly text?: string; readonly rank?: Rank } = {},
-): string[] {
-  const changes = owners.claim(
-    keyOf(port),
-    claimantOf(port, rank),
-    wanted.map((frontend) => ({ frontend, text: `${port}${text}` })),
-  )
-  const texts = (list: readonly Wanted[]) => list.map(({ text: one }) => one).join('+') || '-'
-  return changes.map(({ before, after }) => {
-    const frontend = (after[0] ?? before[0])?.frontend
-    return `${frontend && describeFrontend(frontend)}: ${texts(before)} > ${texts(after)}`
-  })
+  rank: Rank = plain,
+): readonly string[] {
+  const claimed = routeOf(port, wanted, rank)
+  return owners.claim(claimed, claimed).map(nameOf)
 }
 
 function nameOf(key: string | undefined): string {
@@ -75,7 +70,7 @@ function nameOf(key: string | undefined): string {
 }
 
 /** Each conflict as `loser < winner`. `-`: the loser no longer claims the frontend. */
-function conflicts(owners: FrontendOwners<Wanted>): readonly string[] {
+function conflicts(owners: FrontendOwners): readonly string[] {
   return owners
     .takeConflicts()
     .map(({ frontend, loser, winner }) => `${frontend}: ${nameOf(loser)} < ${nameOf(winner)}`)
@@ -87,27 +82,28 @@ const cases: readonly {
   readonly name: string
   readonly before?: readonly Step[]
   readonly step: Step
-  readonly changes: readonly string[]
+  /** The other ports that gained or lost a frontend. */
+  readonly concerned: readonly string[]
   readonly conflicts: readonly string[]
 }[] = [
   {
     name: 'gives a free frontend to the port that claims it',
     step: ['b/http', [shared]],
-    changes: ['tcp 192.0.2.1:80: - > b/http'],
+    concerned: [],
     conflicts: [],
   },
   {
     name: 'keeps the owner when a port with a later key claims it',
     before: [['a/http', [shared]]],
     step: ['b/http', [shared]],
-    changes: [],
+    concerned: [],
     conflicts: ['tcp 192.0.2.1:80: b/http < a/http'],
   },
   {
     name: 'passes to a port with an earlier key',
     before: [['b/http', [shared]]],
     step: ['a/http', [shared]],
-    changes: ['tcp 192.0.2.1:80: b/http > a/http'],
+    concerned: ['b/http'],
     conflicts: ['tcp 192.0.2.1:80: b/http < a/http'],
   },
   {
@@ -117,7 +113,7 @@ const cases: readonly {
       ['b/http', [shared]],
     ],
     step: ['a/http', []],
-    changes: ['tcp 192.0.2.1:80: a/http > b/http'],
+    concerned: ['b/http'],
     conflicts: ['tcp 192.0.2.1:80: b/http < b/http'],
   },
   {
@@ -127,48 +123,62 @@ const cases: readonly {
       ['b/http', [shared]],
     ],
     step: ['b/http', []],
-    changes: [],
+    concerned: [],
     conflicts: ['tcp 192.0.2.1:80: b/http < -'],
   },
   {
     name: 'releases frontends that a port no longer claims',
     before: [['a/http', [shared, nodePort]]],
     step: ['a/http', [nodePort]],
-    changes: ['tcp node port 30080: a/http > a/http', 'tcp 192.0.2.1:80: a/http > -'],
+    concerned: [],
     conflicts: [],
   },
   {
     name: 'lets two ports of one Service conflict over an address',
     before: [['a/http', [shared]]],
     step: ['a/rpc', [shared]],
-    changes: [],
+    concerned: [],
     conflicts: ['tcp 192.0.2.1:80: a/rpc < a/http'],
   },
   {
     name: 'lets the ports of one Service share its health check port',
     before: [['a/http', [healthCheck]]],
     step: ['a/rpc', [healthCheck]],
-    changes: [],
+    concerned: [],
     conflicts: [],
+  },
+  {
+    name: 'passes a health check port to another port of its Service',
+    before: [
+      ['a/http', [healthCheck]],
+      ['a/rpc', [healthCheck]],
+    ],
+    step: ['a/http', []],
+    concerned: ['a/rpc'],
+    conflicts: [],
+  },
+  {
+    name: 'tells only the owners before and after of a change',
+    before: [
+      ['a/rpc', [shared]],
+      ['b/http', [shared]],
+    ],
+    step: ['a/http', [shared]],
+    concerned: ['a/rpc'],
+    conflicts: ['tcp 192.0.2.1:80: a/rpc < a/http', 'tcp 192.0.2.1:80: b/http < a/http'],
   },
   {
     name: 'lets two Services conflict over a health check port',
     before: [['a/http', [healthCheck]]],
     step: ['b/http', [healthCheck]],
-    changes: [],
+    concerned: [],
     conflicts: ['health check tcp node port 30080: b/http < a/http'],
   },
   {
     name: 'distinguishes a node port and a health check port with the same number',
     before: [['a/http', [nodePort]]],
     step: ['b/http', [healthCheck]],
-    changes: ['health check tcp node port 30080: - > b/http'],
-    conflicts: [],
-  },
-  {
-    name: 'passes all claims of a port on a frontend at once',
-    step: ['a/http', [shared, shared]],
-    changes: ['tcp 192.0.2.1:80: - > a/http+a/http'],
+    concerned: [],
     conflicts: [],
   },
 ]
@@ -226,11 +236,9 @@ describe('regardless of the names of the Services,', () => {
     ] as const)
       for (const first of [strong, weak])
         it(`${name}: ${strong}, and ${first} comes first`, () => {
-          const owners = new FrontendOwners<Wanted>()
+          const owners = new FrontendOwners()
           for (const port of [first, first === strong ? weak : strong])
-            claim(owners, port, [shared], {
-              rank: port === strong ? owner : loser,
-            })
+            claim(owners, port, [shared], port === strong ? owner : loser)
           assert.equal(owners.ownerOf(shared), keyOf(strong))
           assert.deepEqual(owners.takeConflicts(), [
             {
@@ -243,13 +251,9 @@ describe('regardless of the names of the Services,', () => {
         })
 
   it('the older one wins a node port and a health check port', () => {
-    const owners = new FrontendOwners<Wanted>()
-    claim(owners, 'a/http', [nodePort, healthCheck], {
-      rank: { origin: 'allocated', createdSeconds: 2 },
-    })
-    claim(owners, 'b/http', [nodePort, healthCheck], {
-      rank: { origin: 'external-ip', createdSeconds: 1 },
-    })
+    const owners = new FrontendOwners()
+    claim(owners, 'a/http', [nodePort, healthCheck], { origin: 'allocated', createdSeconds: 2 })
+    claim(owners, 'b/http', [nodePort, healthCheck], { origin: 'external-ip', createdSeconds: 1 })
     assert.deepEqual(
       [nodePort, healthCheck].map((frontend) => owners.ownerOf(frontend)),
       [keyOf('b/http'), keyOf('b/http')],
@@ -258,12 +262,12 @@ describe('regardless of the names of the Services,', () => {
 })
 
 describe('the owner of a frontend', () => {
-  for (const { name, before = [], step, changes, conflicts: wanted } of cases) {
+  for (const { name, before = [], step, concerned, conflicts: wanted } of cases) {
     it(name, () => {
-      const owners = new FrontendOwners<Wanted>()
+      const owners = new FrontendOwners()
       for (const [port, frontend] of before) claim(owners, port, frontend)
       conflicts(owners)
-      assert.deepEqual(claim(owners, ...step), changes)
+      assert.deepEqual(claim(owners, ...step), concerned)
       assert.deepEqual(conflicts(owners), wanted)
       assert.deepEqual(conflicts(owners), [], 'a conflict is taken once')
     })
@@ -285,7 +289,7 @@ describe('the owner of a frontend', () => {
     )
     fc.assert(
       fc.property(steps, (history) => {
-        const owners = new FrontendOwners<Wanted>()
+        const owners = new FrontendOwners()
         const last = new Map<Port, { readonly wanted: readonly Frontend[]; readonly rank: Rank }>()
         const reported = new Map<string, string>()
         const take = () => {
@@ -295,8 +299,8 @@ describe('the owner of a frontend', () => {
             else reported.set(lost, winner)
           }
         }
-        for (const [i, { port, wanted, rank: own, take: takes }] of history.entries()) {
-          claim(owners, port, wanted, { text: ` ${i}`, rank: own })
+        for (const { port, wanted, rank: own, take: takes } of history) {
+          claim(owners, port, wanted, own)
           last.set(port, { wanted, rank: own })
           if (takes) take()
         }
@@ -307,10 +311,11 @@ describe('the owner of a frontend', () => {
             .filter((port) => last.get(port)?.wanted.includes(frontend))
             .toSorted((a, b) => weightOf(last.get(a)?.rank, frontend) - weightOf(last.get(b)?.rank, frontend))
           assert.equal(owners.ownerOf(frontend), owner && keyOf(owner))
-          assert.deepEqual(
-            owners.wantedOf(frontend).map(({ text }) => text.split(' ')[0]),
-            owner === undefined ? [] : [owner],
-          )
+          for (const port of ports) {
+            const wanted = last.get(port)?.wanted ?? []
+            const served = owners.without(routeOf(port, wanted, last.get(port)?.rank))
+            assert.equal(has(served, frontend), port === owner, describeFrontend(frontend))
+          }
           for (const loser of losers) {
             if (owner === undefined) continue
             if (frontend.kind === 'health-check' && serviceOf(loser) === serviceOf(owner)) continue
@@ -327,6 +332,12 @@ describe('the owner of a frontend', () => {
   })
 })
 
+function has(served: Route | undefined, frontend: Frontend): boolean {
+  if (served === undefined) return false
+  if (frontend.kind === 'health-check') return served.healthCheckNodePort === frontend.port
+  return frontendsOf(served).some((each) => describeFrontend(each) === describeFrontend(frontend))
+}
+
 describe('the frontends of a service port', () => {
   it('are its addresses, each once, and its node port', () => {
     const both = [ip('192.0.2.1'), ip('fd00::1')]
@@ -340,23 +351,75 @@ describe('the frontends of a service port', () => {
   })
 })
 
+const external = (port: number): Partial<Route> => ({
+  clusterIP: undefined,
+  externalIPs: [ip('192.0.2.1')],
+  port,
+})
+
+const held = (route: Route | undefined) => [route?.externalIPs, route?.nodePort, route?.nodePortLostAt]
+
+// Issue 36, point 6. In ipvs mode each address of the node has a virtual server for a node port.
+describe('where node ports are served address by address', () => {
+  const places = [ip('192.0.2.1'), ip('192.0.2.2')]
+
+  it('a node port comes before an external IP of the same number', () => {
+    const owners = new FrontendOwners(() => places)
+    const web = { ...routeOf('a/http', []), ...external(30080) }
+    const rpc = { ...routeOf('a/rpc', []), clusterIP: undefined, nodePort: 30080 }
+    owners.claim(web, web)
+    assert.deepEqual(owners.claim(rpc, rpc).map(nameOf), ['a/http'])
+    assert.equal(owners.without(web), undefined)
+    assert.deepEqual(held(owners.without(rpc)), [[], 30080, undefined])
+    assert.equal(nameOf(owners.ownerOf(nodePort)), 'a/rpc')
+    assert.deepEqual(conflicts(owners), ['tcp 192.0.2.1:30080: a/http < a/rpc'])
+  })
+
+  it('an external IP with the number of its own node port is no conflict', () => {
+    const owners = new FrontendOwners(() => places)
+    const web = { ...routeOf('a/http', []), ...external(30080), nodePort: 30080 }
+    assert.deepEqual([owners.claim(web, web), conflicts(owners), owners.without(web)], [[], [], web])
+  })
+
+  it('a node port is lost at the address that is the cluster IP of an older Service, and nowhere else', () => {
+    const owners = new FrontendOwners(() => places)
+    const older: Rank = { origin: 'allocated', createdSeconds: 1 }
+    const web = { ...routeOf('a/http', [shared], older), port: 30080 }
+    const rpc = { ...routeOf('b/http', [nodePort], plain), port: 80 }
+    owners.claim(rpc, rpc)
+    owners.claim(web, web)
+    assert.deepEqual(held(owners.without(rpc)), [[], 30080, [ip('192.0.2.1')]])
+  })
+
+  it('a node port that is lost at all addresses is no frontend', () => {
+    const owners = new FrontendOwners(() => places)
+    const [web, rpc] = (['a/http', 'b/http'] as const).map((port) => routeOf(port, [nodePort]))
+    assert.ok(web !== undefined && rpc !== undefined)
+    owners.claim(rpc, rpc)
+    owners.claim(web, web)
+    assert.equal(owners.without(rpc), undefined)
+    assert.deepEqual([...new Set(owners.release(web.key).map(nameOf))], ['b/http'])
+    assert.equal(owners.without(rpc), rpc)
+  })
+})
+
 describe('a claim on many frontends', () => {
   const count = 500
   const addresses = Array.from({ length: count }, (_, i) => ip(`192.0.${2 + (i >> 8)}.${i & 255}`))
-  const many = addresses.map((address): Frontend => ({ ...shared, address }))
 
-  it('reads each object a fixed number of times', () => {
+  it('reads each address a fixed number of times, and compares a second claim once', () => {
     let reads = 0
-    const claimed = many.map((frontend) => ({ frontend, text: 'a' }))
-    const counted = new Proxy(claimed, {
+    const externalIPs = new Proxy(addresses, {
       get: (target, property): unknown => {
         if (typeof property === 'string' && /^\d+$/u.test(property)) reads++
         return Reflect.get(target, property)
       },
     })
-    const owners = new FrontendOwners<Wanted>()
-    owners.claim(keyOf('a/http'), claimantOf('a/http', plain), counted)
+    const owners = new FrontendOwners()
+    const web = { ...routeOf('a/http', []), externalIPs }
+    owners.claim(web, web)
+    owners.claim(web, web)
     assert.equal(owners.size, count)
-    assert.ok(reads <= 3 * count, `${reads} reads of ${count} objects`)
+    assert.ok(reads <= 2 * count, `${reads} reads of ${count} addresses`)
   })
 })

@@ -5,7 +5,6 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from '../../../kernel/index.js'
-import type { FrontendOrigin } from '../../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
 /** A virtual server without its identity. */
@@ -19,8 +18,6 @@ export interface DesiredVirtualServer extends ServerState {
   readonly key: VirtualServerKey
   /** The protocol of its clients, also if it is found by mark; undefined: no route of this run has claimed it. */
   readonly protocol: Protocol | undefined
-  /** Where its frontend is from. A virtual server that is found by mark is its route's own. */
-  readonly origin: FrontendOrigin
   /** UDP: the backends that keep their flows even if they are not real servers (`Route.flowBackends`). Empty for other protocols. */
   readonly flowBackends: RealServerList
   /** Whether its address must be local to this node and is not one of the node's own; false for one that is found by mark. */

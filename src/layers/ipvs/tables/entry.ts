@@ -1,14 +1,15 @@
 import { noRealServers, type RealServerList, type VirtualServerKey } from '../../../kernel/index.js'
 import type { TrackedObject } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { type ClaimConflict, type Claimant, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer, ServerState } from '../compile/desired.js'
 import { forbiddingSets } from '../compile/sets.js'
 import { type PackedId, packedIdOf } from './packed.js'
 
-/** A conflict between service ports that claim the same virtual server. */
-export interface Conflict extends ClaimConflict {
-  readonly server: VirtualServerKey
+/** The service port that wants a virtual server, and its Service. */
+interface Holder {
+  readonly route: ServicePortKey
+  /** `namespace/name`. */
+  readonly service: string
 }
 
 /** Identity of a virtual server in a Map, from its key's text; it is never shown. */
@@ -31,13 +32,12 @@ export type DrainPolicy = (
 /** The properties of a virtual server that the kernel's state does not show, until a route of this run claims it. */
 const nothingElse = {
   protocol: undefined,
-  origin: 'allocated',
   flowBackends: noRealServers,
   bindAddress: true,
   entries: [],
 } as const
 
-/** One virtual server: the routes that claim it, and the state that the kernel acknowledged. */
+/** One virtual server: the route that wants it, and the state that the kernel acknowledged. */
 export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly key: VirtualServerKey
   readonly id: ServerId
@@ -57,10 +57,12 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   /** Acknowledged real servers that drain, already with the weight 0 that they get. */
   #draining = noRealServers
   #wanted: DesiredVirtualServer | undefined
-  /** `bindAddress` of the last owner, which applies until the removal. */
+  /** `bindAddress` of the last claim, which applies until the removal. */
   #bindsAddress = true
-  readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
-  /** `namespace/name` of the last owner; empty: no Service of this run. */
+  /** As the last claim wants it; undefined: no route does. */
+  #desired: DesiredVirtualServer | undefined
+  #route: ServicePortKey | undefined
+  /** The Service of the last claim; empty: none of this run. */
   #service = ''
   #packedId: PackedId | undefined
 
@@ -104,9 +106,9 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.#service
   }
 
-  /** The route of the owner; undefined: no route of this run claims it. */
+  /** The route of the last claim; undefined: no route of this run wants it. */
   get route(): ServicePortKey | undefined {
-    return this.#claims.owner?.route
+    return this.#route
   }
 
   get isAcknowledged(): boolean {
@@ -122,27 +124,19 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.acknowledged !== undefined && this.#bindsAddress && !('mark' in this.key)
   }
 
-  claim(
-    route: ServicePortKey,
-    { service, createdSeconds }: Pick<Claimant, 'service' | 'createdSeconds'>,
-    desired: DesiredVirtualServer,
-  ): void {
-    this.#claims.put({
-      route,
-      origin: desired.origin,
-      createdSeconds,
-      service,
-      value: desired,
-    })
-    this.#service = this.#claims.owner?.service ?? this.#service
+  /** The route wants it, in place of any former one. */
+  claim({ route, service }: Holder, desired: DesiredVirtualServer): void {
+    this.#route = route
+    this.#service = service
+    this.#desired = desired
     this.#settle(this.#leftover)
   }
 
-  release(route: ServicePortKey): void {
-    this.#claims.remove(route)
-    this.#service = this.#claims.owner?.service ?? this.#service
-    // Its last Service is known, and was removed.
-    this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
+  /** Its route is known, and does not want it any more. */
+  release(): void {
+    this.#route = undefined
+    this.#desired = undefined
+    this.#settle(undefined)
   }
 
   /** The kernel's state stays desired until `dropLeftover`; a claim replaces the part that it covers. */
@@ -166,7 +160,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   }
 
   #settle(leftover: ServerState | undefined): void {
-    const desired = this.#claims.owner?.value
+    const desired = this.#desired
     this.#leftover = leftover
     this.#draining = noRealServers
     if (desired !== undefined) this.#keep(desired, this.#drains(desired))
@@ -187,7 +181,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   }
 
   #want(): void {
-    const desired = this.#claims.owner?.value
+    const desired = this.#desired
     if (desired !== undefined) this.#bindsAddress = desired.bindAddress
     const kept = this.#leftover?.realServers ?? noRealServers
     if (desired === undefined)
@@ -202,11 +196,5 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
           : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
       this.#wanted = { ...desired, realServers, entries }
     }
-  }
-
-  /** The claims that lose now, and those that lost at the last call. */
-  takeConflicts(): readonly Conflict[] {
-    if (!this.#claims.isContested) return []
-    return this.#claims.takeConflicts().map((conflict) => ({ server: this.key, ...conflict }))
   }
 }

@@ -9,7 +9,6 @@ import {
   type VirtualServerKey,
 } from '../../../kernel/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import type { Claimant } from '../../../routing/index.js'
 import type { DesiredVirtualServer, ServerState } from '../compile/desired.js'
 import {
   type Confirmation,
@@ -75,30 +74,21 @@ export class IpvsLedger {
     this.#drains = drains
   }
 
-  /** Replaces all claims of the route; an empty list releases it. */
-  claim(
-    route: ServicePortKey,
-    claimant: Pick<Claimant, 'service' | 'createdSeconds'> | undefined,
-    desired: readonly DesiredVirtualServer[],
-  ): void {
+  /** Replaces all claims of the route; an empty list releases it. `service`: its Service, for messages. */
+  claim(route: ServicePortKey, service: string | undefined, desired: readonly DesiredVirtualServer[]): void {
     const entries: Entry[] = []
     for (const server of desired) {
-      if (claimant === undefined) break
       const entry = this.#entryOf(server.key)
-      entry.claim(route, claimant, server)
+      entry.claim({ route, service: service ?? '' }, server)
       this.#touch(entry)
       entries.push(entry)
     }
     for (const entry of this.#holdings.replace(route, entries)) {
-      if (entries.includes(entry)) continue
-      entry.release(route)
+      // The virtual server of another route has moved.
+      if (entry.route !== route || entries.includes(entry)) continue
+      entry.release()
       this.#touch(entry)
     }
-  }
-
-  /** The route whose claim of the virtual server counts; undefined: none claims it. */
-  ownerOf(server: VirtualServerKey): ServicePortKey | undefined {
-    return this.#table.get(serverIdOf(server))?.route
   }
 
   /** The virtual servers that may need work; each is returned once. */

@@ -2,7 +2,6 @@
 import type { IpFamily } from '../../../address.js'
 import { Holdings, ObjectTable } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { type Claimant, describeFrontend, type FrontendConflict, standingOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'
 import { type NftSchema, schemaOf } from '../compile/schema.js'
 import { compileStructure } from '../compile/structure.js'
@@ -53,8 +52,6 @@ export class TableContent {
   readonly hairpins: HeldSet
   readonly #frontendsOf = new Holdings<ServicePortKey, FrontendEntry>()
   readonly #hairpinsOf = new Holdings<ServicePortKey, HeldEntry>()
-  /** Frontends with claims that changed since the last `takeConflicts`, and that were contested before or after. */
-  readonly #contested = new Set<FrontendEntry>()
   #owned = 0
   #endpoints = 0
   readonly #use = new UsedValues()
@@ -131,11 +128,12 @@ export class TableContent {
   }
 
   /** Replaces all claims of the route; undefined releases it. */
-  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
+  claim(route: ServicePortKey, desired: DesiredRoute | undefined): void {
     const { frontends, hairpins } = desired ?? nothing
-    const claimed = claimant === undefined ? [] : frontends.map((each) => this.#claim(claimant, each))
+    const claimed = frontends.map((each) => this.#claim(route, each))
     for (const entry of this.#frontendsOf.replace(route, claimed))
-      if (!claimed.includes(entry)) this.#unclaim(route, entry)
+      // The entry of another holder has moved.
+      if (entry.wanted?.holder === route && !claimed.includes(entry)) this.#want(entry, undefined)
     const held = hairpins.map((hairpin) => this.#hold(this.hairpins, this.packer.hairpin(hairpin)))
     for (const entry of this.#hairpinsOf.replace(route, held)) this.#release(this.hairpins, entry)
   }
@@ -150,48 +148,22 @@ export class TableContent {
     return ownersOf([...this.frontends.values()].filter(isHolder))
   }
 
-  /** Conflicts of the frontends whose claims changed since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    const conflicts: FrontendConflict[] = []
-    for (const entry of this.#contested) {
-      const frontend = describeFrontend(this.packer.unpackFrontend(entry.id))
-      for (const conflict of entry.claims.takeConflicts()) conflicts.push({ frontend, ...conflict })
-      this.frontends.settle(entry)
-    }
-    this.#contested.clear()
-    return conflicts
-  }
-
   /** Numbers of objects that routes claim, by kind. */
   get sizes(): { readonly frontend: number; readonly endpoint: number } {
     return { frontend: this.#owned, endpoint: this.#endpoints }
   }
 
-  #claim(claimant: Claimant, desired: DesiredFrontend): FrontendEntry {
+  #claim(holder: ServicePortKey, desired: DesiredFrontend): FrontendEntry {
     const { frontends, packer } = this
     const id = packer.frontend(desired.frontend)
     const entry = frontends.get(id) ?? frontends.add(new FrontendEntry(id))
-    const former = entry.wanted
-    const value = {
-      isClusterIP: desired.isClusterIP,
-      state: packFrontend(packer, desired),
-    }
-    entry.claims.put({ ...standingOf(desired.frontend, claimant), value })
-    this.#settleClaims(entry, former)
+    this.#want(entry, { holder, isClusterIP: desired.isClusterIP, state: packFrontend(packer, desired) })
     return entry
   }
 
-  #unclaim(route: ServicePortKey, entry: FrontendEntry): void {
+  #want(entry: FrontendEntry, wanted: WantedFrontend | undefined): void {
     const former = entry.wanted
-    entry.claims.remove(route)
-    this.#settleClaims(entry, former)
-  }
-
-  /** The claims on the frontend changed. `former`: what its owner wanted before. */
-  #settleClaims(entry: FrontendEntry, former: WantedFrontend | undefined): void {
-    const { claims, wanted } = entry
-    if (claims.isContested) this.#contested.add(entry)
-    if (wanted === former) return
+    entry.wanted = wanted
     const wasClusterIP = former?.isClusterIP === true
     const isClusterIP = wanted?.isClusterIP === true
     if (isClusterIP && !wasClusterIP) this.#hold(this.clusterIPs, this.#addressOf(entry))
@@ -225,7 +197,7 @@ export class TableContent {
 
 /** The service ports that own these frontends, each once. */
 function ownersOf(entries: readonly FrontendEntry[]): readonly ServicePortKey[] {
-  const routes = entries.map(({ claims }) => claims.owner?.route)
+  const routes = entries.map(({ wanted }) => wanted?.holder)
   return [...new Set(routes.filter((route) => route !== undefined))]
 }
 

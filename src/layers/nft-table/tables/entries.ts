@@ -1,11 +1,13 @@
 // The objects of the tables: frontends, and elements that several holders share.
 import { KernelObject } from '../../objects/index.js'
-import { FrontendClaims } from '../../../routing/index.js'
+import type { ServicePortKey } from '../../../model/index.js'
 import { absent, type FrontendState } from './frontend-state.js'
 import { type FrontendId, nodePortIdLength, type PackedBytes } from './packed.js'
 
 /** The elements of a frontend, as a service port wants them. */
 export interface WantedFrontend {
+  /** The service port. */
+  readonly holder: ServicePortKey
   readonly isClusterIP: boolean
   readonly state: FrontendState
 }
@@ -28,18 +30,14 @@ abstract class FoundObject<State> extends KernelObject<PackedBytes, State> {
   }
 }
 
-/** One frontend: its KEY, the service ports that claim it, and the elements that the kernel has for it. */
+/** One frontend: its KEY, the service port that wants it, and the elements that the kernel has for it. */
 export class FrontendEntry extends FoundObject<FrontendState> {
   readonly kind = 'frontend'
-  readonly claims = new FrontendClaims<WantedFrontend>({ isShared: false })
+  /** As the last claim wants it; undefined: no service port has it. */
+  wanted: WantedFrontend | undefined
 
   constructor(id: FrontendId) {
     super(id, absent)
-  }
-
-  /** Desired by the frontend's owner; undefined: it has no owner. */
-  get wanted(): WantedFrontend | undefined {
-    return this.claims.owner?.value
   }
 
   get isNodePort(): boolean {
@@ -57,7 +55,7 @@ export class FrontendEntry extends FoundObject<FrontendState> {
   }
 
   get isUnused(): boolean {
-    return this.wanted === undefined && !this.isAcknowledged && !this.claims.isContested
+    return this.wanted === undefined && !this.isAcknowledged
   }
 }
 

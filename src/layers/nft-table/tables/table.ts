@@ -10,7 +10,6 @@ import type { NftChange, Nftables } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import type { Claimant, FrontendConflict } from '../../../routing/index.js'
 import { shortened } from '../../shared/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
@@ -138,14 +137,9 @@ export class NftTable {
    * Replaces all claims of the route; undefined releases it. The next write brings the change to the kernel. Keeps no reference to the
    * backends.
    */
-  claim(route: ServicePortKey, claimant: Claimant | undefined, desired: DesiredRoute | undefined): void {
-    this.#content.claim(route, claimant, desired)
+  claim(route: ServicePortKey, desired: DesiredRoute | undefined): void {
+    this.#content.claim(route, desired)
     this.#leftOut.noteClaim(route)
-  }
-
-  /** Conflicts of the claims and releases since the last call, and conflicts that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#content.takeConflicts()
   }
 
   get sizes(): NftSizes {
@@ -375,7 +369,7 @@ export class NftTable {
     for (const [owner, cause] of refusal.owners)
       for (const route of this.#content.routesOf(owner)) routes.set(route, cause)
     for (const [route, cause] of routes) {
-      this.#content.claim(route, undefined, undefined)
+      this.#content.claim(route, undefined)
       this.#leftOut.add(route, cause)
       pass.note(`${route}: ${cause.message}`)
     }

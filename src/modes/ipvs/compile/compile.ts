@@ -1,13 +1,7 @@
 // Compiles one route into virtual servers and set entries. Traffic policies mean the same as in iptables mode.
 import { cidrContains, hasAddress, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
-import {
-  type Backend,
-  type FrontendOrigin,
-  frontendProtocols,
-  type Route,
-  verdictOf,
-} from '../../../routing/index.js'
+import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
 import {
   type DesiredRoute,
   type DesiredSetEntry,
@@ -41,7 +35,6 @@ const nodePortSets = {
 /** A frontend of a route before it is a virtual server. */
 interface Frontend {
   readonly address: IpAddress
-  readonly origin: FrontendOrigin
   readonly port: number
   readonly backends: readonly Backend[]
   readonly isBound: boolean
@@ -73,10 +66,9 @@ export function compileRoute(
     return list
   }
   const flowBackends = listOf(route.flowBackends)
-  const servers = frontends.map(({ address, origin, port, backends, isBound, entries }) => ({
+  const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
     protocol,
-    origin,
     settings: serverSettings,
     realServers: listOf(backends),
     flowBackends,
@@ -89,7 +81,6 @@ export function compileRoute(
   const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
     key: { family, mark: whole },
     protocol,
-    origin: 'allocated' as const,
     settings: markedServerSettings(route, settings),
     realServers: listOf(route.clusterBackends),
     flowBackends,
@@ -114,7 +105,7 @@ function clusterIPFrontends(route: Route, settings: IpvsModeSettings): readonly 
   const verdict = verdictOf(route, 'internal')
   if (verdict !== 'serve') entries.push({ set: verdict === 'drop' ? 'dropped' : 'refused', entry: own })
   entries.push(...healthCheckEntries(route))
-  return [bound({ address, origin: 'allocated', port, backends, entries }, settings)]
+  return [bound({ address, port, backends, entries }, settings)]
 }
 
 /** External IPs, load-balancer IPs and node ports. */
@@ -123,7 +114,7 @@ function outsideFrontends(
   settings: IpvsModeSettings,
   mark: number | undefined,
 ): readonly Frontend[] {
-  const { clusterIP, externalIPs, loadBalancerIPs, nodePort } = route
+  const { clusterIP, externalIPs, loadBalancerIPs, nodePort, nodePortLostAt = [] } = route
   const frontends: Frontend[] = []
   for (const address of externalIPs)
     if (!hasAddress(loadBalancerIPs, address))
@@ -131,7 +122,8 @@ function outsideFrontends(
   for (const address of loadBalancerIPs) frontends.push(loadBalancerFrontend(route, settings, mark, address))
   if (nodePort !== 0)
     for (const address of settings.nodePortAddresses)
-      frontends.push(nodePortFrontend(route, settings, mark, address))
+      if (!hasAddress(nodePortLostAt, address))
+        frontends.push(nodePortFrontend(route, settings, mark, address))
   const healthCheck = clusterIP === undefined ? healthCheckEntries(route) : []
   if (healthCheck.length === 0) return frontends
   return frontends.map((frontend) => ({ ...frontend, entries: [...frontend.entries, ...healthCheck] }))
@@ -153,8 +145,7 @@ function externalIPFrontend(
     { set: externalIPSet(route), entry: entryOf(route, address, port) },
     ...policyEntries(route, settings, mark, { address, port }),
   ]
-  const origin = 'external-ip'
-  return bound({ address, origin, port, backends: externalBackends(route), entries }, settings)
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
 }
 
 function externalIPSet({ isExternalLocal }: Route): SetKey {
@@ -177,8 +168,7 @@ function loadBalancerFrontend(
     ...sourceEntries(route, settings, own),
     ...policyEntries(route, settings, mark, { address, port }),
   )
-  const origin = 'load-balancer'
-  return bound({ address, origin, port, backends: externalBackends(route), entries }, settings)
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
 }
 
 function nodePortFrontend(
@@ -195,7 +185,6 @@ function nodePortFrontend(
   entries.push(...policyEntries(route, settings, mark, { address, port }))
   return {
     address,
-    origin: 'allocated',
     port,
     backends: externalBackends(route),
     entries,

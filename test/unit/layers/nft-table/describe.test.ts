@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { compileRoute, describeDesired } from '../../../../src/layers/nft-table/testing.js'
 import { makeNftSettings } from '../../../support/nft-table.js'
-import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 describe('the description of a route in nftables mode', () => {
@@ -68,22 +67,4 @@ describe('the description of a route in nftables mode', () => {
     assert.equal(lines.length, 1001)
     assert.equal(lines.at(-1), '# more than 1000 lines, the rest is left out')
   })
-})
-
-const isOfClusterIP = (line: string): boolean => line.includes('10.96.0.1')
-
-it('has no line for a frontend that another Service has', () => {
-  const route = plainRoute({
-    nodePort: 30080,
-    isExternallyAccessible: true,
-    clusterBackends: backends(8080, '10.1.0.1'),
-  })
-  const isLost = (frontend: Frontend): boolean =>
-    frontend.kind === 'address' && frontend.address === route.clusterIP
-  const all = describeDesired(compileRoute(route, makeNftSettings()), 'ipv4')
-  assert.ok(all.some(isOfClusterIP))
-  assert.deepEqual(
-    describeDesired(compileRoute(route, makeNftSettings()), 'ipv4', isLost),
-    all.filter((line) => !isOfClusterIP(line)),
-  )
 })

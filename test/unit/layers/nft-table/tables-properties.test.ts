@@ -104,7 +104,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   fc.constant({ kind: 'compare' } as const),
 )
 
-/** The frontends of the routes that own them, and the shared elements of those. */
+/** The frontends of the routes that own them, and the shared elements of those routes. */
 function winning(routes: readonly Route[]): ReturnType<typeof compileRoute>[] {
   const taken = new Set<string>()
   return routes
@@ -117,7 +117,7 @@ function winning(routes: readonly Route[]): ReturnType<typeof compileRoute>[] {
         taken.add(name)
         return isFree
       })
-      return { frontends: won, hairpins }
+      return { frontends: won, hairpins: won.length > 0 ? hairpins : [] }
     })
 }
 

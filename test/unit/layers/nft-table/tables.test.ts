@@ -96,53 +96,29 @@ describe('the table of nftables mode', () => {
     })
   }
 
-  it('gives a frontend to the service port that sorts first, and to the other one when that goes', async () => {
-    const lab = openNftLab()
-    const other = plainRoute({ service: 'default/api', clusterBackends: backends(1, '10.244.3.3') })
-    const first = web('10.244.0.1')
-    lab.claim(first)
-    await lab.write()
-    lab.claim(other)
-    await lab.write()
-    assertContent(lab, [other])
-    assert.deepEqual(
-      lab.tables.takeConflicts().map(({ loser, winner }) => [loser, winner]),
-      [[first.key, other.key]],
-    )
-    lab.release(other.key)
-    await lab.write()
-    assertContent(lab, [first])
+  it('moves a frontend in one transaction, whichever of its two service ports is claimed first', async () => {
+    const former = web('10.244.0.1')
+    const next = plainRoute({ service: 'default/api', clusterBackends: backends(1, '10.244.3.3') })
+    for (const isNextFirst of [true, false]) {
+      const lab = openNftLab()
+      const { tables } = lab
+      const claim = (route: Route): void => tables.claim(route.key, compileRoute(route, lab.settings))
+      claim(former)
+      await lab.write()
+      const { length } = lab.nftables.transactions
+      if (isNextFirst) claim(next)
+      tables.claim(former.key, undefined)
+      if (!isNextFirst) claim(next)
+      await lab.write()
+      assert.equal(lab.nftables.transactions.length, length + 1)
+      assertContent(lab, [next])
+      // The former owner has no object of the frontend to give up.
+      tables.claim(former.key, undefined)
+      await lab.write()
+      assertContent(lab, [next])
+      assert.equal(tables.sizes.frontend, 1)
+    }
   })
-
-  for (const [name, rest] of [
-    ['tcp 10.96.0.1:80', {}],
-    ['udp 10.96.0.1:53', { protocol: 'UDP', port: 53 }],
-    ['sctp [fd00:10:96::1]:80', { protocol: 'SCTP', clusterIP: ip('fd00:10:96::1') }],
-    ['udp node port 30053', { protocol: 'UDP', nodePort: 30_053, isExternallyAccessible: true }],
-  ] as const)
-    it(`reports a conflict over ${name} until it ends`, async () => {
-      const isIpv6 = name.includes('[')
-      const lab = openNftLab({ settings: makeNftSettings(isIpv6 ? 'ipv6' : 'ipv4') })
-      const [first, second, third] = ['a', 'b', 'c'].map((service) =>
-        plainRoute({ service: `default/${service}`, ...rest }),
-      )
-      assert.ok(first !== undefined && second !== undefined && third !== undefined)
-      const conflicts = (): readonly unknown[] =>
-        lab.tables
-          .takeConflicts()
-          .filter(({ frontend }) => frontend === name)
-          .map(({ loser, winner }) => [loser, winner])
-      lab.claim(third, first)
-      assert.deepEqual(conflicts(), [[third.key, first.key]])
-      lab.claim(second)
-      lab.release(first.key)
-      await lab.write()
-      assert.deepEqual(conflicts(), [[third.key, second.key]])
-      lab.release(second.key, third.key)
-      await lab.write()
-      assert.deepEqual(conflicts(), [[third.key, undefined]])
-      assert.deepEqual([conflicts(), lab.tables.sizes.frontend], [[], 0])
-    })
 
   it('keeps a cluster IP and an endpoint on this node while a holder is left', async () => {
     const settings = makeNftSettings()

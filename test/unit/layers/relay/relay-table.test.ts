@@ -76,13 +76,13 @@ class Lab {
     })
     this.#table.claim(
       decided.key,
-      decided,
+      service,
       compileRoute(decided, { nodePortAddresses: [], servesAllAddresses: false, nodeIP: undefined }),
     )
   }
 
   remove(service: string): void {
-    this.#table.claim(servicePortKey(service, '/TCP'), undefined, undefined)
+    this.#table.claim(servicePortKey(service, '/TCP'), service, undefined)
   }
 
   async write(): Promise<void> {

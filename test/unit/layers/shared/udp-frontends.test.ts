@@ -125,30 +125,31 @@ describe('the frontends with stale flows after a change', () => {
     })
   })
 
-  describe('a frontend of two Services', () => {
-    const rivalKey = servicePortKey('kube-system/rival', 'dns/UDP')
+  describe('a frontend that moves to another Service', () => {
+    const otherKey = servicePortKey('kube-system/other', 'dns/UDP')
     const shared = [ip('192.0.2.1')]
-    const winner = dns({ ...one, externalIPs: shared })
-    const rival = dns({
-      key: rivalKey,
+    const former = dns({ ...one, externalIPs: shared })
+    const alone = dns(one)
+    const next = dns({
+      key: otherKey,
       clusterIP: ip('10.96.0.11'),
       externalIPs: shared,
       flowBackends: backends(53, '10.244.1.7', '10.244.1.8'),
     })
 
-    it('keeps the flows of its owner when the other Service changes', () => {
+    it('has the endpoints of its new owner, if that one is set first', () => {
       const frontends = new UdpFrontends()
-      frontends.set(key, winner)
-      assert.deepEqual(stale(frontends, rival, rivalKey), { 'udp 10.96.0.11:53': 2 })
-      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { 'udp 10.96.0.11:53': 0 })
-      assert.deepEqual(stale(frontends, undefined, rivalKey), { 'udp 10.96.0.11:53': 0 })
+      frontends.set(key, former)
+      assert.deepEqual(stale(frontends, next, otherKey), { 'udp 10.96.0.11:53': 2, 'udp 192.0.2.1:53': 2 })
+      assert.deepEqual(stale(frontends, alone), {})
+      assert.deepEqual(stale(frontends, undefined), { 'udp 10.96.0.10:53': 0 })
     })
 
-    it('moves its flows when the owner is deleted, and back when the owner returns', () => {
+    it('has the endpoints of its new owner, if the former one is set first', () => {
       const frontends = new UdpFrontends()
-      frontends.set(rivalKey, rival)
-      assert.deepEqual(stale(frontends, winner), { 'udp 10.96.0.10:53': 1, 'udp 192.0.2.1:53': 1 })
-      assert.deepEqual(stale(frontends, undefined), { 'udp 10.96.0.10:53': 0, 'udp 192.0.2.1:53': 2 })
+      frontends.set(key, former)
+      assert.deepEqual(stale(frontends, alone), { 'udp 192.0.2.1:53': 0 })
+      assert.deepEqual(stale(frontends, next, otherKey), { 'udp 10.96.0.11:53': 2, 'udp 192.0.2.1:53': 2 })
     })
   })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
+import { servicePortKey } from '../../../../src/model/testing.js'
 import type { XtRule } from '../../../../src/kernel/index.js'
 import { dispatchChains } from '../../../../src/layers/xtables/index.js'
 import { DispatchTree } from '../../../../src/layers/xtables/testing.js'
@@ -22,6 +23,8 @@ function rulesOf(frontend: Frontend, result: number): readonly XtRule[] {
   return [{ ...destination, protocol, destinationPorts: [port, port], target }]
 }
 
+const holder = servicePortKey('default/web', '/TCP')
+
 type Chains = Map<string, readonly XtRule[]>
 
 /** The kernel's chains after all changes. */
@@ -39,7 +42,7 @@ function takeInto(tree: DispatchTree, chains: Chains): Chains {
 
 function treeOf(frontends: readonly Frontend[]): DispatchTree {
   const tree = new DispatchTree(dispatchChains.services, tail)
-  for (const [i, frontend] of frontends.entries()) tree.set(frontend, rulesOf(frontend, i + 1))
+  for (const [i, frontend] of frontends.entries()) tree.set(frontend, rulesOf(frontend, i + 1), holder)
   return tree
 }
 
@@ -114,7 +117,7 @@ describe('properties of a dispatch tree', () => {
           if (present.delete(index)) {
             tree.remove(frontend)
           } else {
-            tree.set(frontend, rulesOf(frontend, index + 1))
+            tree.set(frontend, rulesOf(frontend, index + 1), holder)
             present.add(index)
           }
         }
@@ -209,10 +212,10 @@ describe('a dispatch tree of 10,000', () => {
       assert.ok(most <= 40 && mean <= 24, `${most} rules at most, ${mean} in the mean`)
       const last = frontends.at(-1)
       assert.ok(last !== undefined)
-      tree.set(last, rulesOf(last, 1))
+      tree.set(last, rulesOf(last, 1), holder)
       assert.equal(tree.take().set.length, 1)
       tree.remove(last)
-      tree.set(last, rulesOf(last, 1))
+      tree.set(last, rulesOf(last, 1), holder)
       assert.ok(tree.take().set.length <= 3)
     })
   }
@@ -234,7 +237,7 @@ const many = (address: (i: number) => string | undefined, portOf: (i: number) =>
     const where = address(i)
     const rest = { protocol: 'tcp', port: portOf(i) } as const
     const frontend = frontendAt(where === undefined ? undefined : ip(where), rest)
-    tree.set(frontend, rulesOf(frontend, 1))
+    tree.set(frontend, rulesOf(frontend, 1), holder)
   }
   return tree.take().set.at(-1)?.rules.map(formatRule)
 }

@@ -84,10 +84,10 @@ describe('fixed chains', () => {
     chains.setSkeleton(skeleton(2))
     assert.deepEqual(linesOf(chains.take('nat')), ['set-chain KUBE-MARK-MASQ mark'])
     assert.deepEqual(chains.take('filter'), [])
-    chains.claim(web.key, web, [healthCheck(31_000)])
+    chains.claim(web.key, [healthCheck(31_000)])
     assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-NODEPORTS accept'])
     assert.deepEqual(chains.take('nat'), [])
-    chains.claim(web.key, undefined, [])
+    chains.claim(web.key, [])
     assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-NODEPORTS'])
   })
 
@@ -111,14 +111,14 @@ describe('fixed chains', () => {
 
   it('leave out a health check whose rule the kernel refuses, until it is claimed again', () => {
     const chains = started()
-    chains.claim(web.key, web, [healthCheck(31_000)])
+    chains.claim(web.key, [healthCheck(31_000)])
     chains.take('filter')
     const error = new KernelError({ errno: 22, subsystem: 'nftables', operation: 'change the table' })
     const refusal = { chain: chainNames.nodePorts, rule: 0, error }
     assert.deepEqual(chains.leaveOut('filter', [refusal]), new Map([[web.key, error]]))
     assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-NODEPORTS'])
     assert.equal(chains.leaveOut('filter', [{ ...refusal, chain: chainNames.forward }]), undefined)
-    chains.claim(web.key, web, [healthCheck(31_000)])
+    chains.claim(web.key, [healthCheck(31_000)])
     assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-NODEPORTS accept'])
   })
 })

@@ -42,7 +42,7 @@ function nameOf({ op, chain }: XtOp): string {
 function started(): IptablesLedger {
   const ledger = new IptablesLedger({ isBeside: false })
   ledger.setSkeleton(compileSkeleton(settings))
-  ledger.claim(key, plainRoute(), web('10.1.0.1'))
+  ledger.claim(key, web('10.1.0.1'))
   take(ledger)
   return ledger
 }
@@ -57,27 +57,27 @@ describe('the ledger of iptables mode', () => {
 
   it('sends chains of routes before the rules that jump to them', () => {
     const ledger = new IptablesLedger({ isBeside: false })
-    ledger.claim(key, plainRoute(), web('10.1.0.1'))
+    ledger.claim(key, web('10.1.0.1'))
     assert.deepEqual(ledger.takeChains('nat').map(nameOf), ['set-chain KUBE-SVC'])
     assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SERVICES', 'set-chain KUBE-NODEPORTS'])
   })
 
   it('sends only chains with changed rules when a route is compiled again', () => {
     const ledger = started()
-    ledger.claim(key, plainRoute(), web('10.1.0.2'))
+    ledger.claim(key, web('10.1.0.2'))
     assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SVC'])
-    ledger.claim(key, plainRoute(), web('10.1.0.2'))
+    ledger.claim(key, web('10.1.0.2'))
     assert.deepEqual(take(ledger).nat, [])
   })
 
   it('removes the former chains of a changed route, and all chains of a deleted one', () => {
     const ledger = started()
-    ledger.claim(key, plainRoute(), web())
+    ledger.claim(key, web())
     assert.deepEqual(take(ledger), {
       nat: ['remove-chain KUBE-SVC', 'set-chain KUBE-SERVICES'],
       filter: ['set-chain KUBE-SERVICES'],
     })
-    ledger.claim(key, undefined, undefined)
+    ledger.claim(key, undefined)
     assert.deepEqual(take(ledger), { nat: [], filter: [] }, 'a second removal has no effect')
     assert.ok(ledger.hasSpentRefusals)
     ledger.dropRefusals()
@@ -86,18 +86,18 @@ describe('the ledger of iptables mode', () => {
 
   it('keeps a refusal that is requested again before its removal', () => {
     const ledger = started()
-    ledger.claim(key, plainRoute(), web())
+    ledger.claim(key, web())
     take(ledger)
-    ledger.claim(key, plainRoute(), web('10.1.0.1'))
-    ledger.claim(key, plainRoute(), web())
+    ledger.claim(key, web('10.1.0.1'))
+    ledger.claim(key, web())
     assert.ok(!ledger.hasSpentRefusals)
     assert.deepEqual(take(ledger).filter, [])
   })
 
   it('drops a refusal that was never sent to filter', () => {
     const ledger = started()
-    ledger.claim(key, plainRoute(), web())
-    ledger.claim(key, plainRoute(), web('10.1.0.1'))
+    ledger.claim(key, web())
+    ledger.claim(key, web('10.1.0.1'))
     assert.ok(!ledger.hasSpentRefusals)
     assert.deepEqual(take(ledger).filter, [])
   })
@@ -105,10 +105,10 @@ describe('the ledger of iptables mode', () => {
   it('counts the rules of a table after the operations', () => {
     const ledger = started()
     const before = ledger.countRules('nat')
-    ledger.claim(key, plainRoute(), web('10.1.0.1', '10.1.0.2', '10.1.0.3'))
+    ledger.claim(key, web('10.1.0.1', '10.1.0.2', '10.1.0.3'))
     take(ledger)
     assert.equal(ledger.countRules('nat'), before + 2)
-    ledger.claim(key, undefined, undefined)
+    ledger.claim(key, undefined)
     take(ledger)
     assert.equal(ledger.countRules('nat'), before - 2, 'its own rule and the jump to it')
   })
@@ -118,7 +118,7 @@ describe('the ledger of iptables mode', () => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a key that no Service has
     const stranger = 'default/other:/TCP' as ServicePortKey
     assert.throws(
-      () => ledger.claim(stranger, plainRoute({ service: 'default/other' }), web('10.9.9.9')),
+      () => ledger.claim(stranger, web('10.9.9.9')),
       (error) =>
         error instanceof BugError && /KUBE-SVC-\w+ of default\/other:\/TCP has the name/u.test(error.message),
     )
@@ -130,11 +130,11 @@ describe('the ledger beside a former owner', () => {
   it('keeps its base chains, and empties the chains to which they may jump', () => {
     const ledger = new IptablesLedger({ isBeside: true })
     ledger.setSkeleton(compileSkeleton(settings))
-    ledger.claim(key, plainRoute(), web('10.1.0.1'))
+    ledger.claim(key, web('10.1.0.1'))
     const { nat } = take(ledger)
     assert.ok(!nat.includes('set-chain KUBE-SERVICES'))
     assert.ok(nat.includes('set-chain KUBE-FW-_S'))
-    ledger.claim(key, undefined, undefined)
+    ledger.claim(key, undefined)
     const emptied = ledger.take('nat').find(({ chain }) => chain.startsWith('KUBE-SVC-'))
     assert.deepEqual(emptied && { ...emptied, chain: '' }, { op: 'set-chain', chain: '', rules: [] })
     take(ledger)

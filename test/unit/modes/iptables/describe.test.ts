@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { compileRoute, describeDesired } from '../../../../src/modes/iptables/testing.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
-import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 const settings = makeSettings('ipv4', { withComments: true })
@@ -55,20 +54,4 @@ describe('the description of a route in iptables mode', () => {
     assert.equal(lines.length, 1001)
     assert.match(lines.at(-1) ?? '', /^# more than 1000 lines/u)
   })
-})
-
-it('has no line for a frontend that another Service has', () => {
-  const route = plainRoute({
-    nodePort: 30080,
-    isExternallyAccessible: true,
-    clusterBackends: backends(8080, '10.1.0.1'),
-  })
-  const isLost = (frontend: Frontend): boolean =>
-    frontend.kind === 'address' && frontend.address === route.clusterIP
-  const all = describeDesired(compileRoute(route, settings), 'ipv4')
-  assert.ok(all.some((line) => line.startsWith('-A KUBE-SERVICES ')))
-  assert.deepEqual(
-    describeDesired(compileRoute(route, settings), 'ipv4', isLost),
-    all.filter((line) => !line.startsWith('-A KUBE-SERVICES ')),
-  )
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
 import { compileRoute, describeServers, type IpvsModeSettings } from '../../../../src/modes/ipvs/testing.js'
-import type { Frontend, Route } from '../../../../src/routing/index.js'
+import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 import { treeText } from '../../../support/tree.js'
 
@@ -132,21 +132,4 @@ describe('the description of a route in ipvs mode', () => {
     assert.equal(lines.length, 1001)
     assert.equal(lines.at(-1), '# more than 1000 lines, the rest is left out')
   })
-})
-
-it('has no line for a frontend that another Service has', () => {
-  const route = plainRoute({
-    nodePort: 30080,
-    isExternallyAccessible: true,
-    clusterBackends: backends(8080, '10.1.0.1'),
-  })
-  const isLost = (frontend: Frontend): boolean =>
-    frontend.kind === 'address' && frontend.address === route.clusterIP
-  const servers = compileRoute(route, settingsOf(), undefined)
-  const all = describeServers(servers)
-  assert.ok(all.some((line) => line.includes('10.96.0.1')))
-  assert.deepEqual(
-    describeServers(servers, isLost),
-    all.filter((line) => !line.includes('10.96.0.1')),
-  )
 })

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { compileRoute } from '../../../../src/layers/relay/index.js'
 import { describeDesired } from '../../../../src/modes/userspace/testing.js'
-import type { Frontend } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 const settings = { nodePortAddresses: [ip('192.0.2.1')], servesAllAddresses: false, nodeIP: ip('192.0.2.1') }
@@ -39,21 +38,4 @@ it('userspace mode describes the endpoints that only keep UDP flows', () => {
     'cluster 10.1.0.1:53',
     'flows 10.1.0.2:53',
   ])
-})
-
-it('has no line for a frontend that another Service has', () => {
-  const route = plainRoute({
-    nodePort: 30080,
-    isExternallyAccessible: true,
-    clusterBackends: backends(8080, '10.1.0.1'),
-  })
-  const isLost = (frontend: Frontend): boolean =>
-    frontend.kind === 'address' && frontend.address === route.clusterIP
-  const all = describeDesired(route, compileRoute(route, settings), settings)
-  const isOfClusterIP = (line: string): boolean => line.startsWith(`listen tcp ${route.clusterIP}:`)
-  assert.ok(all.some(isOfClusterIP))
-  assert.deepEqual(
-    describeDesired(route, compileRoute(route, settings), { ...settings, isLost }),
-    all.filter((line) => !isOfClusterIP(line)),
-  )
 })
