@@ -4,38 +4,15 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { NfElements, type NfOp } from '../../src/kernel/index.js'
-import type { ObjectEvent, Service } from '../../src/source/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
 import type { ModelNftNamespace } from '../model/index.js'
 import type { ModelRefusal } from '../model/nft-transaction.js'
 import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
-import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
-import { anyEvent, finalObjects } from '../support/worlds.js'
+import { endpoint, remove, set, slice, synced } from '../support/objects.js'
+import { anyBusyService, anyEvent, finalObjects } from '../support/worlds.js'
 
 const { ENOMEM, EINVAL, ENOENT, EEXIST, ENOBUFS } = constants.errno
 
-/** Services whose addresses change hands and roles. */
-const anyBusyService = fc
-  .record({
-    name: fc.constantFrom('a', 'b', 'c', 'd'),
-    clusterIP: fc.constantFrom('10.96.0.1', '10.96.0.2', '203.0.113.7'),
-    externalIPs: fc.subarray(['203.0.113.7', '10.96.0.2', '10.96.0.1']),
-    ingress: fc.subarray(['203.0.113.7', '203.0.113.8']),
-    ranges: fc.subarray(['0.0.0.0/0', '192.0.2.0/24', '192.0.2.7/24', '198.51.100.7/32']),
-    type: fc.constantFrom('NodePort' as const, 'LoadBalancer' as const),
-    nodePort: fc.constantFrom(0, 30080, 30081),
-    externalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Local' as const),
-    internalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Local' as const),
-    sessionAffinity: fc.constantFrom('None' as const, 'ClientIP' as const),
-    sessionAffinityTimeoutSeconds: fc.constantFrom(60, 600),
-  })
-  .map(({ name, clusterIP, ingress, ranges, nodePort, ...rest }): Service =>
-    service(name, clusterIP, {
-      ...rest,
-      ports: [port(80, { nodePort })],
-      loadBalancerIngress: ingress.map((ip) => ({ ip, ipMode: 'VIP' as const })),
-      loadBalancerSourceRanges: ranges,
-    }),
-  )
 const anyBusySlice = fc
   .record({
     name: fc.constantFrom('s1', 's2', 's3', 's4'),

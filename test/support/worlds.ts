@@ -62,6 +62,31 @@ const anyService: fc.Arbitrary<Service> = fc
     return service(name, address, isDualStack ? { ...rest, ...dual } : rest)
   })
 
+/** Services whose addresses change hands and roles. */
+export const anyBusyService = fc
+  .record({
+    name: fc.constantFrom('a', 'b', 'c', 'd'),
+    clusterIP: fc.constantFrom('10.96.0.1', '10.96.0.2', '203.0.113.7'),
+    externalIPs: fc.subarray(['203.0.113.7', '10.96.0.2', '10.96.0.1']),
+    ingress: fc.subarray(['203.0.113.7', '203.0.113.8']),
+    ranges: fc.subarray(['0.0.0.0/0', '192.0.2.0/24', '192.0.2.7/24', '198.51.100.7/32']),
+    type: fc.constantFrom('NodePort' as const, 'LoadBalancer' as const),
+    nodePort: fc.constantFrom(0, 30080, 30081),
+    externalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Local' as const),
+    internalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Local' as const),
+    sessionAffinity: fc.constantFrom('None' as const, 'ClientIP' as const),
+    sessionAffinityTimeoutSeconds: fc.constantFrom(60, 600),
+    createdSeconds: fc.constantFrom(undefined, 1, 2),
+  })
+  .map(({ name, clusterIP, ingress, ranges, nodePort, ...rest }): Service =>
+    service(name, clusterIP, {
+      ...rest,
+      ports: [port(80, { nodePort })],
+      loadBalancerIngress: ingress.map((ip) => ({ ip, ipMode: 'VIP' as const })),
+      loadBalancerSourceRanges: ranges,
+    }),
+  )
+
 const anyEndpoint = fc
   .record({
     last: fc.constantFrom(...endpointIPs),
