@@ -1,3 +1,4 @@
+import type { IpAddress } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
@@ -22,7 +23,7 @@ import { RouteDecisions } from './route-decisions.js'
 import { ServedRoutes } from './served-routes.js'
 import type { PacketRules } from './packet-rules.js'
 import { StageTimes } from './stage-times.js'
-import { reportSizes, worldSize } from './sync-report.js'
+import { worldSize } from './sync-report.js'
 
 export interface FamilyOptions<S, D> extends FamilyContext {
   /** Has the objects of the family. */
@@ -76,13 +77,17 @@ export class Family<S, D> implements Pipeline {
   readonly #fullSync = new FullSync()
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
-    hasFailures: () => this.hasRefusals,
+    hasFailures: () => this.#wereRefused,
   })
   #hasTakenOver = false
   /** Everything was in the kernel once, after all objects were known. */
   #isComplete = false
   #isInForce = false
   #isWatchable = false
+  /** The kernel refused objects of the last write. */
+  #wereRefused = false
+  /** The machine's addresses that `Admission` has. */
+  #admitted: readonly IpAddress[] | undefined
   #isStopping = false
   /** The pass in progress has called the layer's write. */
   #hasWritten = false
@@ -140,12 +145,12 @@ export class Family<S, D> implements Pipeline {
   }
 
   applyNode(change: NodeChange): boolean {
-    const { routing, places, modeSettings } = change
+    const { routing, places, modeSettings, vipBinding } = change
     const { admission } = this.#mode
     if (routing) this.#tracker.markAll()
     if (places || modeSettings) admission?.note()
     const isDecisionConcerned = places && this.#decisions.applyPlaces()
-    const isLayerConcerned = this.#layer.noteNode?.(change) === true
+    const isLayerConcerned = vipBinding && this.#layer.noteVipBinding?.() === true
     const isAdmissionConcerned = places && admission?.isRenewDue === true
     const isRenewDue = this.#settings.applyNode(change)
     return isRenewDue || isDecisionConcerned || isLayerConcerned || isAdmissionConcerned
@@ -268,7 +273,7 @@ export class Family<S, D> implements Pipeline {
       inForce: this.#inForce,
     })
     const look = await this.#readKernel(known)
-    this.#mode.admission?.setMachine(this.#settings.machine)
+    this.#admitMachine()
     const isRenewed = look === 'failed' ? 'failed' : await this.#settings.renew()
     if (look === 'failed' || isRenewed === 'failed') {
       backlog.waitOn()
@@ -283,9 +288,10 @@ export class Family<S, D> implements Pipeline {
     const isTakeover = known === 'synced' && !this.#hasTakenOver
     this.#hasTakenOver ||= isTakeover
     const hasNews = routes > 0 || isRenewed || isTakeover
-    const { isWriteDue, isBehind: wasBehind } = this.#layer.state
-    if (hasNews || isWriteDue) await this.#write(pass, { look, routes, isRenewed, isTakeover })
-    else if (!wasBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
+    const state = hasNews ? undefined : this.#layer.state
+    if (state === undefined || state.isWriteDue)
+      await this.#write(pass, { look, routes, isRenewed, isTakeover })
+    else if (!state.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
     const { isBehind, nextInMs } = this.#layer.state
     if (isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle()
@@ -296,15 +302,26 @@ export class Family<S, D> implements Pipeline {
 
   /** Looks at the kernel, and reads what the settings depend on. */
   async #readKernel(known: 'listed' | 'synced'): Promise<Looked | 'failed'> {
-    const question = { key: 'read', subject: 'state of the kernel' }
-    const opened = await this.#questions.ask(question, async () => await this.#layer.open?.(known))
-    if (opened instanceof KernelError) return 'failed'
-    const look = (await this.#layer.look?.()) ?? 'none'
+    const layer = this.#layer
+    if (layer.open !== undefined) {
+      const question = { key: 'read', subject: 'state of the kernel' }
+      const opened = await this.#questions.ask(question, async () => await layer.open?.(known))
+      if (opened instanceof KernelError) return 'failed'
+    }
+    const look = (await layer.look?.(known)) ?? 'none'
     if (look === 'different') this.#followUp.recheckFlows()
     // Immediately before the settings: an event during the look makes the last addresses invalid.
     const addresses = { key: 'read addresses', subject: 'addresses of this machine' }
     const read = await this.#questions.ask(addresses, async () => await this.#settings.read())
     return read instanceof KernelError && this.#settings.current === undefined ? 'failed' : look
+  }
+
+  /** Addresses of this machine belong to no other machine. */
+  #admitMachine(): void {
+    const { machine } = this.#settings
+    if (machine === this.#admitted) return
+    this.#admitted = machine
+    this.#mode.admission?.setMachine(machine)
   }
 
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
@@ -327,8 +344,9 @@ export class Family<S, D> implements Pipeline {
     const { admission } = this.#mode
     const claimed = await this.#claimDirty(pass)
     if (admission === undefined) return claimed
-    this.#tracker.mark(await admission.renew())
-    return claimed + (this.#tracker.hasDirty ? await this.#claimDirty(pass) : 0)
+    const changed = await admission.renew()
+    if (changed.length > 0) this.#tracker.mark(changed)
+    return claimed + (changed.length > 0 ? await this.#claimDirty(pass) : 0)
   }
 
   async #claimDirty(pass: Pass): Promise<number> {
@@ -369,19 +387,20 @@ export class Family<S, D> implements Pipeline {
   }
 
   async #write(pass: Pass, { look, routes, isRenewed, isTakeover }: Work): Promise<void> {
-    const { metrics, hasPartialSyncs = false } = this.#options
+    const { log, hasPartialSyncs = false } = this.#options
     this.#hasWritten = true
     const isFull = this.#fullSync.begin(isTakeover || isRenewed || isComparison(look))
     const written = await this.#layer.write(pass, { isComplete: this.#hasTakenOver })
+    this.#wereRefused = this.#layer.state.hasRefusals
     const { isComplete, sizes, logFields } = written
     if (written.isFlowDoubtful === true) this.#followUp.recheckFlows()
     if (isComplete) this.#fullSync.noteWritten()
     else pass.fail()
-    reportSizes(metrics, sizes)
     const kind = hasPartialSyncs ? { full: isFull } : {}
-    const fields = { ...kind, routes, ...worldSize(this.#tracker), ...sizes, ...logFields }
+    const world = log.writes('debug') ? worldSize(this.#tracker) : {}
+    const fields = { ...kind, routes, ...world, ...sizes, ...logFields }
     // An object that the kernel refuses does not make the sync of the others older.
-    const record = pass.end({ hasRefusals: false, fields })
+    const record = pass.end({ hasRefusals: false, sizes, fields, logged: written.loggedOperations })
     this.#history.add(record)
     if (hasPartialSyncs) this.#count(record, isFull)
     if (!isComplete) return

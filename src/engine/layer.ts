@@ -1,10 +1,9 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import type { NodeChange } from '../node/index.js'
 import type { Route } from '../routing/index.js'
 import type { FamilyFacts } from './family-context.js'
 import type { KnownObjects } from './family-intake.js'
-import type { Pass } from './pass.js'
+import type { AnyKind, Pass } from './pass.js'
 
 /** The request of a service port. */
 export interface Claim<D> {
@@ -37,6 +36,8 @@ export interface Written {
   readonly sizes: Readonly<Record<string, number>>
   /** Further fields of the log line of a pass. */
   readonly logFields?: Readonly<Record<string, unknown>>
+  /** The log line counts the operations of these kinds. Absent: of none. */
+  readonly loggedOperations?: readonly AnyKind[]
 }
 
 /** The state of a layer, for the loop and for people. */
@@ -71,15 +72,16 @@ export interface Layer<S, D> {
   /** Begins each pass: reads what the first write depends on, and requests what a new state of knowledge needs. Throws KernelError. */
   open?(known: Exclude<KnownObjects, 'nothing'>): Promise<void>
   /** Looks at the kernel, if a look is due. Comes before any operation of the pass: a missing object was removed by another program. */
-  look?(): Promise<Look>
+  look?(known: Exclude<KnownObjects, 'nothing'>): Promise<Look>
   /** Takes in changed settings, before claims that depend on them. False: the kernel refused them; they come again. */
   configure?(settings: S, facts: FamilyFacts): Promise<boolean> | void
   /** Hands the claims so far to the kernel's side, while the next ones are compiled. Rejects only with a defect. */
   stage?(pass: Pass): Promise<void>
   /** The service ports that the kernel refused, to be claimed again now. */
   dueRoutes?(): readonly ServicePortKey[]
-  /** Takes in changes of the node's facts or of its interfaces. True: a pass is needed. */
-  noteNode?(change: NodeChange): boolean
+  /** Takes in that the node's IPs differ, and with them the preferred source of VIP routes. True: a pass is needed. */
+  noteVipBinding?(): boolean
+  /** Takes in changes of interfaces and addresses. True: a pass is needed. */
   noteLinks?(events: readonly LinkEvent[]): boolean
   /** The write in progress ends at its next batch. */
   stopSoon?(): void

@@ -29,7 +29,8 @@ export interface OperationKind<Op> {
   readonly isDescribedLate?: boolean
 }
 
-type AnyKind = Pick<OperationKind<never>, 'name' | 'isMetered'>
+/** A kind of any operation. */
+export type AnyKind = Pick<OperationKind<never>, 'name' | 'isMetered'>
 
 /** A pass that has ended. */
 export interface PassRecord {
@@ -187,24 +188,28 @@ export class Pass {
     return () => parts.flatMap((lines) => lines())
   }
 
-  /** Number of operations of these kinds that the kernel did not take. */
-  failed(...kinds: readonly AnyKind[]): number {
-    return kinds.reduce((sum, kind) => sum + (this.#counts.get(kind)?.failed ?? 0), 0)
+  /** Operations of these kinds, for the log line: how many the kernel did not take, and those that it took by name. */
+  #logged(kinds: readonly AnyKind[]): Readonly<Record<string, unknown>> {
+    const counts = kinds.flatMap((kind) => this.#counts.get(kind) ?? [])
+    const failed = counts.reduce((sum, count) => sum + count.failed, 0)
+    const all = counts.flatMap((count) => Object.entries(count.all))
+    return { failed, operations: Object.fromEntries(all.map(([op, { applied }]) => [op, applied])) }
   }
 
-  /** Operations of these kinds that the kernel took, by name. */
-  applied(...kinds: readonly AnyKind[]): Readonly<Record<string, number>> {
-    const counts = kinds.flatMap((kind) => Object.entries(this.#counts.get(kind)?.all ?? {}))
-    return Object.fromEntries(counts.map(([op, { applied }]) => [op, applied]))
-  }
-
-  /** Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the time of the last sync stays as it is. */
+  /**
+   * Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the time of the last sync stays as it is.
+   * `sizes`: numbers of objects of the layer, by kind. `logged`: kinds of operations that the log line counts.
+   */
   end({
     hasRefusals,
+    sizes = {},
     fields,
+    logged,
   }: {
     readonly hasRefusals: boolean
+    readonly sizes?: Readonly<Record<string, number>>
     readonly fields: Readonly<Record<string, unknown>>
+    readonly logged?: readonly AnyKind[] | undefined
   }): PassRecord {
     const { family, clock, log, metrics, inForce } = this.#options
     const { oldestEventMs, objects } = this.#events
@@ -219,6 +224,7 @@ export class Pass {
     if (oldestEventMs !== undefined && isComplete)
       metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
     for (const [{ isMetered }, counts] of this.#counts) if (isMetered) counts.report(metrics)
+    for (const [kind, size] of Object.entries(sizes)) metrics.ledgerObjects(kind).set(size)
     if (isComplete && !hasRefusals) {
       const unixMs = clock.unixMs()
       metrics.lastSyncTimestampSeconds.set(unixMs / 1000)
@@ -229,7 +235,8 @@ export class Pass {
       if (log.writes('trace'))
         for (const operation of this.text) log.trace('Operation', { ipFamily, operation })
       const elapsed = `${durationMs.toFixed(1)}ms`
-      log.debug('Sync done', { ipFamily, elapsed, reason, complete: isComplete, ...fields })
+      const operations = logged && this.#logged(logged)
+      log.debug('Sync done', { ipFamily, elapsed, reason, complete: isComplete, ...fields, ...operations })
     }
     const operations = Object.fromEntries([...this.#counts].map(([{ name }, counts]) => [name, counts.all]))
     const startSeconds = this.#startSeconds

@@ -1,5 +1,4 @@
 import type { IpFamily } from '../address.js'
-import type { FamilyMetrics } from '../metrics/index.js'
 
 /** Sizes of one family, by the names of kube-proxy's log lines. */
 export interface WorldSize {
@@ -13,11 +12,6 @@ export function worldSize(tracker: {
   readonly endpointCount: number
 }): WorldSize {
   return { numServices: tracker.servicePortCount, numEndpoints: tracker.endpointCount }
-}
-
-/** `sizes`: numbers of objects of the ledger, by kind. */
-export function reportSizes(metrics: FamilyMetrics, sizes: Readonly<Record<string, number>>): void {
-  for (const [kind, size] of Object.entries(sizes)) metrics.ledgerObjects(kind).set(size)
 }
 
 /** The family's name as kube-proxy writes it. */

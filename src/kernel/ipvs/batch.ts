@@ -128,6 +128,8 @@ class SettingsTemplate<Settings> {
 
 /** A batch under construction; consecutive operations on one virtual server share its record. */
 export class IpvsBatch {
+  /** Number of operations. Only the batch changes it. */
+  length = 0
   readonly #ops: GrowingTable
   readonly #virtualServers: GrowingTable
   readonly #realServers: GrowingTable
@@ -155,11 +157,6 @@ export class IpvsBatch {
     const batch = new IpvsBatch(ops.length)
     for (const op of ops) batch.push(op)
     return batch
-  }
-
-  /** Number of operations. */
-  get length(): number {
-    return this.#ops.length
   }
 
   /** Adds a virtual server and all of its real servers. */
@@ -315,6 +312,7 @@ export class IpvsBatch {
   /** Writes an operation on the last virtual server; `realServer` is the index of its real server, if it has one. */
   #writeOp(number: number, realServer = 0): void {
     const at = this.#ops.add()
+    this.length++
     const { bytes, view } = this.#ops.buffer
     view.setUint32(at + opLayout.virtualServer, this.#virtualServers.length - 1, true)
     if (hasRealServer(number)) view.setUint32(at + opLayout.realServer, realServer, true)

@@ -1,5 +1,10 @@
 import { orRefusal } from '../../errors.js'
-import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
+import {
+  noRealServers,
+  type Sysctl,
+  VirtualServerFlag,
+  type VirtualServerSettings,
+} from '../../kernel/index.js'
 import type { DrainPolicy } from './tables/entry.js'
 
 /** With 1, a client whose session affinity names a real server of weight 0 gets a new one for its next connection. */
@@ -30,7 +35,7 @@ export class DrainChoice {
    */
   readonly drains: DrainPolicy = ({ protocol, settings, realServers }) => {
     if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false
-    if (realServers.length > 0 && !leavesOut(settings)) return false
+    if (realServers !== noRealServers && !leavesOut(settings)) return false
     return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
   }
 }

@@ -2,9 +2,8 @@
 // prove which virtual servers are ours, so each write has an order across them (writer.ts).
 import type { Claim, Layer, LayerState, Look, Pass, WriteOptions, Written } from '../../engine/index.js'
 import { dummyDeviceName } from '../../host/index.js'
-import { type LinkEvent, natGuardTables, type NftChange, type VirtualServerKey } from '../../kernel/index.js'
+import { type LinkEvent, natGuardTables, type NftChange } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { NodeChange } from '../../node/index.js'
 import { OtherAgents } from '../nft-table/index.js'
 import { bindingOperations, NatGuard, VipTable } from '../vips/index.js'
 import { mayChangeRules } from './chains.js'
@@ -27,8 +26,6 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   readonly driftCheck: DriftCheck
   /** The claims of routes with a mark, which may become another one. */
   readonly #marked = new Map<ServicePortKey, Claim<DesiredRoute>>()
-  /** All objects are known. */
-  #isSynced = false
   /** The last reading of the kernel failed. */
   #isUnread = false
   /** A write has succeeded. */
@@ -44,37 +41,34 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     this.driftCheck = new DriftCheck(context, this.#parts)
   }
 
-  async open(known: 'listed' | 'synced'): Promise<void> {
-    this.#isSynced = known === 'synced'
-  }
-
   /** Finds changes that cause no event: ended connections, and changes by other programs. Reads everything if a reconcile is due. */
-  async look(): Promise<Look> {
+  async look(known: 'listed' | 'synced'): Promise<Look> {
     const { otherAgents, reconciler } = this.#parts
+    const keepLeftovers = known === 'listed'
     otherAgents.runningNow()
-    const look = reconciler.isDue ? 'none' : await this.#lookBriefly()
+    const look = reconciler.isDue ? 'none' : await this.#lookBriefly(keepLeftovers)
     if (!reconciler.isDue) return look
-    if (!(await this.#read())) return 'failed'
+    if (!(await this.#read(keepLeftovers))) return 'failed'
     return look === 'different' ? look : 'full'
   }
 
-  async #lookBriefly(): Promise<Exclude<Look, 'failed'>> {
+  async #lookBriefly(keepLeftovers: boolean): Promise<Exclude<Look, 'failed'>> {
     const { draining, reconciler, rules } = this.#parts
     // When the kernel lets the sets be read again, everything is compared.
-    if (await rules.readSetsAgain({ keepLeftovers: !this.#isSynced })) reconciler.request()
+    if (await rules.readSetsAgain({ keepLeftovers })) reconciler.request()
     if (await draining.look()) return await this.driftCheck.look()
     reconciler.request()
     return 'different'
   }
 
   /** False: sets or virtual servers were never read. Without them, no route can be claimed, and nothing written. */
-  async #read(): Promise<boolean> {
+  async #read(keepLeftovers: boolean): Promise<boolean> {
     const { keepSettings, scheduling } = this.#context
     const { guard, rules, drainChoice, reconciler } = this.#parts
     await keepSettings()
     await guard.read()
     await scheduling.recheck()
-    await rules.read({ keepLeftovers: !this.#isSynced })
+    await rules.read({ keepLeftovers })
     if (!rules.isAdopted) return false
     this.#isUnread = !(await reconciler.read())
     await drainChoice.refresh()
@@ -96,13 +90,13 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     this.#marked.delete(key)
     rules.marks.release(key)
     if (claim === undefined) this.#context.scheduling.forget(key)
-    ledger.claim(key, claim?.served.service, claim?.desired(undefined) ?? [])
+    ledger.claim(key, claim?.served.service, claim?.desired.servers ?? [])
   }
 
   #claimMarked({ served, desired }: Claim<DesiredRoute>): void {
     const { ledger, rules } = this.#parts
-    const frontends = (): readonly VirtualServerKey[] => desired(undefined).map(({ key }) => key)
-    ledger.claim(served.key, served.service, desired(rules.marks.take(served, frontends)))
+    const mark = rules.marks.take(served, desired.servers)
+    ledger.claim(served.key, served.service, serversOf(desired, mark))
   }
 
   /** Claims the routes again that lost their mark to another program, or that can have one now. False: there are none. */
@@ -134,9 +128,9 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
       ledger.dropLeftovers()
       rules.dropLeftovers()
     }
-    await writer.write(pass, { isComplete })
+    this.#failed = await writer.write(pass, { isComplete })
     // Service ports that wait for a mark get the marks that this write freed.
-    if (!pass.isFailed && this.#renewMarks()) await writer.write(pass, { isComplete })
+    if (!pass.isFailed && this.#renewMarks()) this.#failed += await writer.write(pass, { isComplete })
     reconciler.endPass()
     draining.noteWritten()
     return this.#end(pass, isReconcile)
@@ -146,12 +140,11 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     const { ledger, vips } = this.#parts
     this.#isFailed = pass.isFailed
     this.#hasWritten ||= !pass.isFailed
-    this.#failed = pass.failed(serverOperations, bindingOperations)
-    const operations = pass.applied(serverOperations, bindingOperations)
     return {
       isComplete: !pass.isFailed,
       sizes: { 'virtual-server': ledger.acknowledgedCount, vip: vips.size },
-      logFields: { reconcile: isReconcile, failed: this.#failed, operations },
+      logFields: { reconcile: isReconcile },
+      loggedOperations: [serverOperations, bindingOperations],
     }
   }
 
@@ -160,9 +153,9 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     return this.#context.scheduling.takeDue()
   }
 
-  noteNode({ vipBinding }: NodeChange): boolean {
-    if (vipBinding) this.#parts.reconciler.request()
-    return vipBinding
+  noteVipBinding(): boolean {
+    this.#parts.reconciler.request()
+    return true
   }
 
   /**
@@ -243,7 +236,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 
   /** The virtual servers of the route with its present mark, without a change of any kind. */
   present({ served, desired }: Claim<DesiredRoute>): readonly DesiredVirtualServer[] {
-    return desired(needsMark(served) ? this.#parts.rules.marks.markOf(served.key) : undefined)
+    return serversOf(desired, needsMark(served) ? this.#parts.rules.marks.markOf(served.key) : undefined)
   }
 
   get guard(): Pick<NatGuard, 'placeOf'> {
@@ -253,6 +246,13 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   get marks(): Pick<SetsAndChains['marks'], 'answerFor'> {
     return this.#parts.rules.marks
   }
+}
+
+function serversOf(
+  { servers, withMark }: DesiredRoute,
+  mark: number | undefined,
+): readonly DesiredVirtualServer[] {
+  return mark === undefined ? servers : withMark(mark)
 }
 
 type Parts = ReturnType<typeof openParts>

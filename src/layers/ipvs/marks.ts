@@ -30,12 +30,12 @@ export class IpvsMarks {
   }
 
   /** Returns the mark of the route until it is released; undefined: all are taken. `frontends`: its virtual servers. */
-  take(route: Route, frontends: () => readonly VirtualServerKey[]): number | undefined {
+  take(route: Route, frontends: readonly { readonly key: VirtualServerKey }[]): number | undefined {
     const table = this.#table
     const mark = this.#marks.take(route.key, {
       former: (preferred) => {
         const isIdle = table.isMarkIdle(preferred) && !this.#isForeign(preferred)
-        return isIdle ? preferred : this.#formerMark(frontends())
+        return isIdle ? preferred : this.#formerMark(frontends)
       },
       isReserved: (candidate) => table.isMarkTaken(candidate) || this.#isForeign(candidate),
     })
@@ -96,8 +96,8 @@ export class IpvsMarks {
   }
 
   /** The mark that the kernel has for one of the frontends. */
-  #formerMark(frontends: readonly VirtualServerKey[]): number | undefined {
-    const marks = frontends.map((server) => this.#table.markAt(server))
+  #formerMark(frontends: readonly { readonly key: VirtualServerKey }[]): number | undefined {
+    const marks = frontends.map(({ key }) => this.#table.markAt(key))
     return marks.find((mark) => mark !== undefined && !this.#isForeign(mark))
   }
 

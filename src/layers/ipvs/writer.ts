@@ -33,6 +33,8 @@ export class IpvsWriter {
   readonly #context: IpvsContext
   readonly #parts: WrittenParts
   #isStopping = false
+  /** Number of operations that the kernel did not take in the write in progress. */
+  #failed = 0
 
   constructor(context: IpvsContext, parts: WrittenParts) {
     this.#context = context
@@ -47,9 +49,15 @@ export class IpvsWriter {
   /**
    * First it changes the virtual servers that `SetsAndChains.isServable` allows, without waiting for anything else: endpoints may have
    * changed, or been left draining, while no agent ran. Then come sets and rules, then the other virtual servers and the bindings of
-   * VIPs. Unwanted objects are removed last. What is refused fails the pass.
+   * VIPs. Unwanted objects are removed last. What is refused fails the pass. Returns the number of operations that the kernel did not take.
    */
-  async write(pass: Pass, options: WriteOptions): Promise<void> {
+  async write(pass: Pass, options: WriteOptions): Promise<number> {
+    this.#failed = 0
+    await this.#writeDirty(pass, options)
+    return this.#failed
+  }
+
+  async #writeDirty(pass: Pass, options: WriteOptions): Promise<void> {
     const { ledger, reconciler, rules, guard } = this.#parts
     const entries = ledger.takeDirty()
     const work: Work = { pass, entries, vips: new Set() }
@@ -182,7 +190,7 @@ export class IpvsWriter {
     const { ledger, failures } = this.#parts
     const outcome = await this.#context.questions.answers(pass, serverOperations, batch.ops, answer)
     if (outcome === undefined) this.#disown(batch)
-    else this.#note(failures.servers, ledger.confirm(batch, outcome))
+    else this.#note(failures.servers, outcome, ledger.confirm(batch, outcome))
   }
 
   async #applyBindings({ batch, rest }: VipCut, pass: Pass): Promise<readonly Vip[]> {
@@ -193,7 +201,7 @@ export class IpvsWriter {
     const answer = kernel.routes.apply(batch.ops)
     const outcome = await questions.answers(pass, bindingOperations, batch.ops, answer)
     if (outcome === undefined) this.#disown(batch)
-    else this.#note(failures.vips, vips.confirm(batch, outcome))
+    else this.#note(failures.vips, outcome, vips.confirm(batch, outcome))
     return rest
   }
 
@@ -205,8 +213,10 @@ export class IpvsWriter {
 
   #note<T extends Entry | Vip>(
     failed: { note(answers: Confirmation<T>): void },
+    { failures }: BatchOutcome,
     answers: Confirmation<T>,
   ): void {
+    this.#failed += failures.length
     failed.note(answers)
     if (answers.surprises.length > 0) this.#parts.reconciler.requestAfterSurprise()
   }
@@ -214,8 +224,8 @@ export class IpvsWriter {
 
 const nothingSent: BatchOutcome = { applied: 0, failures: [] }
 
-function isFirst({ route, service }: Entry): boolean {
-  return route !== undefined && isFirstService(service)
+function isFirst(entry: Entry): boolean {
+  return isFirstService(entry.service) && entry.route !== undefined
 }
 
 /** Virtual servers and VIPs that the kernel refuses. */

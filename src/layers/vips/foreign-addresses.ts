@@ -61,7 +61,6 @@ export class ForeignAddresses {
   readonly #claims = new Map<ServicePortKey, Claim>()
   readonly #reported = new Map<string, Set<ServicePortKey>>()
   #hops: ReadonlySet<IpAddress> = new Set()
-  #addresses: readonly IpAddress[] = []
   #machine: ReadonlySet<IpAddress> = new Set()
   #readMs = -Infinity
   #isStale = false
@@ -71,10 +70,8 @@ export class ForeignAddresses {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** Takes in this machine's addresses: they belong to no other machine. */
+  /** Takes in this machine's addresses, when they changed: they belong to no other machine. */
   setMachine(addresses: readonly IpAddress[]): void {
-    if (addresses === this.#addresses) return
-    this.#addresses = addresses
     this.#machine = new Set(addresses)
     this.#isStale = true
   }

@@ -18,7 +18,6 @@ import { KernelError } from '../../errors.js'
 import { type LinkEvent, natGuardTables, type Ports } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { NodeChange } from '../../node/index.js'
 import { addressesOf } from '../../routing/index.js'
 import { type DesiredRoute, RelayTable, type SharedRelay } from '../../layers/relay/index.js'
 import { releaseUnwanted } from '../../layers/shared/index.js'
@@ -121,9 +120,9 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     }
   }
 
-  noteNode({ vipBinding }: NodeChange): boolean {
-    if (vipBinding) this.#vips.requestRead()
-    return vipBinding
+  noteVipBinding(): boolean {
+    this.#vips.requestRead()
+    return true
   }
 
   /** When lo goes down, the kernel removes its routes, and reports only the link. With an address go the routes that have it as source. */

@@ -26,5 +26,10 @@ export interface DesiredVirtualServer extends ServerState {
   readonly entries: readonly DesiredSetEntry[]
 }
 
-/** The virtual servers of a route with this mark; undefined: without a mark of its own. Pure. */
-export type DesiredRoute = (mark: number | undefined) => readonly DesiredVirtualServer[]
+/** The virtual servers of a route. */
+export interface DesiredRoute {
+  /** Those of a route without a mark of its own. */
+  readonly servers: readonly DesiredVirtualServer[]
+  /** Those of the route with this mark. Pure. */
+  readonly withMark: (mark: number) => readonly DesiredVirtualServer[]
+}

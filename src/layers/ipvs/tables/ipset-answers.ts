@@ -2,7 +2,7 @@
 import { familyOf, type IpAddress, type IpFamily } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import type { VirtualServerKey } from '../../../kernel/index.js'
-import { markAddress, type SetKey, setKeys } from '../compile/sets.js'
+import { markAddress, type SetKey, setKeys, sourceKeepingSets } from '../compile/sets.js'
 import { type EntryId, entryIdOf, frontendIdOf } from './ipset-id.js'
 import { absent, SetState } from './ipset-set.js'
 
@@ -52,7 +52,10 @@ export class AcknowledgedSets {
 
   /** Whether acknowledged entries keep the source of packets from outside to this frontend. */
   keepsSource(server: VirtualServerKey): boolean {
-    if ('mark' in server) return false
+    const isAny = this.inOrder.some(
+      ({ key, members }) => sourceKeepingSets.has(key) && members.acknowledgedCount > 0,
+    )
+    if ('mark' in server || !isAny) return false
     const { address, port, protocol } = server
     const id = frontendIdOf(address, protocol, port)
     if (this.#has('externalIPLocal', id) || this.#has('loadBalancerLocal', id)) return true

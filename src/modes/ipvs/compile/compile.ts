@@ -90,9 +90,12 @@ export function compileRoute(
   return [...servers, ...marked]
 }
 
-/** As `compileRoute`, for a mark that is chosen later. */
+/** As `compileRoute`: without a mark, and for a mark that is chosen later. */
 export function compileDesired(route: Route, settings: IpvsModeSettings): DesiredRoute {
-  return (mark) => compileRoute(route, settings, mark)
+  return {
+    servers: compileRoute(route, settings, undefined),
+    withMark: (mark) => compileRoute(route, settings, mark),
+  }
 }
 
 /** One frontend; none without a cluster IP. */

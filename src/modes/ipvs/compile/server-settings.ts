@@ -1,6 +1,7 @@
 // The settings of virtual servers and real servers, which are the same for all of their addresses.
 import type { SchedulerFlag } from '../../../config/index.js'
 import {
+  noRealServers,
   RealServerList,
   type RealServerSettings,
   VirtualServerFlag,
@@ -53,6 +54,7 @@ export function markedServerSettings(route: Route, settings: SchedulingSettings)
 
 /** The real servers for backends of the route. */
 export function realServersFor(route: Route, backends: readonly Backend[]): RealServerList {
+  if (backends.length === 0) return noRealServers
   const weights = weightsOf(route)
   if (weights.size === 0) return RealServerList.withSettings(backends, realServerSettings)
   const weighed = backends.map((key) => {
