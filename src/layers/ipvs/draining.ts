@@ -1,6 +1,7 @@
 // Graceful termination: decides when to remove an unwanted real server. Until then it has weight 0 and keeps its connections
 // (docs/graceful-termination.md).
 import type { IpFamily } from '../../address.js'
+import type { Clock } from '../../clock.js'
 import { KernelError } from '../../errors.js'
 import {
   CountersCursor,
@@ -95,6 +96,7 @@ type End = 'no connections' | 'no answers' | 'grace period over'
 export class Draining {
   readonly #context: IpvsContext
   readonly #ledger: IpvsLedger
+  readonly #clock: Pick<Clock, 'now'>
   readonly #schedules = new Map<Entry, Schedule>()
   /** No look comes before this time, so that frequent runs do not walk all draining virtual servers. */
   #nextMs = -Infinity
@@ -106,17 +108,17 @@ export class Draining {
   constructor(context: IpvsContext, ledger: IpvsLedger) {
     this.#context = context
     this.#ledger = ledger
+    this.#clock = context.lookClock ?? context.clock
   }
 
   /** Milliseconds until the next look; undefined: nothing drains. */
   nextInMs(): number | undefined {
-    const { clock } = this.#context
-    return this.#ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - clock.now())
+    return this.#ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - this.#clock.now())
   }
 
   /** A write is over. If it is the first one that leaves real servers draining, their first look comes after `firstDelayMs`. */
   noteWritten(): void {
-    const nowMs = this.#context.clock.now()
+    const nowMs = this.#clock.now()
     if (this.#isWatching || this.#ledger.draining.size === 0 || nowMs < this.#nextMs) return
     this.#isWatching = true
     if (this.#due(nowMs).length === 0) this.#nextMs = nowMs + firstDelayMs
@@ -127,8 +129,7 @@ export class Draining {
    * reported, and the next look tries again.
    */
   async look(): Promise<boolean> {
-    const { clock } = this.#context
-    const ledger = this.#ledger
+    const [clock, ledger] = [this.#clock, this.#ledger]
     const startMs = clock.now()
     this.#isWatching = ledger.draining.size > 0
     if (!this.#isWatching || startMs < this.#nextMs) return true
@@ -172,8 +173,7 @@ export class Draining {
 
   /** `seen`: by the index of the draining real server. False: the kernel differs from the acknowledged state. */
   #settle(entry: Entry, seen: readonly (Seen | undefined)[]): boolean {
-    const { clock } = this.#context
-    const ledger = this.#ledger
+    const [clock, ledger] = [this.#clock, this.#ledger]
     const nowMs = clock.now()
     const schedule = this.#scheduleOf(entry, nowMs)
     const { draining } = entry
@@ -242,7 +242,7 @@ export class Draining {
 
   /** Updates the state of the real server with the counters of this look. */
   #watch({ reals }: Schedule, id: string, now: Seen): Watched {
-    const nowMs = this.#context.clock.now()
+    const nowMs = this.#clock.now()
     let watched = reals.get(id)
     if (watched === undefined) {
       const requests = { packets: 0, bytes: 0 }

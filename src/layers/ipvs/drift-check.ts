@@ -39,6 +39,7 @@ const sampleSize = 16
 export class DriftCheck {
   readonly #context: IpvsContext
   readonly #parts: CheckedParts
+  readonly #clock: Pick<Clock, 'now'>
   #dueMs: number
   /** The bytes of the last `KernelLook.take` without a difference; undefined: the next look must compare. */
   #seen: Buffer | undefined
@@ -55,14 +56,17 @@ export class DriftCheck {
   constructor(context: IpvsContext, parts: CheckedParts) {
     this.#context = context
     this.#parts = parts
-    const { clock, flavour } = context
-    this.#lockReleases = new LockReleaseSchedule(clock, flavour === 'nft' ? restAfterEventsMs : undefined)
-    this.#dueMs = nextDueMs(clock)
+    this.#clock = context.lookClock ?? context.clock
+    this.#lockReleases = new LockReleaseSchedule(
+      this.#clock,
+      context.flavour === 'nft' ? restAfterEventsMs : undefined,
+    )
+    this.#dueMs = nextDueMs(this.#clock)
   }
 
   /** Milliseconds until the next look; Infinity: only the watch or a change of the agent causes one. */
   nextInMs(): number {
-    return Math.max(0, Math.min(this.#dueMs, this.#lockReleases.dueMs) - this.#context.clock.now())
+    return Math.max(0, Math.min(this.#dueMs, this.#lockReleases.dueMs) - this.#clock.now())
   }
 
   /** The virtual servers to watch; `isTurn`: choose the next ones, if there are more than `sampleSize`. */
@@ -78,7 +82,7 @@ export class DriftCheck {
    * compares sets.
    */
   beginWatch(): void {
-    const { clock } = this.#context
+    const clock = this.#clock
     const dueMs = clock.now() + 2 * periodMs
     this.#areSetsDue ||= !this.#isWatched
     this.#isWatched = true
@@ -89,7 +93,7 @@ export class DriftCheck {
   /** The watch saw a difference. */
   noteLook(): void {
     this.#expectAnything()
-    this.#dueMs = this.#context.clock.now()
+    this.#dueMs = this.#clock.now()
   }
 
   /** The watch saw that another program released the lock of the tables, or changed our chains in nf_tables. */
@@ -100,12 +104,12 @@ export class DriftCheck {
   /** The watch has ended: looks come every second again. */
   endWatch(): void {
     this.#isWatched = false
-    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#context.clock))
+    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#clock))
   }
 
   /** Looks if a look is due. A table of rules that differs is due to be written; other differences request a reconcile. */
   async look(): Promise<Exclude<Look, 'failed'>> {
-    const { clock } = this.#context
+    const clock = this.#clock
     const { ledger, rules, reconciler } = this.#parts
     if (this.nextInMs() > 0) return 'none'
     const startMs = clock.now()
@@ -138,13 +142,13 @@ export class DriftCheck {
   /** The agent changed the kernel: equal bytes need not mean an equal state any more. */
   forget(): void {
     this.#seen = undefined
-    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#context.clock))
+    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#clock))
   }
 
   #expectAnything(): void {
     this.#seen = undefined
     this.#areSetsDue = true
-    for (const entry of this.#sample) this.#expect(entry, this.#context.clock.now())
+    for (const entry of this.#sample) this.#expect(entry, this.#clock.now())
   }
 
   #expect(entry: Entry, untilMs: number): void {
@@ -153,9 +157,9 @@ export class DriftCheck {
 
   /** `rules`: only the rules differ. */
   async #isCountWrong(): Promise<boolean | 'rules'> {
-    const { family, clock, kernel } = this.#context
+    const { family, kernel } = this.#context
     const { ledger, rules } = this.#parts
-    const isComparisonDue = this.#lockReleases.dueMs <= clock.now()
+    const isComparisonDue = this.#lockReleases.dueMs <= this.#clock.now()
     const look = await orRefusal(async () => await this.#context.look.take())
     // If the bytes cannot be read, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
