@@ -1,12 +1,17 @@
 // Session affinity that leads to endpoints which are gone. Rules of the kernel write the elements of these maps.
 import { isNotFound } from '../../../errors.js'
 import type { Clock } from '../../../clock.js'
-import { NfElements, type NfOp, type Nftables } from '../../../kernel/index.js'
+import {
+  NfElements,
+  type NfOp,
+  type NfOutcome,
+  type Nftables,
+  type NfTransaction,
+} from '../../../kernel/index.js'
 import { setsOf } from './frontend-elements.js'
 import { type FrontendState, splitPacked } from './frontend-state.js'
 import { type FrontendId, isUdp, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
 import type { TableContent } from './content.js'
-import type { TransactionSender } from './transaction-sender.js'
 
 /**
  * Times of the searches after a change. A client whose first packet left before the change may be recorded after it, as often as
@@ -54,9 +59,12 @@ function keptBy(state: FrontendState | undefined, stride: number): Kept {
   return { endpoints: endpointsOf(state, stride), mostMs: state.affinitySeconds * 1000 }
 }
 
+type Send = (transaction: NfTransaction) => Promise<NfOutcome>
+
 export interface AffinityCleanerOptions {
   readonly nftables: Nftables
-  readonly sender: TransactionSender
+  /** Sends a transaction of the table. */
+  readonly send: Send
   readonly clock: Clock
   readonly content: TableContent
 }
@@ -64,16 +72,16 @@ export interface AffinityCleanerOptions {
 /** Deletes affinity to endpoints that a frontend lost, and affinity of a longer time than it has now, in searches after the change. */
 export class AffinityCleaner {
   readonly #nftables: Nftables
-  readonly #sender: TransactionSender
+  readonly #send: Send
   readonly #clock: Clock
   readonly #content: TableContent
   readonly #losses = new Map<FrontendId, Loss>()
   #restsUntilMs = 0
   #hasDeletedUdp = false
 
-  constructor({ nftables, sender, clock, content }: AffinityCleanerOptions) {
+  constructor({ nftables, send, clock, content }: AffinityCleanerOptions) {
     this.#nftables = nftables
-    this.#sender = sender
+    this.#send = send
     this.#clock = clock
     this.#content = content
   }
@@ -121,7 +129,7 @@ export class AffinityCleaner {
       const stale = await this.#readStale()
       if (stale.length === 0) return
       const ops = stale.map((elements): NfOp => ({ op: 'delete-elements', elements }))
-      const { state, failures } = await this.#sender.apply(ops)
+      const { state, failures } = await this.#send(ops)
       const [failure] = failures
       if (state === 'applied' || failure === undefined) {
         this.#hasDeletedUdp ||= stale.some((elements) => this.#idsOf(elements).some(isUdp))

@@ -1,9 +1,11 @@
 // Removes what a former owner left in our table.
 import type { Pass } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
-import type { NfOp } from '../../../kernel/index.js'
-import { nftOperations, SentOperations, type TransactionSender } from './transaction-sender.js'
+import type { NfOp, NfOutcome, NfTransaction } from '../../../kernel/index.js'
+import { nftOperations, SentOperations } from './transaction.js'
 import type { TableContent } from './content.js'
+
+type Send = (transaction: NfTransaction) => Promise<NfOutcome>
 
 /** Operations of a transaction: the kernel deletes a thousand chains in some milliseconds. */
 const opsPerTransaction = 1000
@@ -14,7 +16,7 @@ const opsPerTransaction = 1000
  * element that leads to it. Throws KernelError when the kernel refuses everything.
  */
 export async function removeUnknown(
-  sender: TransactionSender,
+  send: Send,
   content: TableContent,
   pass: Pass,
 ): Promise<readonly KernelError[]> {
@@ -32,22 +34,20 @@ export async function removeUnknown(
   const errors: KernelError[] = []
   for (const step of steps) {
     for (let from = 0; from < step.length; from += opsPerTransaction)
-      errors.push(
-        ...(await remove(sender, content, { ops: step.slice(from, from + opsPerTransaction), pass })),
-      )
+      errors.push(...(await remove(send, content, { ops: step.slice(from, from + opsPerTransaction), pass })))
   }
   return errors
 }
 
 /** Sends the operations, once more without those that are refused. */
 async function remove(
-  sender: TransactionSender,
+  send: Send,
   { structure, staleParts, staticSets }: TableContent,
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []
   for (let left = ops; left.length > 0;) {
-    const { state, failures } = await sender.apply(left)
+    const { state, failures } = await send(left)
     if (state === 'applied') {
       pass.count(nftOperations, new SentOperations(left), { applied: left.length, failures: [] })
       structure.confirm(left)

@@ -127,6 +127,18 @@ export class TableContent {
     return [this.clusterIPs, this.hairpins]
   }
 
+  /** The kernel is about to be read for the first time. `keepLeftovers`: objects that no route wants stay until `dropLeftovers`. */
+  beginReading(options: { readonly keepLeftovers: boolean }): void {
+    this.frontends.beginReading(options)
+    for (const { entries } of this.heldSets) entries.beginReading(options)
+  }
+
+  /** Objects of a former run that no route has claimed go: all objects are known. */
+  dropLeftovers(): void {
+    this.frontends.dropLeftovers()
+    for (const { entries } of this.heldSets) entries.dropLeftovers()
+  }
+
   /** Replaces all claims of the route; undefined releases it. */
   claim(route: ServicePortKey, desired: DesiredRoute | undefined): void {
     const { frontends, hairpins } = desired ?? nothing

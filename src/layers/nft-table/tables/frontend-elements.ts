@@ -39,8 +39,9 @@ export interface PackedRun {
   readonly index: number
   /** Number of elements. */
   readonly count: number
-  /** Data of the elements, one after the other; empty: elements to delete. */
+  /** Data of the elements, one after the other from this place on. Elements to delete have none. */
   readonly data: PackedBytes
+  readonly from: number
 }
 
 /** A transaction, as it takes elements of an object. */
@@ -101,14 +102,14 @@ function planEndpoints(
   for (let from = 0; from < common; from += endpointBytes) {
     const to = from + endpointBytes
     if (isSamePart(before, after, from, to)) continue
-    const changed = { key, index: offset + from / endpointBytes, count: 1 }
-    plan.removeRun(set, entry, { ...changed, data: '' })
-    plan.addRun(set, entry, { ...changed, data: after.slice(from, to) })
+    const changed = { key, index: offset + from / endpointBytes, count: 1, data: after, from }
+    plan.removeRun(set, entry, changed)
+    plan.addRun(set, entry, changed)
   }
   const count = Math.abs(before.length - after.length) / endpointBytes
-  const rest = { key, index: offset + common / endpointBytes, count }
-  if (before.length > common) plan.removeRun(set, entry, { ...rest, data: '' })
-  if (after.length > common) plan.addRun(set, entry, { ...rest, data: after.slice(common) })
+  const rest = { key, index: offset + common / endpointBytes, count, data: after, from: common }
+  if (before.length > common) plan.removeRun(set, entry, rest)
+  if (after.length > common) plan.addRun(set, entry, rest)
 }
 
 function planSources(

@@ -37,11 +37,6 @@ export function unpackCount(bytes: Uint8Array): number {
   return ((bytes[0] ?? 0) << 8) | (bytes[countBytes - 1] ?? 0)
 }
 
-/** Writes the characters as bytes at `at`. */
-export function writePacked(bytes: Uint8Array, at: number, packed: PackedBytes): void {
-  for (let index = 0; index < packed.length; index++) bytes[at + index] = packed.charCodeAt(index)
-}
-
 export function packBytes(bytes: Uint8Array): PackedBytes {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }

@@ -57,6 +57,13 @@ export interface ReadObjects {
   readonly counters: readonly string[]
 }
 
+/** The part of the structure that the kernel lacks or has otherwise, and what the kernel has by it. */
+interface Lacking {
+  readonly sets: readonly NfSet[]
+  readonly chains: readonly StructureChain[]
+  readonly isServing: boolean
+}
+
 export class StructureState {
   readonly #schema: NftSchema
   #wanted: Structure | undefined
@@ -67,6 +74,8 @@ export class StructureState {
   readonly #chains = new Map<string, KnownChain>()
   /** Named counters of another owner. */
   readonly #counters = new Set<string>()
+  /** The parts that the kernel lacks; undefined: something changed since they were found. Most writes change elements alone. */
+  #lacking: Lacking | undefined
 
   constructor(schema: NftSchema) {
     this.#schema = schema
@@ -75,6 +84,7 @@ export class StructureState {
   /** Sets, chains and rules for the elements in use. Compares the rules of all chains, so that `plan` need not. */
   set wanted(wanted: Structure) {
     this.#wanted = wanted
+    this.#lacking = undefined
     for (const { chain, rules } of wanted.chains) {
       const known = this.#chains.get(chain.chain)
       if (known === undefined) continue
@@ -106,8 +116,7 @@ export class StructureState {
 
   /** Packets may enter the table: a chain that the kernel has is a base chain. */
   get isServing(): boolean {
-    for (const { hook } of this.#chains.values()) if (hook !== undefined) return true
-    return false
+    return this.#findLacking().isServing
   }
 
   /** The kernel has the set. */
@@ -121,7 +130,7 @@ export class StructureState {
    */
   get isForeign(): boolean {
     if (this.#isUnusable) return true
-    return this.chains.some(({ chain }) => {
+    return this.#findLacking().chains.some(({ chain }) => {
       const known = this.#chains.get(chain.chain)
       return known !== undefined && known.rules === undefined
     })
@@ -133,13 +142,13 @@ export class StructureState {
    */
   plan({ isForeign }: { readonly isForeign: boolean }): StructureOps {
     if (this.#wanted === undefined) return { first: [], last: [] }
-    const { table, sets, chains } = this.#wanted
+    const { table } = this.#wanted
+    const { sets, chains: changed } = this.#findLacking()
     const first: NfOp[] = []
     const last: NfOp[] = []
     if (this.#isUnusable) first.push({ op: 'delete-table', table })
     if (!this.#isTableKnown) first.push({ op: 'add-table', table })
-    for (const set of sets) if (!this.#sets.has(set.set)) first.push({ op: 'add-set', set })
-    const changed = chains.filter((chain) => !this.#isAcknowledged(chain))
+    for (const set of sets) first.push({ op: 'add-set', set })
     const isLast = ({ chain }: StructureChain): boolean =>
       chain.hook !== undefined || (isForeign && this.#chains.has(chain.chain))
     const early = changed.filter((chain) => !isLast(chain))
@@ -153,6 +162,8 @@ export class StructureState {
 
   /** The kernel took these operations of `plan`. */
   confirm(ops: readonly NfOp[]): void {
+    if (ops.length === 0) return
+    this.#lacking = undefined
     const chains = new Map(this.chains.map((chain) => [chain.chain.chain, chain]))
     for (const op of ops) {
       if (op.op === 'delete-table') this.#isUnusable = false
@@ -187,6 +198,7 @@ export class StructureState {
 
   /** Takes in a reading of the table. Returns what disappeared. */
   readObjects({ table, sets, chains, counters }: ReadObjects): Omit<StructureDrift, 'changedChains'> {
+    this.#lacking = undefined
     const hasOtherType = sets.some(({ set, attributes }) => {
       const wanted = this.sets.find((each) => each.set === set) ?? occasionalSet(this.#schema, set)
       return wanted !== undefined && !isUsableSet(wanted, attributes)
@@ -213,6 +225,7 @@ export class StructureState {
   readRules(name: string, found: readonly NfRuleState[]): boolean {
     const known = this.#chains.get(name)
     if (known === undefined) return true
+    this.#lacking = undefined
     const wanted = this.chains.find(({ chain }) => chain.chain === name)
     const { hook } = known
     const candidates = isSameHook(wanted?.chain.hook, hook) ? [wanted?.rules ?? [], known.rules] : []
@@ -260,6 +273,14 @@ export class StructureState {
   /** Whether a chain of this name is in the kernel and in the structure. */
   isReadable(name: string): boolean {
     return this.#chains.has(name) && this.chains.some(({ chain }) => chain.chain === name)
+  }
+
+  #findLacking(): Lacking {
+    return (this.#lacking ??= {
+      sets: this.sets.filter(({ set }) => !this.#sets.has(set)),
+      chains: this.chains.filter((chain) => !this.#isAcknowledged(chain)),
+      isServing: [...this.#chains.values()].some(({ hook }) => hook !== undefined),
+    })
   }
 
   #isAcknowledged({ chain, rules }: StructureChain): boolean {

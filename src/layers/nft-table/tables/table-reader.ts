@@ -1,5 +1,10 @@
 // Reads the table of one family from the kernel into the acknowledged state.
-import { KernelError, isNotFound } from '../../../errors.js'
+import type { IpFamily } from '../../../address.js'
+import { logFamily } from '../../../engine/index.js'
+import { KernelError, isNotFound, orRefusal } from '../../../errors.js'
+import type { Log } from '../../../log.js'
+import type { FamilyMetrics } from '../../../metrics/index.js'
+import { shortened } from '../../shared/index.js'
 import { DriftCounter } from '../../objects/index.js'
 import type { ForeignContent } from '../other-agents.js'
 import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
@@ -65,6 +70,32 @@ export class TableReader {
       throw error
     }
     return reading
+  }
+
+  /** The chains of the table that another program removed or changed, a sentence each. Reads all of them at once. Throws KernelError. */
+  async chainDifferences(): Promise<readonly string[]> {
+    const { table, structure } = this.#content
+    const nftables = this.#nftables
+    const found = await orAbsent(async () => ({
+      chains: await nftables.chains(table),
+      rules: await nftables.rules(table),
+    }))
+    const { missingChains, changedChains } = structure.compare(found?.chains ?? [], found?.rules ?? [])
+    return [
+      ...missingChains.map((chain) => `chain ${chain} is missing`),
+      ...changedChains.map((chain) => `chain ${chain} has other rules`),
+    ]
+  }
+
+  /**
+   * Whether most rules of the chains that the kernel had are gone, and no others are in their place: what is left serves nothing. False
+   * where the kernel refuses the question.
+   */
+  async isFlushed(): Promise<boolean> {
+    const { table, structure } = this.#content
+    const found = await orRefusal(async () => await this.#nftables.rules(table))
+    if (found instanceof KernelError) return isNotFound(found)
+    return structure.isFlushed(found)
   }
 
   async #readAll(reading: Reading, options: ReadOptions): Promise<void> {
@@ -151,6 +182,46 @@ export class TableReader {
     if (structure.readRules(name, rules)) return
     reading.note('chain-changed', name)
     if (isForeign) reading.foreign.set(name, { kind: 'rules', sample: '' })
+  }
+}
+
+interface DriftReportsOptions {
+  readonly family: IpFamily
+  /** The name of the table. */
+  readonly table: string
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** Gets the content of other programs that a transaction repaired, by the names of the sets and chains. Absent: nothing gets it. */
+  readonly onForeign?: (found: Reading['foreign']) => void
+}
+
+/** Differences that the next transaction repairs. Without a transaction, another agent wrote what this one wants as well. */
+export class DriftReports {
+  readonly #options: DriftReportsOptions
+  #unreported: Reading[] = []
+
+  constructor(options: DriftReportsOptions) {
+    this.#options = options
+  }
+
+  add(reading: Reading): void {
+    this.#unreported.push(reading)
+  }
+
+  /** `isRepaired`: the differences are no more, or still are, by a transaction of ours. */
+  report({ isRepaired }: { readonly isRepaired: boolean }): void {
+    const { family, table, log, metrics, onForeign } = this.#options
+    for (const reading of this.#unreported.splice(0)) {
+      if (!isRepaired) continue
+      onForeign?.(reading.foreign)
+      for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
+      log.info('Kernel state differs and is repaired', {
+        ipFamily: logFamily(family),
+        table,
+        missing: shortened(reading.missing),
+        changed: shortened(reading.changed),
+      })
+    }
   }
 }
 

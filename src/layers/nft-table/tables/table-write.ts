@@ -4,14 +4,15 @@ import { constants } from 'node:os'
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
 import { KernelError } from '../../../errors.js'
-import type { NfOp, NfOutcome } from '../../../kernel/index.js'
+import type { NfOutcome, NfTransaction } from '../../../kernel/index.js'
+import type { ServicePortKey } from '../../../model/index.js'
+import { sendTransaction } from '../../objects/index.js'
 import type { AffinityCleaner } from './affinity.js'
 import type { HeldSet, TableContent } from './content.js'
-import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
+import type { FrontendEntry, HeldEntry } from './entries.js'
 import { isPublished, isSameState } from './frontend-state.js'
-import { nftOperations, SentOperations, type TransactionSender } from './transaction-sender.js'
 import type { StructureOps } from './structure-state.js'
-import { type ElementOp, targetOf, TransactionPlan } from './transaction-plan.js'
+import { nftOperations, type Refusal, SentOperations, targetOf, Transaction } from './transaction.js'
 
 /** Elements of a transaction, and those of one frontend more. */
 export const elementLimits = {
@@ -21,16 +22,9 @@ export const elementLimits = {
   part: 8000,
 } as const
 
-/** Why the kernel refused a transaction. */
-export interface Refusal {
-  /** Objects of the refused elements, each with an error. */
-  readonly owners: ReadonlyMap<ElementOwner, KernelError>
-  /** Something exists that should not, or the other way round: another program changed the table. */
-  readonly isDrift: boolean
-}
-
-export interface TableWriteOptions {
-  readonly sender: TransactionSender
+interface TableWriteOptions {
+  /** Sends a transaction of the table. */
+  readonly send: (transaction: NfTransaction) => Promise<NfOutcome>
   readonly clock: Clock
   readonly content: TableContent
   readonly affinity: AffinityCleaner
@@ -47,27 +41,71 @@ interface Work {
   readonly isInParts: boolean
 }
 
-/** A transaction, in the order of its operations. */
-interface Transaction {
-  readonly first: readonly NfOp[]
-  readonly elements: readonly ElementOp[]
-  readonly last: readonly NfOp[]
+/** Searches for refused elements in one write, and readings of a table that another program changed meanwhile. */
+const mostSearches = 4
+
+/** Errors of elements that no element causes. */
+const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
+
+interface WriteTableOptions extends TableWriteOptions {
+  /** Reads the table, which another program changed meanwhile. Throws KernelError. */
+  readonly readAgain: () => Promise<void>
+  /** The kernel refuses elements of the service port, which has no claims from now on. */
+  readonly noteLeftOut: (route: ServicePortKey, cause: KernelError) => void
 }
 
-const existence: ReadonlySet<string> = new Set(['ENOENT', 'EEXIST'])
+/**
+ * Writes all that is dirty, without the service ports that the kernel refuses. Throws KernelError when the table cannot be written without
+ * them either. False: the write was stopped.
+ */
+export async function writeTable(options: WriteTableOptions): Promise<boolean> {
+  let write: TableWrite | undefined
+  return await sendTransaction({
+    send: async () => {
+      write = new TableWrite(options)
+      return await write.run()
+    },
+    leaveOut: async (error) => await leaveOut(error, write?.refusal, options),
+    mostSearches,
+  })
+}
+
+/** Takes the service ports of refused elements out, or reads the table again. False: neither helps. */
+async function leaveOut(
+  error: KernelError,
+  refusal: Refusal | undefined,
+  { content, pass, readAgain, noteLeftOut }: WriteTableOptions,
+): Promise<boolean> {
+  if (refusal === undefined || notOfElements.has(error.code)) return false
+  if (refusal.isDrift) {
+    content.staleParts.markAllStale()
+    pass.note(error.message)
+    await readAgain()
+    return true
+  }
+  const routes = new Map<ServicePortKey, KernelError>()
+  for (const [owner, cause] of refusal.owners)
+    for (const route of content.routesOf(owner)) routes.set(route, cause)
+  for (const [route, cause] of routes) {
+    content.claim(route, undefined)
+    noteLeftOut(route, cause)
+    pass.note(`${route}: ${cause.message}`)
+  }
+  return routes.size > 0
+}
 
 /** One write of all that is dirty: made, then run once. */
-export class TableWrite {
+class TableWrite {
   readonly #options: TableWriteOptions
   readonly #structure: StructureOps
   readonly #work: Work
   /** The number of elements with which a transaction is full. */
   readonly #mostElements: number
-  #plan: TransactionPlan
-  #isBegun = false
+  /** The next one to be sent. */
+  #next: Transaction
   #refusal: Refusal | undefined
   /** The last transaction that was sent. */
-  #sent: TransactionPlan | undefined
+  #sent: Transaction | undefined
   /** Settles when its outcome is in the acknowledged state. */
   #inFlight: Promise<void> = Promise.resolve()
 
@@ -84,7 +122,7 @@ export class TableWrite {
     this.#work = { frontends, held, isInParts }
     this.#mostElements = isInParts ? elementLimits.part : elementLimits.whole
     this.#structure = structure.plan({ isForeign: structure.isForeign })
-    this.#plan = new TransactionPlan(content)
+    this.#next = new Transaction(content, this.#structure.first)
   }
 
   /** Why the kernel refused a transaction; undefined: it refused none, or its answer was lost. */
@@ -132,7 +170,7 @@ export class TableWrite {
 
   /** The sets, and the chains that no packet enters yet, in a transaction of their own. */
   async #writeStructure(): Promise<void> {
-    await this.#send([])
+    await this.#send()
   }
 
   /** Deletes elements that belong to no object. They are known until the kernel has deleted them. */
@@ -141,10 +179,10 @@ export class TableWrite {
     for (const [name, { set, keys }] of content.strays) {
       for (const key of keys) {
         if (isStopping()) return
-        this.#plan.remove(set, undefined, { key })
+        this.#next.remove(set, undefined, { key })
         if (this.#isFull) await this.#sendFull()
       }
-      this.#plan.strays.push(name)
+      this.#next.endStrays(name)
     }
   }
 
@@ -159,10 +197,10 @@ export class TableWrite {
       const { endpoints, shortCircuit } = targetOf(entry, endpointBytes)
       const data = { ...acknowledged, endpoints, shortCircuit }
       if (isSameState(data, acknowledged)) continue
-      this.#plan.addFrontend(entry, data)
+      this.#next.addFrontend(entry, data)
       if (this.#isFull) await this.#sendFull()
     }
-    if (this.#plan.size > 0) await this.#send([])
+    if (this.#next.size > 0) await this.#send()
   }
 
   async #writeFrontends(frontends: readonly FrontendEntry[]): Promise<void> {
@@ -172,7 +210,7 @@ export class TableWrite {
       if (isStopping()) return
       // The plan needs the acknowledged state.
       if (this.#sent?.hasFrontend(entry) === true) await this.#settled()
-      this.#plan.addFrontend(entry, targetOf(entry, endpointBytes))
+      this.#next.addFrontend(entry, targetOf(entry, endpointBytes))
       if (this.#isFull) await this.#sendFull()
     }
   }
@@ -180,7 +218,7 @@ export class TableWrite {
   async #writeHeld(of: HeldSet, entries: readonly HeldEntry[]): Promise<void> {
     for (const entry of entries) {
       if (this.#options.isStopping()) return
-      this.#plan.addHeld(of, entry)
+      this.#next.addHeld(of, entry)
       if (this.#isFull) await this.#sendFull()
     }
   }
@@ -189,13 +227,10 @@ export class TableWrite {
   async #end(): Promise<boolean> {
     const { structure, staticSets } = this.#options.content
     const known = new Set(structure.sets.map(({ set }) => set))
-    const isNew = (name: string): boolean =>
-      this.#structure.first.some((op) => op.op === 'add-set' && op.set.set === name)
-    const fixed = staticSets.filter(({ set }) => known.has(set.set))
-    const content = fixed.flatMap((each) => each.plan({ isNew: isNew(each.set.set) && !this.#isBegun }))
-    if (!(await this.#send([...content, ...this.#structure.last]))) return false
+    for (const each of staticSets) if (known.has(each.set.set)) this.#next.addStatic(each)
+    this.#next.addLast(this.#structure.last)
+    if (!(await this.#send())) return false
     await this.#settled()
-    for (const each of fixed) each.confirm()
     return true
   }
 
@@ -206,11 +241,11 @@ export class TableWrite {
 
   /** The plan is as much as a transaction takes. */
   get #isFull(): boolean {
-    return this.#plan.size >= this.#mostElements
+    return this.#next.size >= this.#mostElements
   }
 
   async #sendFull(): Promise<void> {
-    await this.#send([])
+    await this.#send()
     await this.#options.clock.pause()
   }
 
@@ -218,63 +253,39 @@ export class TableWrite {
    * Sends what is planned as soon as the kernel has taken the transaction before, and does not wait for the answer. False: the
    * write was stopped.
    */
-  async #send(last: readonly NfOp[]): Promise<boolean> {
-    const plan = this.#plan
-    const transaction = {
-      first: this.#isBegun ? [] : this.#structure.first,
-      elements: plan.ops(),
-      last,
-    }
+  async #send(): Promise<boolean> {
     // After a refusal nothing more is sent: the plan may need what was refused.
     await this.#settled()
     if (this.#options.isStopping()) return false
-    this.#sent = plan
-    this.#inFlight = this.#commit(plan, transaction)
+    this.#sent = this.#next
+    this.#inFlight = this.#commit(this.#sent)
     // `#settled` throws this failure too.
     this.#inFlight.catch(() => undefined)
-    this.#isBegun = true
-    this.#plan = new TransactionPlan(this.#options.content)
+    this.#next = new Transaction(this.#options.content)
     return true
   }
 
-  async #commit(plan: TransactionPlan, transaction: Transaction): Promise<void> {
-    const { content, affinity, pass } = this.#options
-    const { first, elements, last } = transaction
-    const ops = [...first, ...elements.map(({ op }) => op), ...last]
+  async #commit(transaction: Transaction): Promise<void> {
+    const { affinity, pass } = this.#options
+    const { ops } = transaction
     if (ops.length > 0) await this.#apply(transaction, ops)
     pass.stages.plan(() => {
-      content.structure.confirm(ops)
-      plan.confirm()
-      for (const name of plan.strays) content.strays.delete(name)
-      affinity.note(plan.losses)
+      transaction.confirm()
+      affinity.note(transaction.losses)
     })
   }
 
-  async #apply(transaction: Transaction, ops: readonly NfOp[]): Promise<void> {
-    const { sender, content, pass } = this.#options
-    const outcome = await sender.apply(ops)
+  async #apply(transaction: Transaction, ops: NfTransaction): Promise<void> {
+    const { send, content, pass } = this.#options
+    const outcome = await send(ops)
     const [failure] = outcome.failures
     if (outcome.state === 'applied') {
       pass.count(nftOperations, new SentOperations(ops), { applied: ops.length, failures: [] })
       return
     }
-    if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)
+    if (outcome.state === 'refused') this.#refusal = transaction.refusalOf(outcome)
     else content.staleParts.markAllStale()
     throw failure?.error ?? lostAnswer()
-  }
-}
-
-function refusalOf({ first, elements }: Transaction, { failures }: NfOutcome): Refusal {
-  const owners = new Map<ElementOwner, KernelError>()
-  for (const { operation = -1, element, error } of failures) {
-    const op = elements[operation - first.length]
-    // Without an index from the kernel, only an operation with one element names its object.
-    const owner = op?.owners[element ?? (op.owners.length === 1 ? 0 : -1)]
-    if (owner !== undefined) owners.set(owner, error)
-  }
-  return {
-    owners,
-    isDrift: failures.some(({ error }) => existence.has(error.code)),
   }
 }
 

@@ -1,25 +1,23 @@
 // The table of one family, from a claim to the kernel: NftTable decides when to read, write and retry; TableContent holds what is desired
-// and what is acknowledged, frontend by frontend (FrontendEntry); a TableWrite takes what is dirty and fills TransactionPlans; the
-// TransactionSender gives them to the addon. TableReader goes the other way.
+// and what is acknowledged, frontend by frontend (FrontendEntry); `writeTable` takes what is dirty and plans a Transaction after the
+// other, each of which it sends to the addon and confirms. TableReader goes the other way.
 import type { Cidr, IpFamily } from '../../../address.js'
 import type { Clock } from '../../../clock.js'
-import { KernelQuestions, logFamily, type Pass, type StageTimes } from '../../../engine/index.js'
-import { LeftOutObjects, RetryQueue, sendTransaction } from '../../objects/index.js'
-import { BugError, isNotFound, KernelError, orRefusal } from '../../../errors.js'
-import type { NftChange, Nftables } from '../../../kernel/index.js'
+import { KernelQuestions, type Pass, type StageTimes } from '../../../engine/index.js'
+import { LeftOutObjects, RetryQueue } from '../../objects/index.js'
+import { BugError, KernelError } from '../../../errors.js'
+import type { NftChange, Nftables, NfOutcome, NfTransaction } from '../../../kernel/index.js'
 import type { Log, StateReporter } from '../../../log.js'
 import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
-import { shortened } from '../../shared/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
 import { AffinityCleaner } from './affinity.js'
 import { removeUnknown } from './clean-up-unknown.js'
 import { TableContent } from './content.js'
 import { networkElements } from './static-sets.js'
-import { type Reading, TableReader } from './table-reader.js'
-import { type Refusal, TableWrite } from './table-write.js'
-import { TransactionSender } from './transaction-sender.js'
+import { DriftReports, type Reading, TableReader } from './table-reader.js'
+import { writeTable } from './table-write.js'
 
 export interface NftTableOptions {
   readonly family: IpFamily
@@ -48,12 +46,6 @@ export interface NftWriteOptions {
 /** Numbers of objects that routes claim, by kind. */
 export type NftSizes = Readonly<Record<'frontend' | 'endpoint', number>>
 
-/** Searches for refused elements in one write, and readings of a table that another program changed meanwhile. */
-const mostSearches = 4
-
-/** Errors of elements that no element causes. */
-const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
-
 /** Kinds of work, each with its own back-off: the removal of unneeded objects does not delay a write. */
 type Work = 'read' | 'write' | 'affinity' | 'clean-up'
 
@@ -65,7 +57,9 @@ export class NftTable {
   readonly #options: NftTableOptions
   readonly #content: TableContent
   readonly #reader: TableReader
-  readonly #sender: TransactionSender
+  readonly #drift: DriftReports
+  /** Number of transactions that the kernel took so far. */
+  #applied = 0
   readonly #affinity: AffinityCleaner
   readonly #retries: RetryQueue<Work>
   readonly #questions: KernelQuestions
@@ -83,17 +77,14 @@ export class NftTable {
   #isDenied = false
   /** The table may have objects that it does not need. */
   #isUnclean = false
-  /** Differences that the next transaction repairs. Without a transaction, another agent wrote what this one wants as well. */
-  #unreported: Reading[] = []
 
   constructor(options: NftTableOptions) {
     const { family, nftables, clock } = options
     this.#options = options
     this.#content = new TableContent(family)
     this.#reader = new TableReader(nftables, this.#content)
-    const { onApplied = (): void => {} } = options
-    this.#sender = new TransactionSender({ ...options, onApplied, staleParts: this.#content.staleParts })
-    this.#affinity = new AffinityCleaner({ nftables, sender: this.#sender, clock, content: this.#content })
+    this.#drift = new DriftReports({ ...options, table: this.#content.table.table })
+    this.#affinity = new AffinityCleaner({ nftables, send: this.#send, clock, content: this.#content })
     this.#retries = new RetryQueue(clock)
     this.#questions = new KernelQuestions(options)
     this.#leftOut = new LeftOutObjects({
@@ -106,20 +97,9 @@ export class NftTable {
     })
   }
 
-  /** The chains of the table that another program removed or changed, a sentence each. Reads all of them at once. Throws KernelError. */
+  /** As `TableReader.chainDifferences`. */
   async chainDifferences(): Promise<readonly string[]> {
-    const { table, structure } = this.#content
-    const { nftables } = this.#options
-    const found = await orRefusal(
-      async () => ({ chains: await nftables.chains(table), rules: await nftables.rules(table) }),
-      isNotFound,
-    )
-    const { chains, rules } = found instanceof KernelError ? { chains: [], rules: [] } : found
-    const { missingChains, changedChains } = structure.compare(chains, rules)
-    return [
-      ...missingChains.map((chain) => `chain ${chain} is missing`),
-      ...changedChains.map((chain) => `chain ${chain} has other rules`),
-    ]
+    return await this.#reader.chainDifferences()
   }
 
   /** The settings of the whole mode; required before the first `write`. Routes that depend on them must be claimed again. */
@@ -156,17 +136,9 @@ export class NftTable {
     this.#content.staleParts.noteGeneration(generation)
   }
 
-  /**
-   * Whether most rules of the chains that the kernel had are gone, and no others are in their place: what is left serves nothing. False
-   * before the first write, and where the kernel refuses the question.
-   */
+  /** As `TableReader.isFlushed`. False before the first write. */
   async isFlushed(): Promise<boolean> {
-    if (!this.#isOurs) return false
-    const { nftables } = this.#options
-    const { table, structure } = this.#content
-    const found = await orRefusal(async () => await nftables.rules(table))
-    if (found instanceof KernelError) return isNotFound(found)
-    return structure.isFlushed(found)
+    return this.#isOurs && (await this.#reader.isFlushed())
   }
 
   /**
@@ -194,17 +166,19 @@ export class NftTable {
   async write(pass: Pass, { isComplete }: NftWriteOptions): Promise<boolean> {
     if (this.#content.settings === undefined) throw new BugError('a write before the settings')
     if (this.#isWaiting && !isComplete) return false
-    this.#complete(isComplete)
+    // All objects are known from the first such call on.
+    this.#isUnclean ||= isComplete && !this.#isComplete
+    this.#isComplete ||= isComplete
     if ((await this.#read()) === undefined) {
       pass.fail()
       return false
     }
-    this.#dropLeftovers()
+    if (this.#isComplete) this.#content.dropLeftovers()
     this.#isWaiting = !isComplete && !this.#isOurs && this.#content.structure.isForeign
     if (this.#isWaiting) return false
-    const before = this.#sender.count
-    const sent = await this.#ask('write', async () => await this.#send(pass))
-    this.#reportDrift(sent !== true || this.#sender.count > before)
+    const before = this.#applied
+    const sent = await this.#ask('write', async () => await this.#writeAll(pass))
+    this.#drift.report({ isRepaired: sent !== true || this.#applied > before })
     this.#noteRights(sent)
     this.#isBehind = sent !== true
     if (sent === false) return false
@@ -269,31 +243,14 @@ export class NftTable {
     return this.#isBehind ? [] : this.#leftOut.due()
   }
 
-  /** All objects are known from the first such call on. */
-  #complete(isComplete: boolean): void {
-    if (!isComplete || this.#isComplete) return
-    this.#isComplete = true
-    this.#isUnclean = true
-  }
-
-  /** Objects of a former run that no route has claimed go, once all objects are known. */
-  #dropLeftovers(): void {
-    if (!this.#isComplete) return
-    const { frontends, heldSets } = this.#content
-    frontends.dropLeftovers()
-    for (const { entries } of heldSets) entries.dropLeftovers()
-  }
-
   #noteRights(answer: unknown): void {
     this.#isDenied = answer instanceof KernelError && answer.code === 'EPERM'
   }
 
   /** undefined: the kernel refused. */
   async #read(): Promise<Reading | undefined> {
-    const { frontends, heldSets, staleParts } = this.#content
-    if (!this.#isRead)
-      for (const table of [frontends, ...heldSets.map(({ entries }) => entries)])
-        table.beginReading({ keepLeftovers: !this.#isComplete })
+    const { staleParts } = this.#content
+    if (!this.#isRead) this.#content.beginReading({ keepLeftovers: !this.#isComplete })
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
     const isReported = this.#isRead && !this.#isWaiting && !staleParts.isNone
     const reading = await this.#ask('read', async () => await this.#reader.read(options))
@@ -312,23 +269,7 @@ export class NftTable {
     this.#isUnclean ||= this.#isComplete && this.#content.structure.hasUnknown
     if (!reading.isDifferent) return
     this.#isBehind = true
-    this.#unreported.push(reading)
-  }
-
-  /** `isRepaired`: the differences are no more, or still are, by a transaction of ours. */
-  #reportDrift(isRepaired: boolean): void {
-    const { family, log, metrics, onForeign } = this.#options
-    for (const reading of this.#unreported.splice(0)) {
-      if (!isRepaired) continue
-      onForeign?.(reading.foreign)
-      for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
-      log.info('Kernel state differs and is repaired', {
-        ipFamily: logFamily(family),
-        table: this.#content.table.table,
-        missing: shortened(reading.missing),
-        changed: shortened(reading.changed),
-      })
-    }
+    this.#drift.add(reading)
   }
 
   /** Chains and sets for values that no frontend has any more go with the next write. */
@@ -340,40 +281,32 @@ export class NftTable {
     this.#isBehind = true
   }
 
-  /** Throws KernelError when the table cannot be written, also without refused service ports. False: the write was stopped. */
-  async #send(pass: Pass): Promise<boolean> {
-    let write: TableWrite | undefined
-    return await sendTransaction({
-      send: async () => {
-        const { clock } = this.#options
-        const [sender, content, affinity] = [this.#sender, this.#content, this.#affinity]
-        const isStopping = (): boolean => this.#isStopping
-        write = new TableWrite({ sender, clock, content, affinity, pass, isStopping })
-        return await write.run()
-      },
-      leaveOut: async (error) => await this.#leaveOut(error, write?.refusal, pass),
-      mostSearches,
+  /** As `writeTable`. */
+  async #writeAll(pass: Pass): Promise<boolean> {
+    return await writeTable({
+      send: this.#send,
+      clock: this.#options.clock,
+      content: this.#content,
+      affinity: this.#affinity,
+      pass,
+      isStopping: () => this.#isStopping,
+      readAgain: async () => this.#noteDrift(await this.#reader.read({ keepsLeftovers: false })),
+      noteLeftOut: (route, cause) => this.#leftOut.add(route, cause),
     })
   }
 
-  /** Takes the service ports of refused elements out, or reads the table again. False: neither helps. */
-  async #leaveOut(error: KernelError, refusal: Refusal | undefined, pass: Pass): Promise<boolean> {
-    if (refusal === undefined || notOfElements.has(error.code)) return false
-    if (refusal.isDrift) {
-      this.#content.staleParts.markAllStale()
-      pass.note(error.message)
-      this.#noteDrift(await this.#reader.read({ keepsLeftovers: false }))
-      return true
-    }
-    const routes = new Map<ServicePortKey, KernelError>()
-    for (const [owner, cause] of refusal.owners)
-      for (const route of this.#content.routesOf(owner)) routes.set(route, cause)
-    for (const [route, cause] of routes) {
-      this.#content.claim(route, undefined)
-      this.#leftOut.add(route, cause)
-      pass.note(`${route}: ${cause.message}`)
-    }
-    return routes.size > 0
+  /** As `Nftables.apply`. The watch leaves our transactions out, so their generations are noted here. */
+  readonly #send = async (transaction: NfTransaction): Promise<NfOutcome> => {
+    const { nftables, clock, metrics, onApplied } = this.#options
+    const startMs = clock.now()
+    const outcome = await nftables.apply(transaction)
+    metrics.nftablesTransactionSeconds.observe((clock.now() - startMs) / 1000)
+    if (outcome.state === 'applied') this.#applied++
+    const { generation } = outcome
+    if (generation === undefined) return outcome
+    this.#content.staleParts.noteGeneration(generation)
+    onApplied?.(generation)
+    return outcome
   }
 
   /** The work that follows once everything is in the kernel. */
@@ -384,7 +317,7 @@ export class NftTable {
     if (!this.#isUnclean || !this.#isComplete) return
     const errors = await this.#ask(
       'clean-up',
-      async () => await removeUnknown(this.#sender, this.#content, pass),
+      async () => await removeUnknown(this.#send, this.#content, pass),
     )
     if (!(errors instanceof KernelError)) {
       for (const error of errors) pass.note(error.message)
