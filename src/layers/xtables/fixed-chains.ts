@@ -42,11 +42,12 @@ export class FixedChains implements TableSource {
     this.#changeAll()
   }
 
-  /** Replaces the frontends of a service port. */
+  /** Replaces the frontends of a service port. Equal ones change nothing: a change of its endpoints costs the same with many checks. */
   claim(route: ServicePortKey, frontends: readonly DesiredFrontend[]): void {
-    const had = this.#frontends.delete(route)
+    if (isDeepStrictEqual(this.#frontends.get(route) ?? [], frontends)) return
+    this.#frontends.delete(route)
     if (frontends.length > 0) this.#frontends.set(route, frontends)
-    if (had || frontends.length > 0) this.#changeAll()
+    this.#changeAll()
   }
 
   /** All objects are known: our chains replace those of the former owner. */
