@@ -28,6 +28,7 @@ const sliceMs = 8
 
 /** Which objects are known, which service ports of the family changed, and since when its events wait. */
 export class FamilyIntake {
+  readonly family: IpFamily
   /** NB: without the changes that wait. Readers use `currentTracker`. */
   readonly tracker: FamilyTracker
   readonly backlog: Backlog
@@ -50,13 +51,10 @@ export class FamilyIntake {
     firstObjects: NameList,
   ) {
     this.#options = options
+    this.family = options.family
     this.tracker = tracker
     this.#shared = shared
     this.backlog = new Backlog(options, firstObjects)
-  }
-
-  get family(): IpFamily {
-    return this.#options.family
   }
 
   get known(): KnownObjects {

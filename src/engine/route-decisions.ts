@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import { machineAddresses } from '../host/index.js'
 import type { LinkEvent, Links, Routes } from '../kernel/index.js'
-import type { FamilyTracker, ServicePort, ServicePortKey } from '../model/index.js'
+import type { FamilyTracker, PortWithEndpoints, ServicePortKey } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import {
   type Decision,
@@ -18,8 +18,7 @@ import { KernelQuestions, type KernelQuestionsOptions } from './kernel-questions
 
 export interface RouteDecisionsOptions extends KernelQuestionsOptions {
   readonly family: IpFamily
-  readonly tracker: Pick<FamilyTracker, 'endpoints' | 'mark' | 'servicePort' | 'servicePorts'> &
-    Taken['services']
+  readonly tracker: Pick<FamilyTracker, 'mark' | 'servicePorts' | 'withEndpoints'> & Taken['services']
   readonly links: Links
   readonly routes: Routes
   /** This node, as it is now. */
@@ -49,16 +48,16 @@ export class RouteDecisions {
    */
   decide(key: ServicePortKey): Route | undefined | Promise<Route | undefined> {
     const { tracker, reports } = this.#options
-    const port = tracker.servicePort(key)
-    if (port === undefined) {
+    const found = tracker.withEndpoints(key)
+    if (found === undefined) {
       this.#dependent.delete(key)
       reports.noteLeftOut(key, [], { exists: false })
       return undefined
     }
-    const decision = this.#decide(port, this.#machine ?? [])
+    const decision = this.#decide(found, this.#machine ?? [])
     if (decision.dependsOnMachine) {
       this.#dependent.add(key)
-      if (this.#machine === undefined) return this.#readAndDecide(port)
+      if (this.#machine === undefined) return this.#readAndDecide(found)
     } else if (this.#dependent.size > 0) this.#dependent.delete(key)
     reports.noteLeftOut(key, decision.leftOut, { exists: true })
     return decision.route
@@ -66,8 +65,8 @@ export class RouteDecisions {
 
   /** The protected places changed: makes the service ports dirty that gain or lose a frontend by it. Returns whether there are any. */
   applyPlaces(): boolean {
-    const { tracker, reports } = this.#options
-    const taken = this.#taken
+    const { tracker, node, reports } = this.#options
+    const taken = { places: node.facts.places, services: tracker }
     const concerned = new Set<ServicePortKey>(reports.withLeftOut)
     for (const port of tracker.servicePorts()) {
       const isConcerned =
@@ -91,24 +90,22 @@ export class RouteDecisions {
     return this.#dependent.size > 0
   }
 
-  get #taken(): Taken {
-    const { tracker, node } = this.#options
-    return { places: node.facts.places, services: tracker }
-  }
-
-  async #readAndDecide(port: ServicePort): Promise<Route | undefined> {
-    const { leftOut, route } = this.#decide(port, await this.#readMachine(port))
-    this.#options.reports.noteLeftOut(port.key, leftOut, { exists: true })
+  async #readAndDecide(found: PortWithEndpoints): Promise<Route | undefined> {
+    const { key } = found.port
+    const { leftOut, route } = this.#decide(found, await this.#readMachine(key))
+    this.#options.reports.noteLeftOut(key, leftOut, { exists: true })
     return route
   }
 
-  #decide(port: ServicePort, machine: readonly IpAddress[]): Decision {
+  #decide({ port, endpoints }: PortWithEndpoints, machine: readonly IpAddress[]): Decision {
     const { tracker, node } = this.#options
-    return decide(port, tracker.endpoints(port), node.facts, { taken: this.#taken, machine })
+    const { facts } = node
+    const taken = { places: facts.places, services: tracker }
+    return decide(port, endpoints, facts, { taken, machine })
   }
 
   /** Without an answer of the kernel, the address of the Node counts, and the next run asks again. */
-  async #readMachine(port: ServicePort): Promise<readonly IpAddress[]> {
+  async #readMachine(key: ServicePortKey): Promise<readonly IpAddress[]> {
     const { family, node, tracker } = this.#options
     const changes = this.#changes
     const read = await this.#questions.ask(
@@ -116,7 +113,7 @@ export class RouteDecisions {
       async () => await machineAddresses(family, this.#options),
     )
     if (read instanceof KernelError) {
-      tracker.mark([port.key])
+      tracker.mark([key])
       const own = node.facts.addresses[family]
       return own === undefined ? [] : [own]
     }

@@ -1,6 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics, PacketTotals } from '../metrics/index.js'
+import { noNodeChange } from '../node/index.js'
 import type { Clock } from '../clock.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
@@ -117,7 +118,7 @@ export class Synchronizer {
   #takeIn({ nodeChange, counts: { services, slices } }: Delivery): void {
     let isWork = false
     for (const { pipeline, runner } of this.#families) {
-      const isNodeConcerned = pipeline.applyNode(nodeChange)
+      const isNodeConcerned = nodeChange !== noNodeChange && pipeline.applyNode(nodeChange)
       if (!pipeline.needsRun() && !isNodeConcerned) continue
       isWork = true
       runner.request()

@@ -11,6 +11,6 @@ export {
   type ServicePort,
   type ServicePortKey,
 } from './service-port.js'
-export type { FamilyTracker, ReportProblems, ServiceView } from './family-tracker.js'
+export type { FamilyTracker, PortWithEndpoints, ReportProblems, ServiceView } from './family-tracker.js'
 export { type Applied, Tracker } from './tracker.js'
 export type { Endpoint } from './endpoint.js'

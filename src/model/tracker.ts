@@ -2,7 +2,7 @@
 import type { IpFamily } from '../address.js'
 import type { KubernetesObject, ObjectChange, ObjectEvent, ObjectKey } from '../source/index.js'
 import type { ExposureRules } from './exposure.js'
-import { type FamilyKind, FamilyTracker } from './family-tracker.js'
+import { FamilyTracker } from './family-tracker.js'
 import { ServiceCidrs } from './service-cidrs.js'
 import { familiesOfService, objectName } from './service-port.js'
 
@@ -55,10 +55,10 @@ export class Tracker {
    * object now. All families for another object.
    */
   concerned(change: ObjectChange): readonly IpFamily[] {
-    const kind = kindOf(change)
-    if (!isFamilyKind(kind)) return this.#families
-    const key = change.type === 'set' ? change.object : change.key
+    const { kind } = change.type === 'set' ? change.object : change
+    if (kind !== 'Service' && kind !== 'EndpointSlice') return this.#families
     const named = change.type === 'set' ? familiesOf(change.object) : []
+    const key = change.type === 'set' ? change.object : change.key
     return this.#families.filter((family) => named.includes(family) || this.#parts[family].knows(kind, key))
   }
 
@@ -72,7 +72,7 @@ export class Tracker {
   /** Applies the change, unless a family that it concerns has dirty service ports: then it returns undefined. */
   applyUnlessDirty(change: ObjectChange): Applied | undefined {
     const concerned = this.concerned(change)
-    if (concerned.some((family) => this.#parts[family].hasDirty)) return undefined
+    for (const family of concerned) if (this.#parts[family].hasDirty) return undefined
     return this.#change(change, concerned)
   }
 
@@ -81,16 +81,24 @@ export class Tracker {
   }
 
   #change(change: ObjectChange, concerned: readonly IpFamily[]): Applied {
-    const kind = kindOf(change)
-    if (isFamilyKind(kind)) {
-      const lost =
-        change.type === 'delete' && kind === 'EndpointSlice' ? this.#ownerOf(change.key) : undefined
-      return { families: concerned.filter((family) => changePart(this.#parts[family], change, kind)), lost }
-    }
-    if (change.type === 'delete') {
-      if (kind === 'ServiceCIDR') this.#serviceCidrs.remove(change.key.name)
-    } else if (change.object.kind === 'ServiceCIDR') this.#serviceCidrs.set(change.object)
+    if (change.type === 'delete') return this.#remove(change, concerned)
+    const { object } = change
+    if (object.kind === 'Service')
+      return { families: concerned.filter((family) => this.#parts[family].setService(object)) }
+    if (object.kind === 'EndpointSlice')
+      return { families: concerned.filter((family) => this.#parts[family].setSlice(object)) }
+    if (object.kind === 'ServiceCIDR') this.#serviceCidrs.set(object)
     return { families: concerned }
+  }
+
+  #remove(
+    { kind, key }: Extract<ObjectChange, { readonly type: 'delete' }>,
+    concerned: readonly IpFamily[],
+  ): Applied {
+    if (kind === 'ServiceCIDR') this.#serviceCidrs.remove(key.name)
+    if (kind !== 'Service' && kind !== 'EndpointSlice') return { families: concerned }
+    const lost = kind === 'EndpointSlice' ? this.#ownerOf(key) : undefined
+    return { families: concerned.filter((family) => this.#parts[family].remove(kind, key)), lost }
   }
 
   /** undefined: the slice is unknown. */
@@ -104,25 +112,9 @@ export class Tracker {
   }
 }
 
-/** Returns whether the part changed. */
-function changePart(part: FamilyTracker, change: ObjectChange, kind: FamilyKind): boolean {
-  if (change.type === 'delete') return part.remove(kind, change.key)
-  const { object } = change
-  if (object.kind === 'Service') return part.setService(object)
-  return object.kind === 'EndpointSlice' && part.setSlice(object)
-}
-
 /** The families that the new state of the object names. */
 function familiesOf(object: KubernetesObject): readonly IpFamily[] {
   if (object.kind === 'Service') return familiesOfService(object)
   if (object.kind !== 'EndpointSlice' || object.addressType === 'FQDN') return []
   return object.addressType === 'IPv4' ? ['ipv4'] : ['ipv6']
-}
-
-function kindOf(change: ObjectChange): KubernetesObject['kind'] {
-  return change.type === 'set' ? change.object.kind : change.kind
-}
-
-function isFamilyKind(kind: KubernetesObject['kind']): kind is FamilyKind {
-  return kind === 'Service' || kind === 'EndpointSlice'
 }
