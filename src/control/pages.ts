@@ -8,7 +8,6 @@ import {
   explain,
   history,
   type Inspected,
-  readConflicts,
   readCounters,
   type ReadForRows,
   routes,
@@ -84,10 +83,9 @@ function rowsWith(
   inspected: Inspected,
 ): Question<TableRows<unknown>> {
   return async (service, query) => {
-    const conflicts = readConflicts(inspected)
-    const plain = rows(inspected, service, { conflicts })
+    const plain = rows(inspected, service, {})
     if (plain === undefined || query.get('counters') !== 'true') return plain
-    return rows(inspected, service, { conflicts, counters: await readCounters(inspected, service) })
+    return rows(inspected, service, { counters: await readCounters(inspected, service) })
   }
 }
 

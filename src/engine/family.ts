@@ -2,9 +2,9 @@ import type { IpAddress } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
-import type { FamilyTracker, ServicePortKey, ServiceView } from '../model/index.js'
+import type { FamilyTracker, ServicePort, ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { Route } from '../routing/index.js'
+import type { Frontend, LostFrontend, Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { claimDirty } from './claim-dirty.js'
 import { type FamilyContext, readAgainMs } from './family-context.js'
@@ -190,6 +190,14 @@ export class Family<S, D> implements Pipeline {
 
   inForceSince(key: ServicePortKey): number | undefined {
     return this.#inForce.since(key)
+  }
+
+  ownerOf(frontend: Frontend): ServicePortKey | undefined {
+    return this.#served.ownerOf(frontend)
+  }
+
+  lostFrontends(port: ServicePort): readonly LostFrontend[] {
+    return this.#served.lostFrontends(port)
   }
 
   get passes(): readonly PassRecord[] {

@@ -1,8 +1,8 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
-import type { ServicePortKey, ServiceView } from '../model/index.js'
+import type { ServicePort, ServicePortKey, ServiceView } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
-import type { Route } from '../routing/index.js'
+import type { Frontend, LostFrontend, Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
@@ -17,6 +17,8 @@ export type PipelineView = Pick<
   | 'isInForce'
   | 'hasRefusals'
   | 'inForceSince'
+  | 'ownerOf'
+  | 'lostFrontends'
   | 'describe'
   | 'packetRules'
   | 'differences'
@@ -54,6 +56,10 @@ export interface Pipeline {
    * the kernel refuses an object of the family.
    */
   inForceSince(key: ServicePortKey): number | undefined
+  /** The service port that has the frontend, as of the last pass (docs/adr/0007); undefined: none of those that a pass has claimed. */
+  ownerOf(frontend: Frontend): ServicePortKey | undefined
+  /** The frontends that the service port names and does not get, as of the last pass, each with who has it instead; nearly always none. */
+  lostFrontends(port: ServicePort): readonly LostFrontend[]
   /** A watch of the kernel can begin: the first sync is over. Some objects may be unknown still. */
   readonly isWatchable: boolean
   /** The last passes, oldest first: some 60. */

@@ -1,14 +1,19 @@
 // The routes of one family as this node serves them: without the addresses that other machines have (docs/adr/0028), and without the
 // frontends that other service ports have (docs/adr/0007). Layers, follow-ups and views get these routes, and decide on no owner.
-import type { FamilyTracker, ServicePortKey } from '../model/index.js'
+import type { FamilyTracker, ServicePort, ServicePortKey } from '../model/index.js'
 import {
+  addressOf,
+  describeFrontend,
   type Frontend,
   type FrontendConflict,
   FrontendOwners,
+  frontendsOf,
+  holderReasons,
+  type LostFrontend,
   type Route,
   routeWithout,
 } from '../routing/index.js'
-import type { FamilyMode } from './family-mode.js'
+import type { Admission, FamilyMode } from './family-mode.js'
 import type { ConflictReports } from './frontend-conflict.js'
 
 interface ServedRoutesOptions<S> {
@@ -69,6 +74,23 @@ export class ServedRoutes<S> {
     return this.#owners.ownerOf(frontend)
   }
 
+  /** The frontends that the service port names and does not get, each with who has it instead. By the last claims. */
+  lostFrontends(port: ServicePort): readonly LostFrontend[] {
+    const { mode, reports } = this.#options
+    const { admission } = mode()
+    const leftOut = reports
+      .leftOutOf(port.key)
+      .map(({ frontend, holder: { name, reason } }) => ({ frontend, owner: name, reason }))
+    const elsewhere = admission === undefined ? [] : lostElsewhere(port, admission)
+    const contested = this.#owners.lostOf(port)
+    if (leftOut.length + elsewhere.length === 0) return contested
+    // A health check port is no frontend of a single service port.
+    const all = [...contested, ...elsewhere, ...leftOut].filter(
+      ({ frontend: { kind } }) => kind !== 'health-check',
+    )
+    return [...new Map(all.map((lost) => [describeFrontend(lost.frontend), lost])).values()]
+  }
+
   /** The conflicts of the frontends that changed since the last call, and those that ended. */
   takeConflicts(): readonly FrontendConflict[] {
     return this.#owners.takeConflicts()
@@ -77,4 +99,14 @@ export class ServedRoutes<S> {
   #concern(keys: readonly ServicePortKey[]): void {
     for (const key of keys) this.#concerned.add(key)
   }
+}
+
+/** The frontends of the service port that the mode leaves to other machines. */
+function lostElsewhere(port: ServicePort, admission: Admission): readonly LostFrontend[] {
+  if (port.externalIPs.length + port.loadBalancerIPs.length === 0) return []
+  return frontendsOf(port).flatMap((frontend) => {
+    const address = addressOf(frontend)
+    const owner = address === undefined ? undefined : admission.holderOf(port, address)
+    return owner === undefined ? [] : [{ frontend, owner, reason: holderReasons.elsewhere }]
+  })
 }

@@ -1,6 +1,6 @@
 // The client of a packet: how the rules of a mode see it.
 import { cidrContains, type IpAddress } from '../address.js'
-import type { PacketRules } from '../engine/index.js'
+import type { PacketRules, PipelineView } from '../engine/index.js'
 import type { ServiceView } from '../model/index.js'
 import { isLoopback, type NodeFacts } from '../node/index.js'
 
@@ -23,6 +23,8 @@ export interface PacketView {
   >
   readonly node: NodeFacts
   readonly rules: PacketRules
+  /** As `Pipeline.ownerOf`. */
+  readonly ownerOf: PipelineView['ownerOf']
   /** The addresses of this machine, loopback addresses included. */
   readonly machine: readonly IpAddress[]
   /** The source that the kernel gives to the node's own packets to the destination. Absent: it gave no answer. */

@@ -2,13 +2,7 @@
 import { cidrContains, type IpAddress } from '../address.js'
 import type { ServicePort } from '../model/index.js'
 import { isLoopback } from '../node/index.js'
-import {
-  addressesOf,
-  compareStandings,
-  type Frontend,
-  frontendProtocols,
-  standingOf,
-} from '../routing/index.js'
+import { addressesOf, type Frontend, frontendProtocols } from '../routing/index.js'
 import { isOnMachine, type Packet, type PacketView } from './explain-client.js'
 import { leftOutFor, type FrontendOwner } from './conflicts.js'
 
@@ -88,7 +82,7 @@ function kindOf({ clusterIP, externalIPs }: ServicePort, address: IpAddress): Fr
   return externalIPs.includes(address) ? 'external-ip' : 'load-balancer-ip'
 }
 
-/** The service ports that may have the frontend; the first one owns it. Adds the other ones to `leftOut`. */
+/** The service ports that may have the frontend, its owner first; none if no pass has given it one. Adds the others to `leftOut`. */
 function inOrder(
   ports: readonly ServicePort[],
   frontend: Frontend,
@@ -96,14 +90,15 @@ function inOrder(
   leftOut: LeftOut[],
 ): readonly ServicePort[] {
   const { kind } = frontend
-  return ports
-    .filter((port) => {
-      const other = leftOutFor(view, port, frontend)
-      if (other === undefined) return true
-      leftOut.push({ ...other, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
-      return false
-    })
-    .toSorted((a, b) => compareStandings(standingOf(frontend, a), standingOf(frontend, b)))
+  const claimants = ports.filter((port) => {
+    const other = leftOutFor(view, port, frontend)
+    if (other === undefined) return true
+    leftOut.push({ ...other, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
+    return false
+  })
+  const owner = view.ownerOf(frontend)
+  const own = claimants.find(({ key }) => key === owner)
+  return own === undefined ? [] : [own, ...claimants.filter((port) => port !== own)]
 }
 
 /** A Service that has the destination's address, by its ports. */

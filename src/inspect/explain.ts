@@ -67,6 +67,7 @@ export async function explain(inspected: Inspected, query: ExplainQuery): Promis
     services: pipeline.services,
     node,
     rules,
+    ownerOf: (frontend) => pipeline.ownerOf(frontend),
     machine: await inspected.machineAddresses(family),
     ownSource: await ownSource(packet, inspected.routing),
   }

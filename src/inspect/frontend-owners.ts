@@ -3,9 +3,8 @@ import type { IpAddress } from '../address.js'
 import type { FlowSource, PipelineView, ServiceFlow } from '../engine/index.js'
 import type { ConntrackFlow, ConntrackFrontend } from '../kernel/index.js'
 import type { ServicePort } from '../model/index.js'
-import { addressOf, compareStandings, type Frontend, frontendsOf, standingOf } from '../routing/index.js'
+import { addressOf, type Frontend, frontendsOf } from '../routing/index.js'
 import type { Inspected } from './inspected.js'
-import { type LeftOutFacts, leftOutFor } from './conflicts.js'
 
 /** A frontend and the service port that owns it. */
 export interface Owner {
@@ -26,56 +25,39 @@ export interface Owners {
 const portsAtOnce = 500
 const noBackends: ConntrackFrontend['backends'] = []
 
-/**
- * The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns (docs/adr/0007). A frontend that the mode
- * leaves out has no owner. Throws KernelError.
- */
+/** The owner of each frontend of a family, or of those that `service` (`namespace/name`) owns, as the engine decided (docs/adr/0007). */
 export async function ownersOf(
-  { clock, node, machineAddresses }: Pick<Inspected, 'clock' | 'node' | 'machineAddresses'>,
-  view: Pick<PipelineView, 'services' | 'health' | 'packetRules'>,
+  { clock }: Pick<Inspected, 'clock'>,
+  view: Pick<PipelineView, 'services' | 'ownerOf'>,
   service: string | undefined,
 ): Promise<Owners> {
   const { services } = view
-  const facts: LeftOutFacts = {
-    services,
-    node: node.facts,
-    machine: await machineAddresses(view.health.family),
-    rules: view.packetRules(),
-  }
   const owners = new Map<string, Owner>()
   const ofOthers = new Set<string>()
   let count = 0
   const wanted = service === undefined ? services.servicePorts() : services.servicePortsOf(service)
   for (const port of wanted) {
     if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of servedFrontends(port, facts)) {
+    for (const known of ownFrontends(port, view)) {
       const address = addressOf(known)
       const frontend = { protocol: known.protocol, address, port: known.port, backends: noBackends }
-      const key = keyOfFrontend(known)
-      if (isBefore(port, known, owners.get(key))) owners.set(key, { port, known, frontend })
+      owners.set(keyOfFrontend(known), { port, known, frontend })
     }
   }
   const found = { byFrontend: owners, ofOthers }
   if (service === undefined || owners.size === 0) return found
   for (const port of services.servicePorts()) {
     if (++count % portsAtOnce === 0) await clock.pause()
-    for (const known of servedFrontends(port, facts)) {
+    for (const known of ownFrontends(port, view)) {
       const key = keyOfFrontend(known)
-      const own = owners.get(key)
-      if (own !== undefined && isBefore(port, known, own)) owners.delete(key)
       if (!owners.has(key) && owners.has(nodePortKeyOf(known))) ofOthers.add(key)
     }
   }
   return found
 }
 
-function servedFrontends(port: ServicePort, facts: LeftOutFacts): readonly Frontend[] {
-  return frontendsOf(port).filter((frontend) => leftOutFor(facts, port, frontend) === undefined)
-}
-
-function isBefore(port: ServicePort, frontend: Frontend, owner: Owner | undefined): boolean {
-  if (owner === undefined) return true
-  return compareStandings(standingOf(frontend, port), standingOf(frontend, owner.port)) < 0
+function ownFrontends(port: ServicePort, view: Pick<PipelineView, 'ownerOf'>): readonly Frontend[] {
+  return frontendsOf(port).filter((frontend) => view.ownerOf(frontend) === port.key)
 }
 
 /** Whether the service port owns the frontend. */

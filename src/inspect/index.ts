@@ -18,7 +18,6 @@ export {
   type FamilyStatus,
   type StatusSnapshot,
 } from './status.js'
-export { readConflicts } from './conflicts.js'
 export { endpoints, routes, services, type ReadForRows, type Rows, type TableRows } from './services.js'
 export type { EndpointRow, RouteRow, ServiceRow } from './rows.js'
 export { connections, type ConnectionRow, type Connections } from './connections.js'

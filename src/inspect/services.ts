@@ -15,14 +15,7 @@ import {
   verdictOf,
 } from '../routing/index.js'
 import type { PipelineView, PortCounters, TrafficCounters } from '../engine/index.js'
-import {
-  type Conflicts,
-  lostOf,
-  owned,
-  otherOwnerOf,
-  type FrontendOwner,
-  unservedProtocol,
-} from './conflicts.js'
+import { type FrontendOwner, unservedProtocol } from './conflicts.js'
 import type { Counters } from './counters.js'
 import { type Inspected, familyName, timeText } from './inspected.js'
 import {
@@ -46,7 +39,6 @@ import { portText } from '../words.js'
 export interface ReadForRows {
   /** The figures to show; absent: none. */
   readonly counters?: Counters | undefined
-  readonly conflicts: Conflicts
 }
 
 /** A list that grows with the cluster. */
@@ -193,12 +185,12 @@ function serviceRow(
   port: ServicePort,
   view: PipelineView,
   { node }: Inspected,
-  { counters, conflicts }: ReadForRows,
+  { counters }: ReadForRows,
 ): ServiceRow {
   const known = view.services.endpoints(port)
   const since = view.inForceSince(port.key)
   const decided = route(port, known, node.facts)
-  const lost = lostOf(conflicts.get(view), port)
+  const lost = view.lostFrontends(port).map(({ frontend }) => frontend)
   const isUnserved = lackOf(port, view) !== undefined
   // Field by field: V8 makes a literal that spreads another object many times slower.
   return {
@@ -293,25 +285,24 @@ function routeRows(
   port: ServicePort,
   view: PipelineView,
   { node }: Inspected,
-  { isDetailed, counters, conflicts }: ReadForRows & { readonly isDetailed: boolean },
+  { isDetailed, counters }: ReadForRows & { readonly isDetailed: boolean },
 ): readonly RouteRow[] {
   const decided = route(port, view.services.endpoints(port), node.facts)
   const { service, port: portName, protocol, family } = headOf(port)
   const [first] = frontendsOf(port)
   const countersOf = countersPart(counters, view, decided)
-  const owners = conflicts.get(view)
+  const lost = new Map(view.lostFrontends(port).map((one) => [describeFrontend(one.frontend), one]))
   const lack = lackOf(port, view)
-  const isLost = (frontend: Frontend): boolean => otherOwnerOf(owners, port, frontend) !== undefined
-  const hasOwn = isDetailed && !frontendsOf(port).every(isLost)
+  const hasOwn = isDetailed && lost.size < frontendsOf(port).length
   return explainFrontends(decided).map((explained) => {
     const { frontend } = explained
-    const other = otherOwnerOf(owners, port, frontend)
+    const name = describeFrontend(frontend)
+    const other = lost.get(name)
     const { verdict, reasons } =
       other === undefined ? unlessLacking(explained, lack) : contested(explained, other)
     const isLocal = isClusterIP(port, frontend) ? port.isInternalLocal : port.isExternalLocal
     const isServed = other === undefined && lack === undefined
     const backends = isServed ? (isLocal ? decided.localBackends : decided.clusterBackends) : []
-    const name = describeFrontend(frontend)
     const isFirst = first !== undefined && name === describeFrontend(first)
     return {
       service,
@@ -323,7 +314,7 @@ function routeRows(
       reasons,
       backends: backends.map((backend) => formatEndpoint(backend.address, backend.port)),
       counters: countersOf((counted) => counted.frontend(frontend)),
-      kernel: isFirst && hasOwn ? view.describe(owned(decided, owners)) : undefined,
+      kernel: isFirst && hasOwn ? view.describe(decided) : undefined,
     }
   })
 }

@@ -16,10 +16,11 @@ export interface FrontendConflict extends ClaimConflict {
   readonly frontend: string
 }
 
-/** A frontend that a service port claims, and that another one has. */
+/** A frontend that a service port names, and does not get. */
 export interface LostFrontend {
   readonly frontend: Frontend
-  readonly owner: ServicePortKey
+  /** A service port, a part of the node or the cluster such as `the API server`, or another machine. */
+  readonly owner: string
   /** A clause that follows the owner and a comma. */
   readonly reason: string
 }
@@ -30,6 +31,7 @@ interface Contest {
 }
 
 const noNames: readonly string[] = []
+const noneLost: readonly LostFrontend[] = []
 const noPlaces: readonly IpAddress[] = []
 
 /**
@@ -94,13 +96,23 @@ export class FrontendOwners {
     return this.#owners.get(describeFrontend(place))?.key
   }
 
-  /** The frontends that the service port claims, and other ones have. */
-  lostOf(key: ServicePortKey): readonly LostFrontend[] {
-    if (this.#contests.size === 0) return []
-    return this.#lostNames(key).flatMap((name) => {
-      const { frontend, claims } = this.#contests.get(name) ?? {}
-      const conflict = claims?.conflictOf(key)
-      return frontend && conflict ? [{ frontend, ...conflict }] : []
+  /** The frontends of the service port that others have, as it names them: where a node port is lost at an address, the node port. */
+  lostOf(port: ClaimedRoute & { readonly key: ServicePortKey }): readonly LostFrontend[] {
+    if (this.#contests.size === 0) return noneLost
+    const lost = this.#lostNames(port.key)
+    if (lost.length === 0) return noneLost
+    const own = frontendsOf(port)
+    const ownNames = new Set(own.map(describeFrontend))
+    const placeOf = (frontend: Frontend): string | undefined => {
+      const name = describeFrontend(frontend)
+      if (frontend.kind !== 'node-port' || lost.includes(name)) return name
+      return lost.find(
+        (each) => !ownNames.has(each) && this.#contests.get(each)?.frontend.port === frontend.port,
+      )
+    }
+    return own.flatMap((frontend) => {
+      const conflict = this.#contests.get(placeOf(frontend) ?? '')?.claims.conflictOf(port.key)
+      return conflict === undefined ? [] : [{ frontend, ...conflict }]
     })
   }
 

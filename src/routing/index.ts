@@ -3,7 +3,7 @@
 // Owner of: the claims on frontends, in a FrontendOwners that the engine holds for each family. The rest are pure functions.
 // Read next: route.ts, frontend-owners.ts, left-out-frontends.ts, then modes/ipvs/compile/compile.ts.
 export type { Reason, RuleNumber } from './endpoints.js'
-export { compareStandings, standingOf, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
+export { type FrontendConflict, FrontendOwners, type LostFrontend } from './frontend-owners.js'
 export {
   addressesOf,
   addressOf,

@@ -11,6 +11,7 @@ import {
   withOtherRules,
 } from '../../src/inspect/testing.js'
 import { openKernel } from '../../src/kernel/index.js'
+import { withOwners } from '../support/frontend-owners.js'
 import { trackFamily } from '../support/tracked-family.js'
 import { packetRules } from '../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../src/node/index.js'
@@ -52,7 +53,7 @@ function viewWith(mark: ReturnType<NonNullable<PacketView['rules']['marks']>['of
     relayedLoopback: ip('127.0.0.1'),
     marks: { mask: 0x107f, masqueradeMark: 0x4000, of: () => mark },
   })
-  return { services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] }
+  return withOwners({ services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] })
 }
 
 const outside = ip('192.0.2.10')

@@ -5,6 +5,7 @@ import { readConfigFile } from '../../src/config/index.js'
 import type { PacketRules } from '../../src/engine/index.js'
 import { BugError } from '../../src/errors.js'
 import { explainPacket, type Packet } from '../../src/inspect/testing.js'
+import { withOwners } from '../support/frontend-owners.js'
 import { trackFamily } from '../support/tracked-family.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { set } from '../support/objects.js'
@@ -41,7 +42,7 @@ function viewOf(mode: PacketMode, family: IpFamily, group: TrafficGroup, row: Tr
     machine,
     serviceCidrs: networks.filter((network) => network.family === family),
   })
-  return { services, node: node.facts, rules, machine }
+  return withOwners({ services, node: node.facts, rules, machine })
 }
 
 /** The checks of a case for which explain says something else than the table, a line each. */

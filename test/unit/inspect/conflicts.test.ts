@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
   type Inspected,
-  readConflicts,
   type RouteRow,
   routes,
   type ServiceRow,
@@ -14,31 +13,39 @@ import { serviceTable } from '../../../src/inspect/rows.js'
 import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
-import type { Route } from '../../../src/routing/index.js'
+import type { ServicePort } from '../../../src/model/index.js'
+import type { Frontend, LostFrontend, Route } from '../../../src/routing/index.js'
 import { port, service, set, slice } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'
 
-function lost(frontend: string) {
-  const owner = { owner: 'default/a:/TCP', reason: 'which sorts first' }
-  return { fields: { service: 'default/b:/TCP', frontend, ipFamily: 'IPv4', ...owner } }
+function lost(frontend: Frontend): LostFrontend {
+  return { frontend, owner: 'default/a:/TCP', reason: 'which sorts first' }
 }
 
-const conflict = lost('tcp 203.0.113.1:80')
+const at = (address: string): Frontend => ({
+  kind: 'address',
+  address: ip(address),
+  protocol: 'tcp',
+  port: 80,
+})
+const conflict = lost(at('203.0.113.1'))
 
 interface Settings {
-  readonly problems?: readonly object[]
+  /** Those of `default/b`. */
+  readonly lost?: readonly LostFrontend[]
   readonly isRelayed?: boolean
-  readonly nodePortAddresses?: readonly string[]
 }
 
 /** The agent as the rows see it: one family. `describe` names the frontends of the route. */
 function inspectedWith(tracker: TrackedFamily, settings: Settings): Inspected {
-  const { problems = [conflict], isRelayed = false, nodePortAddresses = [] } = settings
+  const { lost: ofB = [conflict], isRelayed = false } = settings
   const view = {
     health: { family: 'ipv4' },
     services: tracker,
     inForceSince: () => undefined,
-    packetRules: () => ({ isRelayed, nodePortAddresses }),
+    packetRules: () => ({ isRelayed }),
+    lostFrontends: ({ service: name }: ServicePort) => (name === 'default/b' ? ofB : []),
+    // The family leaves the lost frontends out.
     describe: ({ clusterIP = ip('0.0.0.0'), nodePort, externalIPs, loadBalancerIPs }: Route) => [
       [clusterIP, nodePort, ...externalIPs, ...loadBalancerIPs].join(' '),
     ],
@@ -47,7 +54,6 @@ function inspectedWith(tracker: TrackedFamily, settings: Settings): Inspected {
   return {
     clock: new ManualClock(),
     synchronizer: { views: [view] },
-    problems: () => problems,
     node: new NodeTracker('here'),
   } as unknown as Inspected
 }
@@ -56,10 +62,9 @@ async function rowsOf(
   inspected: Inspected,
   name: string,
 ): Promise<{ readonly service: ServiceRow; readonly routes: readonly RouteRow[] }> {
-  const read = { conflicts: readConflicts(inspected) }
-  const [row, ...more] = services(inspected, name, read)?.items ?? []
+  const [row, ...more] = services(inspected, name, {})?.items ?? []
   assert.ok(row !== undefined && more.length === 0)
-  return { service: row, routes: [...(routes(inspected, name, read)?.items ?? [])] }
+  return { service: row, routes: [...(routes(inspected, name, {})?.items ?? [])] }
 }
 
 const external = (row: ServiceRow): unknown => serviceTable(0).cells(row)[7]
@@ -91,7 +96,7 @@ describe('a frontend that another Service has', () => {
           verdict: 'serve',
           backends: 1,
           last: 'endpoints of the cluster serve it',
-          kernel: ['10.96.0.2 0'],
+          kernel: ['10.96.0.2 0 203.0.113.1'],
         },
         {
           frontend: 'tcp 203.0.113.1:80',
@@ -121,13 +126,13 @@ describe('a frontend that another Service has', () => {
     const both = trackerWith({ externalIPs: [ip('203.0.113.1'), ip('203.0.113.2')] })
     const rows = await rowsOf(inspectedWith(both, {}), 'default/b')
     assert.equal(external(rows.service), 'serve,conflict')
-    assert.deepEqual(rows.routes[0]?.kernel, ['10.96.0.2 0 203.0.113.2'])
+    assert.deepEqual(rows.routes[0]?.kernel, ['10.96.0.2 0 203.0.113.1 203.0.113.2'])
   })
 
   it('may be the cluster IP', async () => {
     const same = trackFamily('ipv4')
     for (const name of ['a', 'b']) same.apply(set(service(name, '10.96.0.1')))
-    const rows = await rowsOf(inspectedWith(same, { problems: [lost('tcp 10.96.0.1:80')] }), 'default/b')
+    const rows = await rowsOf(inspectedWith(same, { lost: [lost(at('10.96.0.1'))] }), 'default/b')
     assert.equal(rows.service.internal, 'conflict')
     assert.deepEqual(
       rows.routes.map(({ verdict, kernel }) => [verdict, kernel]),
@@ -143,7 +148,7 @@ describe('a frontend that another Service has', () => {
       const externalIPs = [ip(name === 'a' ? '203.0.113.1' : '203.0.113.2')]
       same.apply(set(service(name, '10.96.0.1', { type: 'NodePort', ports: [port(80, own)], externalIPs })))
     }
-    const rows = await rowsOf(inspectedWith(same, { problems: [lost('tcp 10.96.0.1:80')] }), 'default/b')
+    const rows = await rowsOf(inspectedWith(same, { lost: [lost(at('10.96.0.1'))] }), 'default/b')
     assert.deepEqual(
       rows.routes.map(({ frontend, verdict, reasons, kernel }) => [
         frontend,
@@ -157,30 +162,6 @@ describe('a frontend that another Service has', () => {
       ],
     )
   })
-
-  it('may be a node port at the addresses of the node', async () => {
-    const own = trackerWith({ ports: [port(80, { nodePort: 30_080 })], externalIPs: [ip('192.0.2.7')] })
-    const nodePortAddresses = ['192.0.2.6', '192.0.2.7']
-    const verdictAt = async (frontend: string): Promise<unknown> => {
-      const inspected = inspectedWith(own, { problems: [lost(frontend)], nodePortAddresses })
-      return (await rowsOf(inspected, 'default/b')).routes.at(-1)?.verdict
-    }
-    const frontends = [
-      'tcp 192.0.2.7:30080',
-      'tcp 203.0.113.1:30080',
-      'udp 192.0.2.7:30080',
-      'tcp 192.0.2.7:80',
-    ]
-    const verdicts: unknown[] = []
-    for (const frontend of frontends) verdicts.push(await verdictAt(frontend))
-    assert.deepEqual(verdicts, ['conflict', 'serve', 'serve', 'serve'])
-  })
-
-  it('is looked for only if a problem names a frontend of the family', async () => {
-    const other = { fields: { ...conflict.fields, ipFamily: 'IPv6' } }
-    const inspected = inspectedWith(tracker, { problems: [other, { fields: { service: 'default/b:/TCP' } }] })
-    assert.equal(readConflicts(inspected).size, 0)
-  })
 })
 
 describe('a port of SCTP', () => {
@@ -193,7 +174,7 @@ describe('a port of SCTP', () => {
       tracker.apply(
         set(slice('b-1', 'b', ['10.1.0.1'], { ports: [{ name: '', protocol: 'SCTP', port: 8080 }] })),
       )
-      const rows = await rowsOf(inspectedWith(tracker, { isRelayed, problems: [] }), 'default/b')
+      const rows = await rowsOf(inspectedWith(tracker, { isRelayed, lost: [] }), 'default/b')
       assert.equal(rows.service.internal, verdict)
       assert.equal(rows.routes[0]?.verdict, verdict)
     })
@@ -206,7 +187,7 @@ describe('a Service without a cluster IP', () => {
   tracker.apply(set(slice('b-1', 'b', ['10.1.0.1'])))
 
   it('has rows of its other frontends, and none for the cluster IP', async () => {
-    const rows = await rowsOf(inspectedWith(tracker, { problems: [] }), 'default/b')
+    const rows = await rowsOf(inspectedWith(tracker, { lost: [] }), 'default/b')
     assert.deepEqual(
       rows.routes.map(({ frontend, verdict, reasons }) => [frontend, verdict, reasons[0]?.text]),
       [
@@ -226,8 +207,8 @@ describe('a Service without a cluster IP', () => {
   it('has a conflict where another has all of its frontends, not before', async () => {
     const one = await rowsOf(inspectedWith(tracker, {}), 'default/b')
     assert.deepEqual([one.service.internal, one.service.external], [undefined, 'serve'])
-    const problems = [conflict, lost('tcp node port 30080')]
-    const both = await rowsOf(inspectedWith(tracker, { problems }), 'default/b')
+    const nodePort = lost({ kind: 'node-port', protocol: 'tcp', port: 30_080 })
+    const both = await rowsOf(inspectedWith(tracker, { lost: [conflict, nodePort] }), 'default/b')
     assert.deepEqual([both.service.internal, both.service.external], [undefined, 'conflict'])
   })
 })

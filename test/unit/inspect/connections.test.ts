@@ -4,7 +4,8 @@ import type { ServiceFlow } from '../../../src/engine/index.js'
 import { connections, type Inspected, readCounters } from '../../../src/inspect/index.js'
 import { trackFamily, type TrackedFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
-import { route } from '../../../src/routing/index.js'
+import { type Frontend, route } from '../../../src/routing/index.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { port, service, set } from '../../support/objects.js'
 import { ip } from '../../support/routes.js'
@@ -24,8 +25,12 @@ const flow: ServiceFlow = {
 
 /** The agent as `connections` sees it: one family, whose mode lists these flows. */
 function inspectedWith(tracker: TrackedFamily, readFlows: () => AsyncIterable<ServiceFlow>): Inspected {
+  const node = new NodeTracker('here')
   const view = {
     health: { family: 'ipv4' },
+    // Events come later.
+    ownerOf: (frontend: Frontend) =>
+      withOwners({ services: tracker, node: node.facts, machine: [], rules: {} }).ownerOf(frontend),
     services: tracker,
     readFlows: async () => await Promise.resolve(readFlows()),
     packetRules: () => undefined,
@@ -33,7 +38,7 @@ function inspectedWith(tracker: TrackedFamily, readFlows: () => AsyncIterable<Se
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return {
     clock: new ManualClock(),
-    node: new NodeTracker('here'),
+    node,
     machineAddresses: async () => await Promise.resolve([]),
     synchronizer: { views: [view] },
   } as unknown as Inspected

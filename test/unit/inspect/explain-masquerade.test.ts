@@ -5,6 +5,7 @@ import type { IpAddress } from '../../../src/address.js'
 import { FirewallChains } from '../../../src/inspect/index.js'
 import { explainPacket, type Packet, type PacketView, withOtherRules } from '../../../src/inspect/testing.js'
 import type { FirewallChain, FirewallRule } from '../../../src/kernel/index.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
@@ -49,7 +50,12 @@ function viewOf(guarded: IpAddress | undefined): PacketView {
     marks: { mask: 0x107f, masqueradeMark: 0x4000, of: () => undefined },
   })
   const guardOf = (address: IpAddress) => (address === guarded ? { order: -101 } : undefined)
-  return { services, node: node.facts, rules: { ...rules, guardOf }, machine: [ip('127.0.0.1'), nodeIP] }
+  return withOwners({
+    services,
+    node: node.facts,
+    rules: { ...rules, guardOf },
+    machine: [ip('127.0.0.1'), nodeIP],
+  })
 }
 
 const targets = {

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { FirewallChains } from '../../../src/inspect/index.js'
 import { explainPacket, type Packet, type PacketView, withOtherRules } from '../../../src/inspect/testing.js'
 import type { FirewallHook } from '../../../src/kernel/index.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
@@ -29,7 +30,7 @@ function viewOf(endpoint: string): PacketView {
     relayedLoopback: undefined,
     marks: { mask: 0x107f, masqueradeMark: 0x4000, of: () => undefined },
   })
-  return { services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] }
+  return withOwners({ services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] })
 }
 
 /** The fate of a packet where a chain at the hook drops what goes to the endpoint. */

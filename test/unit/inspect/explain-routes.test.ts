@@ -13,6 +13,7 @@ import {
 } from '../../../src/inspect/testing.js'
 import { LossReader } from '../../../src/inspect/route-losses.js'
 import type { RouteChoice, RouteQuestion } from '../../../src/kernel/index.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { packetRules } from '../../../src/modes/ipvs/testing.js'
 import { NodeTracker } from '../../../src/node/index.js'
@@ -42,7 +43,7 @@ function viewOf(endpoints: readonly string[]): PacketView {
     relayedLoopback: ip('127.0.0.1'),
     marks: { mask: 0x107f, masqueradeMark: 0x4000, of: () => undefined },
   })
-  return { services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] }
+  return withOwners({ services, node: node.facts, rules, machine: [ip('127.0.0.1'), nodeIP] })
 }
 
 /** The view in a mode that translates the destination itself. */

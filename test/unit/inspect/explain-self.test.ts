@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explainPacket } from '../../../src/inspect/testing.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'
@@ -27,7 +28,12 @@ describe('explain of a client that is the only endpoint', () => {
       )
       const decision = explainPacket(
         { client, inInterface: undefined, destination: ip('10.96.0.10'), port: 80, protocol: 'tcp' },
-        { services, node: new NodeTracker('node-a').facts, rules, machine: [ip('192.168.60.11')] },
+        withOwners({
+          services,
+          node: new NodeTracker('node-a').facts,
+          rules,
+          machine: [ip('192.168.60.11')],
+        }),
       )
       assert.equal(decision.verdict, verdict)
     })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { port, service, set } from '../../support/objects.js'
@@ -107,12 +108,15 @@ describe('explain of a packet that reaches no Service', () => {
         protocol: 'tcp',
       }
       const { facts } = new NodeTracker('node-a')
-      const decision = explainPacket(packet, {
-        services,
-        node: facts,
-        rules,
-        machine: [ip('192.168.60.11'), ip('127.0.0.1')],
-      })
+      const decision = explainPacket(
+        packet,
+        withOwners({
+          services,
+          node: facts,
+          rules,
+          machine: [ip('192.168.60.11'), ip('127.0.0.1')],
+        }),
+      )
       assert.equal(decision.verdict, verdict)
       assert.match(decision.steps.at(-1)?.text ?? '', step)
     })

@@ -2,9 +2,10 @@
 // serves them, and connections to their addresses counted as the Service's.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { PacketRules, PipelineView } from '../../../src/engine/index.js'
+import type { PacketRules } from '../../../src/engine/index.js'
 import { explainPacket, type Packet } from '../../../src/inspect/testing.js'
 import { ownersOf, portThatOwns } from '../../../src/inspect/frontend-owners.js'
+import { withOwners } from '../../support/frontend-owners.js'
 import { trackFamily } from '../../support/tracked-family.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
@@ -49,7 +50,7 @@ function explained(destination: Packet['destination'], number: number) {
     protocol: 'tcp',
     inInterface: undefined,
   }
-  const { verdict, found, steps } = explainPacket(packet, { services, node, rules, machine: [] })
+  const { verdict, found, steps } = explainPacket(packet, withOwners({ services, node, rules, machine: [] }))
   return { verdict, isFound: found !== undefined, steps: steps.map(({ text }) => text) }
 }
 
@@ -109,14 +110,8 @@ describe('explain of a frontend that the mode leaves out', () => {
 
 describe('the owners of frontends', () => {
   it('are no Services whose frontend is left out', async () => {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    const view = { services, health: { family: 'ipv4' }, packetRules: () => rules } as unknown as PipelineView
-    const inspected = {
-      clock: new ManualClock(),
-      node: { facts: node, isEligible: true },
-      machineAddresses: async () => await Promise.resolve([]),
-    }
-    const owners = await ownersOf(inspected, view, undefined)
+    const view = withOwners({ services, node, rules, machine: [] })
+    const owners = await ownersOf({ clock: new ManualClock() }, view, undefined)
     const ownerOf = (address: typeof worker, number: number): string | undefined =>
       portThatOwns(owners, { kind: 'address', protocol: 'tcp', address, port: number })?.key
     assert.equal(ownerOf(worker, 80), undefined)

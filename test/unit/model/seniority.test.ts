@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { compareSeniority, type Seniority, seniorityReason } from '../../../src/model/index.js'
 import { servicePortKey } from '../../../src/model/testing.js'
-import { compareStandings } from '../../../src/routing/index.js'
+import { compareStandings } from '../../../src/routing/testing.js'
 
 const cases: readonly {
   readonly name: string

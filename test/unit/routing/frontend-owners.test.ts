@@ -389,6 +389,8 @@ describe('where node ports are served address by address', () => {
     owners.claim(rpc, rpc)
     owners.claim(web, web)
     assert.deepEqual(held(owners.without(rpc)), [[], 30080, [ip('192.0.2.1')]])
+    assert.deepEqual(owners.lostOf(rpc), [{ frontend: nodePort, owner: web.key, reason: 'which is older' }])
+    assert.deepEqual(owners.lostOf(web), [])
   })
 
   it('a node port that is lost at all addresses is no frontend', () => {
