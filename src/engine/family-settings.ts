@@ -106,9 +106,10 @@ export class FamilySettings<S, D> {
 
   #factsNow(): FamilyFacts {
     const { node, tracker } = this.#options
+    const machine = this.#addresses.last
     return {
       node: node.facts,
-      machine: this.#addresses.last,
+      machine,
       isLarge: tracker.endpointCount > (this.#facts?.isLarge === true ? smallBelow : largeAbove),
       serviceCidrs: tracker.serviceCidrs,
     }

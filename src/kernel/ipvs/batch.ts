@@ -130,6 +130,9 @@ class SettingsTemplate<Settings> {
 export class IpvsBatch {
   /** Number of operations. Only the batch changes it. */
   length = 0
+  readonly #counts = new Map(kinds.map((kind) => [kind, 0]))
+  /** Number of operations of each kind. */
+  readonly counts: ReadonlyMap<IpvsOp['op'], number> = this.#counts
   readonly #ops: GrowingTable
   readonly #virtualServers: GrowingTable
   readonly #realServers: GrowingTable
@@ -167,7 +170,8 @@ export class IpvsBatch {
   ): void {
     this.#writeServer(server, settings, allFlags)
     this.#writeOp(opNumber['add-virtual-server'])
-    this.#writeReals(opNumber['add-real-server'], realServers)
+    this.#count('add-virtual-server', 1)
+    this.#writeReals('add-real-server', realServers)
   }
 
   /**
@@ -178,9 +182,9 @@ export class IpvsBatch {
     if (from.equals(to)) return
     const { added, changed, removed } = from.changesTo(to)
     this.#shareServer(server)
-    this.#writeReals(opNumber['add-real-server'], added)
-    this.#writeReals(opNumber['set-real-server'], changed)
-    this.#writeReals(opNumber['remove-real-server'], removed)
+    this.#writeReals('add-real-server', added)
+    this.#writeReals('set-real-server', changed)
+    this.#writeReals('remove-real-server', removed)
   }
 
   push(op: IpvsOp): void {
@@ -206,6 +210,7 @@ export class IpvsBatch {
         break
     }
     this.#writeOp(opNumber[op.op], this.#realServers.length - 1)
+    this.#count(op.op, 1)
   }
 
   /** One operation as a new object; undefined: no such index. */
@@ -251,17 +256,6 @@ export class IpvsBatch {
     return { key: cursor.key(index), settings: cursor.settings(index) }
   }
 
-  /** Number of operations of each kind. */
-  get counts(): ReadonlyMap<IpvsOp['op'], number> {
-    const byNumber = new Uint32Array(kinds.length + 1)
-    const { bytes } = this.#ops
-    for (let at = opLayout.op; at < bytes.length; at += opLayout.size) {
-      const number = bytes[at] ?? 0
-      byNumber[number] = (byNumber[number] ?? 0) + 1
-    }
-    return new Map(kinds.map((kind) => [kind, byNumber[opNumber[kind]] ?? 0]))
-  }
-
   get encoded(): EncodedIpvsBatch {
     return {
       ops: this.#ops.bytes,
@@ -287,14 +281,20 @@ export class IpvsBatch {
     this.#keys.push(key)
   }
 
+  #count(op: IpvsOp['op'], count: number): void {
+    this.length += count
+    this.#counts.set(op, (this.#counts.get(op) ?? 0) + count)
+  }
+
   /** An operation on the last virtual server for each of these real servers. The kernel ignores the settings of one to remove. */
-  #writeReals(op: number, realServers: RealServerList): void {
+  #writeReals(op: IpvsOp['op'], realServers: RealServerList): void {
     const { length } = realServers
     if (length === 0) return
     const first = this.#realServers.length
     const at = this.#realServers.add(length)
     realServers.copyTo(this.#realServers.buffer.bytes, at)
-    for (let index = first; index < first + length; index++) this.#writeOp(op, index)
+    for (let index = first; index < first + length; index++) this.#writeOp(opNumber[op], index)
+    this.#count(op, length)
   }
 
   #writeReal({ key, settings }: RealServer): void {
@@ -312,7 +312,6 @@ export class IpvsBatch {
   /** Writes an operation on the last virtual server; `realServer` is the index of its real server, if it has one. */
   #writeOp(number: number, realServer = 0): void {
     const at = this.#ops.add()
-    this.length++
     const { bytes, view } = this.#ops.buffer
     view.setUint32(at + opLayout.virtualServer, this.#virtualServers.length - 1, true)
     if (hasRealServer(number)) view.setUint32(at + opLayout.realServer, realServer, true)

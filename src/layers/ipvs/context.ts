@@ -7,10 +7,11 @@ import type { ServicePortKey } from '../../model/index.js'
 
 /** The service ports that ask for a scheduler. */
 interface SchedulingRequests {
-  /** Asks the kernel again for the schedulers that it lacked. Never rejects with a KernelError. */
-  recheck(): Promise<void>
-  /** The service ports whose scheduler became available since the last call. */
-  takeDue(): readonly ServicePortKey[]
+  /**
+   * Asks the kernel again for the schedulers that it lacked. Resolves with the service ports whose scheduler became available. Never rejects
+   * with a KernelError.
+   */
+  recheck(): Promise<readonly ServicePortKey[]>
   /** The service port was removed. */
   forget(key: ServicePortKey): void
 }

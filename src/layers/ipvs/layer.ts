@@ -26,6 +26,8 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
   readonly driftCheck: DriftCheck
   /** The claims of routes with a mark, which may become another one. */
   readonly #marked = new Map<ServicePortKey, Claim<DesiredRoute>>()
+  /** Service ports whose scheduler became available: to be claimed again. */
+  #dueRoutes: readonly ServicePortKey[] = []
   /** The last reading of the kernel failed. */
   #isUnread = false
   /** A write has succeeded. */
@@ -67,7 +69,7 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
     const { guard, rules, drainChoice, reconciler } = this.#parts
     await keepSettings()
     await guard.read()
-    await scheduling.recheck()
+    this.#dueRoutes = [...this.#dueRoutes, ...(await scheduling.recheck())]
     await rules.read({ keepLeftovers })
     if (!rules.isAdopted) return false
     this.#isUnread = !(await reconciler.read())
@@ -150,7 +152,9 @@ export class IpvsLayer implements Layer<SetsAndChainsSettings, DesiredRoute> {
 
   /** The service ports whose scheduler became available. */
   dueRoutes(): readonly ServicePortKey[] {
-    return this.#context.scheduling.takeDue()
+    const due = this.#dueRoutes
+    this.#dueRoutes = []
+    return due
   }
 
   noteVipBinding(): boolean {

@@ -178,9 +178,14 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
 export class Holdings<Holder, T> {
   readonly #held = new Map<Holder, readonly T[]>()
 
+  /** The objects of the holder; empty: it has none. */
+  heldBy(holder: Holder): readonly T[] {
+    return this.#held.get(holder) ?? []
+  }
+
   /** Replaces the objects of the holder; an empty list forgets the holder. Returns the former objects. */
   replace(holder: Holder, objects: readonly T[]): readonly T[] {
-    const former = this.#held.get(holder) ?? []
+    const former = this.heldBy(holder)
     if (objects.length > 0) this.#held.set(holder, objects)
     else if (former.length > 0) this.#held.delete(holder)
     return former

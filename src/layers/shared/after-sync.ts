@@ -71,6 +71,8 @@ interface SyncedState {
  */
 export class AfterSync {
   readonly #options: AfterSyncOptions
+  /** It never changes. */
+  readonly #nodeName: string
   readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
   #hasHealthChecks = false
@@ -91,6 +93,7 @@ export class AfterSync {
 
   constructor(options: AfterSyncOptions) {
     this.#options = options
+    this.#nodeName = options.node.facts.name
     const { translation } = options
     this.#cleaner = translation && new ConntrackCleaner({ ...options, ...translation })
     this.#healthChecks = new ServiceHealthChecks(options.family, options)
@@ -124,13 +127,13 @@ export class AfterSync {
    */
   async run({ conflicts, isComplete, machine }: SyncedState): Promise<void> {
     this.#lastRunMs = this.#options.clock.now()
-    const { metrics, node, reports, tracker } = this.#options
+    const { metrics, reports, tracker } = this.#options
     for (const conflict of conflicts) reports.note(conflict)
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (isComplete) this.#cleanFlows()
     await this.#options.localhostNodePorts?.run()
-    const checks = this.#checksOf(tracker.healthChecks(node.facts.name))
+    const checks = this.#checksOf(tracker.healthChecks(this.#nodeName))
     if (checks.size > 0 || this.#hasHealthChecks)
       await this.#healthChecks.sync(checks, this.#healthCheckAddresses(machine))
     this.#hasHealthChecks = checks.size > 0

@@ -32,8 +32,6 @@ export class ServiceScheduling {
   /** Service ports with an unmet request, and their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
 
-  /** Service ports to compile again: a scheduler became available. */
-  #due: readonly ServicePortKey[] = []
   /** The kernel may still have a probe. */
   #mayHaveProbe = false
 
@@ -69,8 +67,11 @@ export class ServiceScheduling {
     this.#options.unmet.forget(service, this.#portOf(key))
   }
 
-  /** Probes again for schedulers that were missing: their module may be loaded now. Service ports with an unmet request are due then. */
-  async recheck(): Promise<void> {
+  /**
+   * Probes again for schedulers that were missing: their module may be loaded now. Returns the service ports to compile again: then those
+   * with an unmet request.
+   */
+  async recheck(): Promise<readonly ServicePortKey[]> {
     const { family, ipvs } = this.#options
     if (this.#mayHaveProbe) {
       await orRefusal(async () => {
@@ -80,14 +81,7 @@ export class ServiceScheduling {
     }
     const before = this.#missing.size
     for (const scheduler of this.#missing) await this.#ask(scheduler)
-    if (this.#missing.size < before) this.#due = [...this.#unmet.keys()]
-  }
-
-  /** The service ports to compile again; each is returned once. */
-  takeDue(): readonly ServicePortKey[] {
-    const due = this.#due
-    this.#due = []
-    return due
+    return this.#missing.size < before ? [...this.#unmet.keys()] : []
   }
 
   #portOf(key: ServicePortKey): string {

@@ -1,4 +1,5 @@
 // The desired entries of one family's sets, their holders, and the entries that the kernel acknowledged.
+import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../../address.js'
 import {
   type BatchOutcome,
@@ -57,6 +58,9 @@ export class IpsetTable extends AcknowledgedSets {
 
   /** Replaces all desired entries of the holder; an empty list releases it. */
   want(holder: SetHolder, desired: readonly DesiredSetEntry[]): void {
+    // A change of endpoints changes no entry, nearly always.
+    const held = this.#holdings.heldBy(holder)
+    if (held.length === desired.length && desired.every((each, index) => isHeldAs(each, held[index]))) return
     const members = desired.map(({ set, entry }) => this.#hold(set, entry))
     for (const member of this.#holdings.replace(holder, members)) this.#release(member)
   }
@@ -231,6 +235,10 @@ export class IpsetTable extends AcknowledgedSets {
       member.isLeftover = members.keepsLeftovers && !forbiddingSets.has(key)
     if (member.isMissing || member.isSurplus) members.markDirty(member)
   }
+}
+
+function isHeldAs({ set, entry }: DesiredSetEntry, member: Member | undefined): boolean {
+  return member?.set.key === set && isDeepStrictEqual(entry, member.entry)
 }
 
 function newMember(set: SetState, id: EntryId, record: Buffer): Member {
