@@ -7,32 +7,26 @@ import {
   type IpAddress,
   type IpFamily,
 } from '../../address.js'
-import type { Clock } from '../../clock.js'
-import { type ExternalAddresses, KernelQuestions, logFamily, type StageTimes } from '../../engine/index.js'
+import {
+  type ExternalAddresses,
+  type FamilyContext,
+  type FamilyParts,
+  logFamily,
+} from '../../engine/index.js'
 import { KernelError } from '../../errors.js'
 import { serviceReference } from '../../event.js'
 import { AddressCursor, type Routes } from '../../kernel/index.js'
-import type { Problem, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
+import type { Problem } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { apiServerService, type NodeFacts } from '../../node/index.js'
+import { apiServerService } from '../../node/index.js'
 import { holderReasons, type Route } from '../../routing/index.js'
 
-export interface ForeignAddressesOptions {
-  readonly family: IpFamily
+type ForeignAddressesOptions = Pick<
+  FamilyContext & FamilyParts,
+  'family' | 'syncPeriodMs' | 'node' | 'clock' | 'warnings' | 'questions'
+> & {
   readonly config: { readonly clusterCIDR: readonly Cidr[] }
-  /** Longest time between two readings of the routing tables. */
-  readonly syncPeriodMs: number
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
   readonly routes: Pick<Routes, 'dumpNextHops'>
-  readonly clock: Pick<Clock, 'now'>
-  readonly metrics: Pick<FamilyMetrics, 'kernelError'>
-  readonly problems: StateReporter
-  /** Gets the addresses that are not served, of both families. */
-  readonly warnings: StateReporter
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
 }
 
 interface Exposed extends ExternalAddresses {
@@ -56,7 +50,6 @@ const retryMs = 1000
  */
 export class ForeignAddresses {
   readonly #options: ForeignAddressesOptions
-  readonly #questions: KernelQuestions
   /** The service ports with external addresses. */
   readonly #claims = new Map<ServicePortKey, Claim>()
   readonly #reported = new Map<string, Set<ServicePortKey>>()
@@ -67,7 +60,6 @@ export class ForeignAddresses {
 
   constructor(options: ForeignAddressesOptions) {
     this.#options = options
-    this.#questions = new KernelQuestions(options)
   }
 
   /** Takes in this machine's addresses, when they changed: they belong to no other machine. */
@@ -136,9 +128,9 @@ export class ForeignAddresses {
 
   /** A refusal is reported; the former answer stays. */
   async #readHops(): Promise<void> {
-    const { family, clock, routes, syncPeriodMs } = this.#options
+    const { family, clock, questions, routes, syncPeriodMs } = this.#options
     const question = { key: 'read next hops', subject: 'routing tables' }
-    const dumped = await this.#questions.ask(question, async () => await routes.dumpNextHops(family))
+    const dumped = await questions.ask(question, async () => await routes.dumpNextHops(family))
     const isRefused = dumped instanceof KernelError
     this.#readMs = clock.now() + (isRefused ? retryMs : syncPeriodMs)
     if (isRefused) return

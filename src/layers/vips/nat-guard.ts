@@ -2,7 +2,7 @@
 // ports: a VIP is such an address (docs/adr/0027).
 import { isDeepStrictEqual } from 'node:util'
 import { type IpAddress, type IpFamily, readAddress, writeAddress } from '../../address.js'
-import { KernelQuestions, logFamily, type NatPlace, type StageTimes } from '../../engine/index.js'
+import { type FamilyContext, type FamilyParts, logFamily, type NatPlace } from '../../engine/index.js'
 import { asRefusal, isNotFound, KernelError, orRefusal } from '../../errors.js'
 import {
   isOwnTable,
@@ -19,17 +19,13 @@ import {
   type NftChains,
 } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
 
-export interface NatGuardOptions {
-  readonly family: IpFamily
+export interface NatGuardOptions extends Pick<FamilyContext & FamilyParts, 'family' | 'questions'> {
   readonly table: NatGuardTable
   /** The flavour in which the mode's own rules come first in table nat, and need no guard. Absent: the mode has no such rules. */
   readonly ownFlavour?: XtFlavour
   readonly nftables: Pick<Nftables, 'apply' | 'chains' | 'elements' | 'rules' | 'tablesWithNat'>
   readonly activeTables: Kernel['activeTables']
-  readonly metrics: Pick<FamilyMetrics, 'kernelError'>
-  readonly problems: StateReporter
   /** Learns why VIPs are exposed. */
   readonly hints: StateReporter
   /**
@@ -37,8 +33,6 @@ export interface NatGuardOptions {
    * and no address added. Absent: they always are.
    */
   readonly mayGuard?: () => boolean
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
 }
 
 /** The set of VIPs. */
@@ -73,7 +67,6 @@ const mostElements = 8000
  */
 export class NatGuard {
   readonly #options: NatGuardOptions
-  readonly #questions: KernelQuestions
   readonly #set: NfSet
   readonly #vips = new Set<IpAddress>()
   #addresses: readonly IpAddress[] = []
@@ -88,7 +81,6 @@ export class NatGuard {
   constructor(options: NatGuardOptions) {
     const { family, table } = options
     this.#options = options
-    this.#questions = new KernelQuestions(options)
     this.#set = natGuardSet(family, table)
   }
 
@@ -138,11 +130,14 @@ export class NatGuard {
   /** Reads whether other programs translate, and the table. A refusal is reported; the former answer stays. */
   async read(): Promise<void> {
     const { family, hints } = this.#options
-    const read = await this.#questions.ask({ key: 'read VIP guard', subject: this.#subject }, async () => {
-      const { translating, isPresent } = await this.#translating()
-      if (translating === 'no' && isPresent) await this.#remove()
-      return { translating, elements: translating === 'yes' ? await this.#readElements() : undefined }
-    })
+    const read = await this.#options.questions.ask(
+      { key: 'read VIP guard', subject: this.#subject },
+      async () => {
+        const { translating, isPresent } = await this.#translating()
+        if (translating === 'no' && isPresent) await this.#remove()
+        return { translating, elements: translating === 'yes' ? await this.#readElements() : undefined }
+      },
+    )
     this.#isRead = true
     if (read instanceof KernelError) return
     const { translating, elements } = read
@@ -162,7 +157,7 @@ export class NatGuard {
     if (!this.#isRead) await this.read()
     if (!this.isWriteDue) return
     const question = { key: 'write VIP guard', subject: this.#subject }
-    const isWritten = await this.#questions.ask(question, async () => {
+    const isWritten = await this.#options.questions.ask(question, async () => {
       if (this.#acknowledged === undefined) await this.#make()
       return await this.#change(this.#acknowledged ?? new Set(), isComplete)
     })

@@ -1,13 +1,10 @@
-import { familyOf, hasAddress, type IpAddress, type IpFamily } from '../../address.js'
-import { Backoff, type Clock } from '../../clock.js'
-import { KernelQuestions, logFamily, type Pass, type StageTimes } from '../../engine/index.js'
+import { familyOf, hasAddress, type IpAddress } from '../../address.js'
+import { Backoff } from '../../clock.js'
+import { type FamilyContext, type FamilyParts, logFamily, type Pass } from '../../engine/index.js'
 import { disownBatch, FailedObjects } from '../objects/index.js'
 import { KernelError } from '../../errors.js'
-import { type Links, type Routes, viaductRouteProtocol } from '../../kernel/index.js'
-import type { Log, StateReporter } from '../../log.js'
-import type { FamilyMetrics } from '../../metrics/index.js'
+import { viaductRouteProtocol } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { NodeFacts } from '../../node/index.js'
 import {
   bindingOperations,
   userspaceRouteMetric,
@@ -18,34 +15,12 @@ import {
 import type { Vip, VipHolder } from './vip.js'
 import { findDummyDevice, findVipPlace } from './vip-place.js'
 
-export interface VipBindingsOptions {
-  readonly family: IpFamily
-  /** Longest time between two readings of the kernel. */
-  readonly syncPeriodMs: number
-  readonly links: Links
-  readonly routes: Routes
-  /** This node, as it is now. */
-  readonly node: { readonly facts: NodeFacts }
-  readonly clock: Clock
-  /** The time by which readings come due, beside those after a refusal. Default: `clock`. */
-  readonly lookClock?: Pick<Clock, 'now'>
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the VIPs that cannot be made local now, of both families. */
-  readonly problems: StateReporter
-  /** As `VipTableOptions.onNeed`. */
-  readonly onNeed?: VipTableOptions['onNeed']
-  /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
-  readonly stages?: StageTimes
-}
-
 /**
  * The VIPs of one family in a mode that has nothing else in the kernel. No set says which routes are ours: their protocol and their metric
  * prove it (docs/adr/0005). Every binding is a route.
  */
 export class VipBindings {
-  readonly #options: VipBindingsOptions
-  readonly #questions: KernelQuestions
+  readonly #context: FamilyContext & FamilyParts
   readonly #vips: VipTable
   readonly #failed: FailedObjects<Vip, IpAddress>
   readonly #claims = new Map<
@@ -63,17 +38,11 @@ export class VipBindings {
   #isSurprised = false
   #isStopping = false
 
-  constructor(options: VipBindingsOptions) {
-    this.#options = options
-    this.#questions = new KernelQuestions(options)
-    const { onNeed } = options
-    this.#vips = new VipTable({
-      binding: 'routes',
-      metric: userspaceRouteMetric,
-      ...(onNeed === undefined ? {} : { onNeed }),
-    })
+  constructor(context: FamilyContext & FamilyParts, onNeed: NonNullable<VipTableOptions['onNeed']>) {
+    this.#context = context
+    this.#vips = new VipTable({ binding: 'routes', metric: userspaceRouteMetric, onNeed })
     this.#failed = new FailedObjects({
-      ...options,
+      ...context,
       keyOf: ({ address }) => address,
       nameOf: ({ address }) => `vip ${address}`,
       servicesOf: ({ holders }) => holders.map(({ service }) => service),
@@ -129,16 +98,19 @@ export class VipBindings {
 
   /** Reads the bindings in the kernel, and makes dirty the VIPs that differ. False: the kernel could not be read. */
   async read(): Promise<boolean> {
-    const { family, syncPeriodMs, links, routes, node, log, metrics } = this.#options
-    const { clock, lookClock = clock } = this.#options
+    const { family, syncPeriodMs, links, routes, node, log, metrics } = this.#context
+    const { clock, lookClock = clock } = this.#context
     this.#readMs = lookClock.now() + syncPeriodMs
     this.#retryMs = Infinity
-    const reading = await this.#questions.ask({ key: 'read routes', subject: 'VIP routes' }, async () => {
-      const dummy = await findDummyDevice(links)
-      const { place } = await findVipPlace({ links, routes }, dummy, node.facts.addresses[family])
-      // The addresses of the dummy device are left to the clean-up of ipvs mode, which recognizes its virtual servers by them.
-      return { place, addresses: new Uint8Array(), routes: await routes.dumpLocalRoutes(family) }
-    })
+    const reading = await this.#context.questions.ask(
+      { key: 'read routes', subject: 'VIP routes' },
+      async () => {
+        const dummy = await findDummyDevice(links)
+        const { place } = await findVipPlace({ links, routes }, dummy, node.facts.addresses[family])
+        // The addresses of the dummy device are left to the clean-up of ipvs mode, which recognizes its virtual servers by them.
+        return { place, addresses: new Uint8Array(), routes: await routes.dumpLocalRoutes(family) }
+      },
+    )
     if (reading instanceof KernelError) {
       this.#readAgain()
       return false
@@ -181,27 +153,26 @@ export class VipBindings {
 
   /** Reads the kernel soon, and later each time. */
   #readAgain(): void {
-    this.#retryMs = Math.min(this.#retryMs, this.#options.clock.now() + this.#rest.next())
+    this.#retryMs = Math.min(this.#retryMs, this.#context.clock.now() + this.#rest.next())
   }
 
   get #untilReadMs(): number {
-    const { clock, lookClock = clock } = this.#options
+    const { clock, lookClock = clock } = this.#context
     return Math.max(0, Math.min(this.#readMs - lookClock.now(), this.#retryMs - clock.now()))
   }
 
   async #apply(vips: readonly Vip[], plan: (vips: readonly Vip[]) => VipCut, pass: Pass): Promise<void> {
-    const { clock, routes } = this.#options
+    const { clock, questions, routes } = this.#context
     for (let rest = vips; rest.length > 0;) {
       if (this.#isStopping) return pass.fail()
       const { batch, rest: next } = plan(rest)
       if (batch.ops.length > 0) {
-        const outcome = await this.#questions.ask({ key: 'kernel routes' }, () => routes.apply(batch.ops))
-        if (outcome instanceof KernelError) {
+        const answer = routes.apply(batch.ops)
+        const outcome = await questions.answers(pass, bindingOperations, batch.ops, answer)
+        if (outcome === undefined) {
           disownBatch(batch)
           this.#isSurprised = true
-          pass.fail(outcome)
         } else {
-          pass.count(bindingOperations, batch.ops, outcome)
           const answers = this.#vips.confirm(batch, outcome)
           this.#failed.note(answers)
           this.#isSurprised ||= answers.surprises.length > 0

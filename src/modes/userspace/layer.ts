@@ -6,7 +6,6 @@ import {
   type FamilyContext,
   type FamilyFacts,
   type FamilyParts,
-  KernelQuestions,
   type Layer,
   type LayerState,
   type Look,
@@ -42,7 +41,6 @@ const retryMs = 1000
 
 export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
   readonly #options: UserspaceLayerOptions
-  readonly #questions: KernelQuestions
   readonly table: RelayTable
   readonly guard: NatGuard
   readonly #vips: VipBindings
@@ -57,7 +55,6 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
 
   constructor(options: UserspaceLayerOptions) {
     this.#options = options
-    this.#questions = new KernelQuestions(options)
     this.table = new RelayTable({
       ...options,
       relay: options.relay.relay,
@@ -66,7 +63,7 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     this.#shared = new SharedAddresses(options.family, options.warnings)
     this.guard = new NatGuard({ ...options, table: natGuardTables.userspace })
     const onNeed = (address: IpAddress, isVip: boolean): void => this.guard.put(address, isVip)
-    this.#vips = new VipBindings({ ...options, onNeed })
+    this.#vips = new VipBindings(options, onNeed)
     this.#unserved = new UnservedPorts(options.family, options.warnings)
   }
 
@@ -77,7 +74,9 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     if (this.#hasReleasedPorts) return
     // Ports that an earlier agent held for another mode: this mode listens on them.
     const question = { key: 'release ports', subject: 'held ports' }
-    const answer = await this.#questions.ask(question, () => releaseUnwanted(this.#options, new Set()))
+    const answer = await this.#options.questions.ask(question, () =>
+      releaseUnwanted(this.#options, new Set()),
+    )
     this.#hasReleasedPorts = !(answer instanceof KernelError)
   }
 
@@ -93,7 +92,7 @@ export class UserspaceLayer implements Layer<UserspaceSettings, DesiredRoute> {
     this.#machine = facts.machine
     this.guard.setMachine(facts.machine)
     const question = { key: 'relay settings', subject: 'settings of the relay' }
-    const set = await this.#questions.ask(question, () =>
+    const set = await this.#options.questions.ask(question, () =>
       relay.configure(family, { near, nodePortAddresses }),
     )
     return !(set instanceof KernelError)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
 import { Registry } from 'prom-client'
 import { type IpFamily, readAddress } from '../../../../src/address.js'
-import { openProblems } from '../../../../src/engine/index.js'
+import { KernelQuestions, openProblems } from '../../../../src/engine/index.js'
 import { openMetrics } from '../../../../src/metrics/index.js'
 import { NatGuard, type NatGuardOptions, natGuardSet } from '../../../../src/layers/vips/index.js'
 import { type ModelKernel, openModelKernel } from '../../../model/index.js'
@@ -32,8 +32,11 @@ function openGuard(
       tablesWithNat: async (family: IpFamily) => [...(await own(family)), ...tables],
     }),
     activeTables: async () => legacy,
-    metrics: openMetrics(new Registry()).ipv4,
-    problems: openProblems({ log }),
+    questions: new KernelQuestions({
+      family: 'ipv4',
+      metrics: openMetrics(new Registry()).ipv4,
+      problems: openProblems({ log }),
+    }),
     hints: openProblems({ log }),
   })
 }
