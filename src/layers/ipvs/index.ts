@@ -1,7 +1,7 @@
 // In: the virtual servers and set entries that routes want. Out: IPVS, ipsets, VIP bindings and the fixed chains of one family.
 // Never: a mode; the configuration of a mode; Kubernetes objects.
 // Owner of: the tables of acknowledged virtual servers and set entries (tables/), marks, draining real servers.
-// Read next: layer.ts, compile/desired.ts, tables/ledger.ts, sets-and-chains.ts, draining.ts, docs/ipvs.md.
+// Read next: layer.ts, writer.ts (the order of a write), compile/desired.ts, tables/ledger.ts, sets-and-chains.ts, draining.ts, docs/ipvs.md.
 export { loadForChains } from './chains.js'
 export { type IpvsChainSettings, ipvsTables, mangleChains } from './compile/chains.js'
 export type { DesiredRoute, DesiredVirtualServer } from './compile/desired.js'

@@ -6,7 +6,7 @@ import { type Drift, RetryQueue } from '../objects/index.js'
 import type { IpvsContext } from './context.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
-import { standInName } from './tables/ipset-exchange.js'
+import { standInName } from './tables/ipset-changes.js'
 import {
   familySetName,
   forbiddingSets,
