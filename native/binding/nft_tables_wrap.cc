@@ -15,6 +15,7 @@ Napi::Function NftTablesWrap::Define(Napi::Env env) {
       {InstanceMethod<&NftTablesWrap::Apply>("apply"),
        InstanceMethod<&NftTablesWrap::Generation>("generation"), InstanceMethod<&NftTablesWrap::List>("list"),
        InstanceMethod<&NftTablesWrap::ListElements>("listElements"),
+       InstanceMethod<&NftTablesWrap::FindElements>("findElements"),
        InstanceMethod<&NftTablesWrap::PortId>("portId"), InstanceMethod<&NftTablesWrap::Close>("close")});
 }
 
@@ -54,6 +55,14 @@ Napi::Value NftTablesWrap::ListElements(const Napi::CallbackInfo& info) {
   const auto request = arguments.Records<uint8_t>(0);
   return slot.Fly<std::vector<uint8_t>>(
       info, {[=](NftTables& tables) { return tables.ListElements(request); }, RecordsToValue<uint8_t>});
+}
+
+Napi::Value NftTablesWrap::FindElements(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::Records<uint8_t>("request")});
+  const auto request = arguments.Records<uint8_t>(0);
+  return slot.Fly<std::vector<uint8_t>>(
+      info, {[=](NftTables& tables) { return tables.FindElements(request); }, RecordsToValue<uint8_t>});
 }
 
 Napi::Value NftTablesWrap::PortId(const Napi::CallbackInfo& info) {

@@ -19,6 +19,7 @@ class NftTablesWrap : public SocketWrap<NftTablesWrap, nftables::NftTables> {
   Napi::Value Generation(const Napi::CallbackInfo& info);
   Napi::Value List(const Napi::CallbackInfo& info);
   Napi::Value ListElements(const Napi::CallbackInfo& info);
+  Napi::Value FindElements(const Napi::CallbackInfo& info);
   Napi::Value PortId(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };

@@ -18,8 +18,6 @@ namespace viaduct::nftables {
 namespace {
 
 constexpr const char* kBuild = "build nf_tables transaction";
-// Room for a nest of 65,535 bytes, the names of table and set, and headers.
-constexpr size_t kMaxMessageBytes = 96 << 10;
 
 struct MessageKind {
   uint16_t make;
@@ -57,6 +55,7 @@ struct OperationHeader {
   Object object{};
   uint8_t family = 0;
   bool wants_echo = false;
+  bool is_part_of_next = false;
 };
 
 OperationHeader ReadHeader(StreamReader& stream) {
@@ -66,7 +65,9 @@ OperationHeader ReadHeader(StreamReader& stream) {
   header.verb = static_cast<Verb>(verb);
   header.object = static_cast<Object>(object);
   header.family = static_cast<uint8_t>(stream.U32());
-  header.wants_echo = stream.U32() != 0;
+  const uint32_t flags = stream.U32();
+  header.wants_echo = (flags & kWantsHandle) != 0;
+  header.is_part_of_next = (flags & kIsPartOfNext) != 0;
   const bool is_for_rules = header.verb == Verb::kInsert || header.verb == Verb::kReplace;
   if (verb > static_cast<uint32_t>(Verb::kDelete) || object > static_cast<uint32_t>(Object::kElements) ||
       (is_for_rules && header.object != Object::kRule))
@@ -89,13 +90,15 @@ class BatchBuilder {
   }
 
   /// False: the operation is too large.
-  bool Add(uint32_t operation, StreamReader& stream) {
+  bool Add(StreamReader& stream) {
     const OperationHeader header = ReadHeader(stream);
     if (!stream.ok()) return true;
+    const uint32_t operation = operation_;
+    if (!header.is_part_of_next) ++operation_;
     if (header.object == Object::kElements) return AddElements(operation, header, stream);
     // nf_tables_gen_notify() sends the new generation if the first message requests an echo. The echo of a
     // deletion would also contain every deleted object.
-    const bool is_first = operation == 0 && header.verb != Verb::kDelete;
+    const bool is_first = IsFirst() && header.verb != Verb::kDelete;
     Begin(header, header.wants_echo || is_first);
     PutObject(builder_, *kKinds[static_cast<size_t>(header.object)].policy, stream);
     return Keep({0, operation, kNoElement, header.wants_echo});
@@ -103,7 +106,13 @@ class BatchBuilder {
 
   Batch Finish() { return std::move(batch_); }
 
+  /// Index of the next operation.
+  uint32_t operation() const { return operation_; }
+
  private:
+  /// Whether the next message is the first behind BATCH_BEGIN.
+  bool IsFirst() const { return batch_.messages.size() == 1; }
+
   void Begin(const OperationHeader& header, bool wants_echo) {
     const MessageKind& kind = kKinds[static_cast<size_t>(header.object)];
     const uint16_t message = header.verb == Verb::kDelete ? kind.remove : kind.make;
@@ -121,7 +130,7 @@ class BatchBuilder {
     do {
       const auto first = static_cast<uint32_t>(next);
       // The kernel echoes the first message. It has only one element, to keep the echo small.
-      const bool is_first = operation == 0 && first == 0 && block.count() > 0;
+      const bool is_first = IsFirst() && block.count() > 0;
       Begin(header, is_first);
       next += PutElements(builder_, block, next, is_first ? 1 : block.count() - next);
       if (!Keep({0, operation, first, false})) return false;
@@ -142,6 +151,7 @@ class BatchBuilder {
   std::vector<uint8_t> buffer_;
   MessageBuilder builder_;
   Batch batch_;
+  uint32_t operation_ = 0;
 };
 
 }  // namespace
@@ -157,8 +167,9 @@ Result<Batch> BuildBatch(std::span<const uint8_t> operations, const BatchOptions
   BatchBuilder builder;
   builder.Mark(NFNL_MSG_BATCH_BEGIN, options.generation);
   StreamReader stream(operations);
-  for (uint32_t operation = 0; !stream.empty(); ++operation) {
-    const bool fits = builder.Add(operation, stream);
+  while (!stream.empty()) {
+    const uint32_t operation = builder.operation();
+    const bool fits = builder.Add(stream);
     if (!stream.ok())
       return Error{EINVAL, kBuild, "operation " + std::to_string(operation) + " is malformed"};
     if (!fits) return Error{EMSGSIZE, kBuild, "operation " + std::to_string(operation) + " is too large"};

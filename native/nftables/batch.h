@@ -20,6 +20,13 @@ enum class Verb : uint32_t {
 /// The kind of object of an operation (src/kernel/nftables/encode.ts objects).
 enum class Object : uint32_t { kTable, kChain, kRule, kSet, kNamedCounter, kElements };
 
+/// Flags of an operation (src/kernel/nftables/encode.ts).
+enum OperationFlag : uint32_t {
+  kWantsHandle = 1,  ///< the kernel sends the new rule's handle
+  /// The next operation has the same index: this one makes an anonymous set, or its elements, for that rule.
+  kIsPartOfNext = 2,
+};
+
 /// In place of an operation's index: the transaction as a whole.
 inline constexpr uint32_t kNoOperation = 0xffffffff;
 inline constexpr uint32_t kNoElement = 0xffffffff;
@@ -46,7 +53,7 @@ struct BatchOptions {
 };
 
 /// The messages for a stream of operations. An operation is u32 verb, u32 object, u32 family (nfgenmsg), u32
-/// 1 if the kernel should send the rule's handle, then the object or the block of elements. EINVAL: the
+/// OperationFlag, then the object or the block of elements. EINVAL: the
 /// stream is malformed. EMSGSIZE: an operation does not fit a message. The text of either names the
 /// operation.
 Result<Batch> BuildBatch(std::span<const uint8_t> operations, const BatchOptions& options);

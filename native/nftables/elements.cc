@@ -131,6 +131,7 @@ ElementBlock ReadElementBlock(StreamReader& stream) {
   ElementBlock block;
   block.table = stream.Text();
   block.set = stream.Text();
+  block.set_id = stream.U32();
   block.layout = ReadLayout(stream);
   const uint32_t labels = stream.U32();
   for (uint32_t i = 0; i < labels && stream.ok(); ++i) block.labels.push_back(stream.Bytes());
@@ -144,6 +145,7 @@ ElementBlock ReadElementBlock(StreamReader& stream) {
 size_t PutElements(MessageBuilder& builder, const ElementBlock& block, size_t first, size_t limit) {
   builder.String(NFTA_SET_ELEM_LIST_TABLE, block.table);
   builder.String(NFTA_SET_ELEM_LIST_SET, block.set);
+  if (block.set_id != 0) builder.U32(NFTA_SET_ELEM_LIST_SET_ID, htonl(block.set_id));
   const size_t stride = block.layout.stride();
   size_t next = first;
   if (limit == 0) return 0;

@@ -51,10 +51,14 @@ struct ElementLayout {
 /// Reads a layout: u32 key_bytes, data_bytes, parts, data. Fails the reader if no set can have such elements.
 ElementLayout ReadLayout(StreamReader& stream);
 
+/// Room for a message with a nest of 65,535 bytes, the names of table and set, and headers.
+inline constexpr size_t kMaxMessageBytes = 96 << 10;
+
 /// Elements of one set in a stream.
 struct ElementBlock {
   std::string_view table;
   std::string_view set;
+  uint32_t set_id = 0;  ///< NFTA_SET_ID of a set that is new in the transaction; 0: `set` names the set
   ElementLayout layout;
   std::vector<std::span<const uint8_t>>
       labels;  ///< verdicts as objects (object_codec.h), or names of objects
@@ -63,8 +67,8 @@ struct ElementBlock {
   size_t count() const { return bytes.size() / layout.stride(); }
 };
 
-/// Reads texts table and set, layout, labels as a list of bytes, elements as bytes. Fails the reader if an
-/// element refers to a missing label.
+/// Reads texts table and set, u32 set_id, layout, labels as a list of bytes, elements as bytes. Fails the
+/// reader if an element refers to a missing label.
 ElementBlock ReadElementBlock(StreamReader& stream);
 
 /// Adds to the open message table, set and the elements from `first` that fit a nest (65,535 bytes), at most

@@ -41,6 +41,7 @@ inline constexpr AttributePolicy kLookupRows[] = {
     {NFTA_LOOKUP_SET, "SET", AttributeKind::kString, 1, kMaxName},
     {NFTA_LOOKUP_SREG, "SREG", AttributeKind::kRegister},
     {NFTA_LOOKUP_DREG, "DREG", AttributeKind::kRegister},
+    {NFTA_LOOKUP_SET_ID, "SET_ID", AttributeKind::kBe32},
     {NFTA_LOOKUP_FLAGS, "FLAGS", AttributeKind::kBe32},
 };
 inline constexpr Policy kLookupPolicy{"NFTA_LOOKUP", kLookupRows};

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 
@@ -23,6 +25,11 @@ namespace {
 /// square of the size, and is some 12 s for a million elements.
 constexpr std::chrono::milliseconds kDeadline{120'000};
 
+/// Keys of one request by key. A message with 1,000 keys of two addresses and ports has 60 KB.
+constexpr size_t kMaxKeys = 1000;
+/// What a reply with one element takes of the receive queue, at most: twice its size and some 1,000 bytes.
+constexpr size_t kReplyBytes = 4096;
+
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
 
 // A request with the longest names of a table and of a chain or set.
@@ -32,15 +39,15 @@ struct ListedKind {
   const char* operation;
   const Policy* policy;
   uint16_t get;
-  uint16_t table_attribute;  ///< 0: none; likewise chain_attribute
-  uint16_t chain_attribute;
+  uint16_t table_attribute;  ///< 0: none; likewise name_attribute
+  uint16_t name_attribute;
 };
 
 constexpr ListedKind kListed[] = {
     {"dump nf_tables tables", &kTablePolicy, NFT_MSG_GETTABLE, 0, 0},
     {"dump nf_tables chains", &kChainPolicy, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, 0},
     {"dump nf_tables rules", &kRulePolicy, NFT_MSG_GETRULE, NFTA_RULE_TABLE, NFTA_RULE_CHAIN},
-    {"dump nf_tables sets", &kSetPolicy, NFT_MSG_GETSET, NFTA_SET_TABLE, 0},
+    {"dump nf_tables sets", &kSetPolicy, NFT_MSG_GETSET, NFTA_SET_TABLE, NFTA_SET_NAME},
     {"dump nf_tables counters", &kNamedCounterPolicy, NFT_MSG_GETOBJ, NFTA_OBJ_TABLE, 0},
 };
 
@@ -232,13 +239,14 @@ Result<uint32_t> NftTables::Generation() {
   return id;
 }
 
-// linux/netfilter/nf_tables.h NFT_MSG_GETTABLE, GETCHAIN, GETRULE, GETSET, GETOBJ with NLM_F_DUMP.
+// linux/netfilter/nf_tables.h NFT_MSG_GETTABLE, GETCHAIN, GETRULE, GETSET, GETOBJ with NLM_F_DUMP; GETSET
+// with the name of a set, without.
 Result<std::vector<uint8_t>> NftTables::List(std::span<const uint8_t> request) {
   StreamReader stream(request);
   const uint32_t listed = stream.U32();
   const auto family = static_cast<uint8_t>(stream.U32());
   const auto table = stream.Text();
-  const auto chain = stream.Text();
+  const auto name = stream.Text();
   if (!stream.ok() || listed >= std::size(kListed)) return Error{EINVAL, "dump nf_tables", {}};
   const ListedKind& kind = kListed[listed];
   const bool is_counters = listed == static_cast<uint32_t>(Listed::kNamedCounters);
@@ -246,22 +254,23 @@ Result<std::vector<uint8_t>> NftTables::List(std::span<const uint8_t> request) {
   MessageBuilder builder(message);
   BeginRequest(builder, kind.get, family);
   if (kind.table_attribute != 0 && !table.empty()) builder.String(kind.table_attribute, table);
-  if (kind.chain_attribute != 0 && !chain.empty()) builder.String(kind.chain_attribute, chain);
+  if (kind.name_attribute != 0 && !name.empty()) builder.String(kind.name_attribute, name);
   if (!builder.FinishMessage()) return Error{ENAMETOOLONG, kind.operation, {}};
   StreamWriter objects;
   bool is_malformed = false;
-  Status dumped = reads_.Dump(
-      builder.sealed(),
-      [&](uint16_t, std::span<const uint8_t> payload) {
-        const auto attributes = AttributesOf(payload);
-        if (is_counters && !IsNamedCounter(attributes)) return;
-        if (!IsOf(attributes, kind.table_attribute, table)) return;
-        is_malformed = !ReadObject(attributes, *kind.policy, objects) || is_malformed;
-      },
-      [&] {
-        objects.Truncate(0);
-        is_malformed = false;
-      });
+  const auto read = [&](uint16_t, std::span<const uint8_t> payload) {
+    const auto attributes = AttributesOf(payload);
+    if (is_counters && !IsNamedCounter(attributes)) return;
+    if (!IsOf(attributes, kind.table_attribute, table)) return;
+    is_malformed = !ReadObject(attributes, *kind.policy, objects) || is_malformed;
+  };
+  const auto restart = [&] {
+    objects.Truncate(0);
+    is_malformed = false;
+  };
+  const bool is_one_set = listed == static_cast<uint32_t>(Listed::kSets) && !name.empty();
+  Status dumped =
+      is_one_set ? reads_.Request(builder.sealed(), read) : reads_.Dump(builder.sealed(), read, restart);
   if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, {}};
   if (!dumped.ok()) return Named(std::move(dumped), kind.operation).error();
   return objects.Finish();
@@ -296,6 +305,84 @@ Result<std::vector<uint8_t>> NftTables::ListElements(std::span<const uint8_t> re
   if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, "the elements have another layout"};
   if (!dumped.ok()) return Named(std::move(dumped), kOperation).error();
   return elements.Finish();
+}
+
+// linux/netfilter/nf_tables.h NFT_MSG_GETSETELEM with NFTA_SET_ELEM_LIST_ELEMENTS: nf_tables_getsetelem()
+// sends a message for each element, in order. The first absent key ends the request with ENOENT.
+Result<std::vector<uint8_t>> NftTables::FindElements(std::span<const uint8_t> request) {
+  constexpr const char* kOperation = "read nf_tables elements by key";
+  StreamReader stream(request);
+  const auto family = static_cast<uint8_t>(stream.U32());
+  ElementBlock keys;
+  keys.table = stream.Text();
+  keys.set = stream.Text();
+  const ElementLayout layout = ReadLayout(stream);
+  keys.layout.key_bytes = layout.key_bytes;
+  keys.bytes = stream.Bytes();
+  if (!stream.ok() || keys.bytes.size() % layout.key_bytes != 0) return Error{EINVAL, kOperation, {}};
+  std::vector<uint8_t> buffer(kMaxMessageBytes);
+  ElementReader elements(layout);
+  const size_t most = std::clamp<size_t>(reads_.queue_bytes() / kReplyBytes, 1, kMaxKeys);
+  size_t limit = most;
+  bool is_set_there = false;
+  for (size_t next = 0; next < keys.count();) {
+    MessageBuilder builder(buffer);
+    BeginRequest(builder, NFT_MSG_GETSETELEM, family);
+    const size_t asked = PutElements(builder, keys, next, std::min(limit, keys.count() - next));
+    if (!builder.FinishMessage()) return Error{ENAMETOOLONG, kOperation, {}};
+    const auto answer = AskByKey(buffer, builder.sealed().size(), elements);
+    if (!answer.ok()) return Named(Status(answer.error()), kOperation).error();
+    const size_t found = answer.value();
+    next += found;
+    if (found == asked) {
+      limit = std::min(limit * 2, most);
+      continue;
+    }
+    is_set_there = is_set_there || found > 0;
+    if (!is_set_there) {
+      const Status set = AskSet(family, keys.table, keys.set);
+      if (!set.ok()) return Named(Status(set), kOperation).error();
+      is_set_there = true;
+    }
+    ++next;
+    limit = std::max<size_t>(limit / 2, 1);
+  }
+  return elements.Finish();
+}
+
+/// Sends the request at the start of `buffer` and reads its elements. Returns their number: an absent key
+/// ends them.
+Result<size_t> NftTables::AskByKey(std::span<uint8_t> buffer, size_t size, ElementReader& elements) {
+  const uint32_t sequence = reads_.TakeSequence();
+  memcpy(buffer.data() + offsetof(nlmsghdr, nlmsg_seq), &sequence, sizeof sequence);
+  size_t found = 0;
+  bool is_malformed = false;
+  Error refusal{};
+  const auto sent = reads_.SendWhole(buffer.first(size), [&](const Message& answer) {
+    if (answer.header.nlmsg_seq != sequence) return;
+    if (answer.header.nlmsg_type == NLMSG_ERROR) {
+      auto report = DecodeError(answer);
+      refusal = report ? Error{report->code, {}, std::move(report->text)} : Error{EPROTO, {}, {}};
+    } else if (answer.header.nlmsg_type == TypeOf(NFT_MSG_NEWSETELEM)) {
+      ++found;
+      is_malformed = !elements.Add(AttributesOf(answer.payload)) || is_malformed;
+    }
+  });
+  if (sent.error != 0 || sent.lost != 0) return Error{sent.error != 0 ? sent.error : sent.lost, {}, {}};
+  if (is_malformed) return Error{EPROTO, {}, "the elements have another layout"};
+  if (refusal.code != 0 && refusal.code != ENOENT) return refusal;
+  return found;
+}
+
+// linux/netfilter/nf_tables.h NFT_MSG_GETSET: nf_tables_getset().
+Status NftTables::AskSet(uint8_t family, std::string_view table, std::string_view set) {
+  NameRequest message;
+  MessageBuilder builder(message);
+  BeginRequest(builder, NFT_MSG_GETSET, family);
+  builder.String(NFTA_SET_TABLE, table);
+  builder.String(NFTA_SET_NAME, set);
+  if (!builder.FinishMessage()) return Error{ENAMETOOLONG, {}, {}};
+  return reads_.Request(builder.sealed(), [](uint16_t, std::span<const uint8_t>) {});
 }
 
 }  // namespace viaduct::nftables

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,18 +61,26 @@ class NftTables {
   /// EINVAL: the kernel has no nf_tables.
   Result<uint32_t> Generation();
   /// The objects, each in the form of ReadObject(). `request` is a stream: u32 kind, u32 family, text table,
-  /// text chain (for rules only). An empty text selects all. EINTR: the objects changed during each attempt.
+  /// text name: of the chain of rules, or of one set. An empty text selects all. ENOENT: no set has this
+  /// name. EINTR: the objects changed during each attempt.
   Result<std::vector<uint8_t>> List(std::span<const uint8_t> request);
   /// The elements of a set, in the form of ElementReader::Finish(). `request` is a stream: u32 family, text
   /// table, text set, layout (ReadLayout). ENOENT: the set is absent. EPROTO: the elements have another
   /// layout.
   Result<std::vector<uint8_t>> ListElements(std::span<const uint8_t> request);
+  /// Elements by key, in the form of ElementReader::Finish(), in the order of the keys and without those that
+  /// are absent. `request` is a stream: u32 family, text table, text set, layout (ReadLayout), keys as bytes.
+  /// Needs the same time for sets of any size. ENOENT: the set is absent. EPROTO: the elements have another
+  /// layout. ENOBUFS: answers were lost.
+  Result<std::vector<uint8_t>> FindElements(std::span<const uint8_t> request);
   /// The port id by which events name this object as their writer.
   uint32_t PortId() const { return changes_.PortId(); }
 
  private:
   NftTables(NetlinkSocket changes, NetlinkSocket reads)
       : changes_(std::move(changes)), reads_(std::move(reads)) {}
+  Result<size_t> AskByKey(std::span<uint8_t> buffer, size_t size, ElementReader& elements);
+  Status AskSet(uint8_t family, std::string_view table, std::string_view set);
 
   NetlinkSocket changes_;
   NetlinkSocket reads_;

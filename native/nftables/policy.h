@@ -90,6 +90,9 @@ inline constexpr AttributePolicy kDescriptionRows[] = {
 };
 inline constexpr Policy kDescriptionPolicy{"NFTA_SET_DESC", kDescriptionRows};
 
+/// NFTA_SET_COUNT of kernels since 6.16, which older headers lack: the number of elements.
+inline constexpr uint16_t kSetCount = 20;
+
 inline constexpr AttributePolicy kSetRows[] = {
     {NFTA_SET_TABLE, "TABLE", AttributeKind::kString, 1, kMaxName},
     {NFTA_SET_NAME, "NAME", AttributeKind::kString, 1, kMaxName},
@@ -106,6 +109,7 @@ inline constexpr AttributePolicy kSetRows[] = {
     {NFTA_SET_OBJ_TYPE, "OBJ_TYPE", AttributeKind::kBe32},
     {NFTA_SET_HANDLE, "HANDLE", AttributeKind::kBe64},
     {NFTA_SET_EXPR, "EXPR", AttributeKind::kExpression},
+    {kSetCount, "COUNT", AttributeKind::kBe32},
 };
 inline constexpr Policy kSetPolicy{"NFTA_SET", kSetRows};
 

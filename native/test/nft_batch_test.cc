@@ -94,12 +94,46 @@ TEST(NftBatch, WritesARule) {
   )"));
 }
 
+TEST(NftBatch, AnAnonymousSetIsPartOfItsRule) {
+  Operations operations;
+  auto& stream = operations.stream();
+  operations.Begin(Verb::kAdd, Object::kSet, kIsPartOfNext);
+  stream.U32(1 | 2 | 4 | 256);  // table, name, flags, id
+  stream.Text("t");
+  stream.Text("__map%d");
+  stream.U32(NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_MAP);
+  stream.U32(1);
+  operations.Begin(Verb::kAdd, Object::kElements, kIsPartOfNext);
+  stream.Text("t");
+  stream.Text("__map%d");
+  stream.U32(1);
+  operations.Layout({4, 0, 0, ElementData::kNone});
+  stream.U32(0);
+  stream.Bytes(FromHex("00 00 00 00  01 00 00 00"));
+  operations.AcceptRule(Verb::kAdd, true).AcceptRule(Verb::kAdd, false);
+  const Batch batch = Build(operations);
+  ASSERT_EQ(batch.messages.size(), 6U);
+  const uint32_t indexes[] = {0, 0, 0, 1};
+  for (size_t i = 0; i < std::size(indexes); ++i) EXPECT_EQ(batch.messages[i + 1].operation, indexes[i]);
+  EXPECT_TRUE((ReadAs<nlmsghdr>(MessageOf(batch, 1)).nlmsg_flags & NLM_F_ECHO) != 0) << "for the generation";
+  EXPECT_TRUE(HasBytes(MessageOf(batch, 2).subspan(NLMSG_HDRLEN), R"(
+    02 00 00 00
+    06 00 01 00  74 00 00 00                           # TABLE "t"
+    0c 00 02 00  5f 5f 6d 61  70 25 64 00              # SET "__map%d"
+    08 00 04 00  00 00 00 01                           # SET_ID
+    24 00 03 80                                        # ELEMENTS
+      10 00 01 80  0c 00 01 80  08 00 01 00  00 00 00 00
+      10 00 01 80  0c 00 01 80  08 00 01 00  01 00 00 00
+  )"));
+}
+
 TEST(NftBatch, WritesElements) {
   Operations operations;
   operations.Begin(Verb::kAdd, Object::kElements);
   auto& stream = operations.stream();
   stream.Text("t");
   stream.Text("m");
+  stream.U32(0);
   operations.Layout({4, 2, kKeyEndPart | kFlagsPart | kTimeoutPart | kExpirationPart, ElementData::kValue});
   stream.U32(0);
   stream.Bytes(FromHex(R"(
@@ -152,6 +186,7 @@ TEST(NftBatch, TheEndOfAnIntervalHasOnlyAKeyAndFlags) {
     auto& stream = operations.stream();
     stream.Text("t");
     stream.Text("m");
+    stream.U32(0);
     operations.Layout({4, has_data ? 4U : 0U, kFlagsPart | kTimeoutPart | kExpirationPart, data});
     stream.U32(0);  // no labels
     Bytes element = FromHex("0a 00 00 01");
@@ -211,6 +246,7 @@ TEST(NftBatch, RefusesAMalformedStream) {
     operations.Begin(Verb::kAdd, Object::kElements);
     operations.stream().Text("t");
     operations.stream().Text("s");
+    operations.stream().U32(0);
     operations.Layout(layout);
     operations.stream().U32(labels);
     operations.stream().Bytes(Bytes(bytes));

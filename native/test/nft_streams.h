@@ -25,7 +25,7 @@ class Operations {
 
   /// A rule with one expression: accept.
   Operations& AcceptRule(Verb verb, bool wants_handle) {
-    Begin(verb, Object::kRule, wants_handle);
+    Begin(verb, Object::kRule, wants_handle ? kWantsHandle : 0);
     stream_.U32(1 | 2 | 8);
     stream_.Text("t");
     stream_.Text("c");
@@ -39,6 +39,7 @@ class Operations {
     Begin(verb, Object::kElements);
     stream_.Text("t");
     stream_.Text("s");
+    stream_.U32(0);
     Layout({4, 0, 0, ElementData::kNone});
     stream_.U32(0);
     Bytes keys;
@@ -48,11 +49,11 @@ class Operations {
     return *this;
   }
 
-  void Begin(Verb verb, Object object, bool wants_handle = false) {
+  void Begin(Verb verb, Object object, uint32_t flags = 0) {
     stream_.U32(static_cast<uint32_t>(verb));
     stream_.U32(static_cast<uint32_t>(object));
     stream_.U32(AF_INET);
-    stream_.U32(wants_handle ? 1 : 0);
+    stream_.U32(flags);
   }
   void Layout(const ElementLayout& layout) {
     stream_.U32(layout.key_bytes);

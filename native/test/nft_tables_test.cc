@@ -1,5 +1,6 @@
 #include "nftables/nft_tables.h"
 
+#include <endian.h>
 #include <gtest/gtest.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -357,6 +358,94 @@ TEST_F(NftTablesTest, ReadsElementsAsTheLayoutSays) {
     00 00 00 00                                                          # no labels
     10 00 00 00  0a 00 00 02  00 00 00 02  00 00 00 00 00 00 00 00       # key, data, expiration
   )"));
+}
+
+/// A request for elements by key of set "t s" with keys and values of four bytes.
+Bytes KeyRequest(uint32_t count) {
+  StreamWriter request;
+  request.U32(AF_INET);
+  request.Text("t");
+  request.Text("s");
+  for (const uint32_t word : {4U, 4U, 0U, 1U}) request.U32(word);
+  Bytes keys;
+  for (uint32_t i = 0; i < count; ++i)
+    for (const int shift : {24, 16, 8, 0}) keys.push_back(static_cast<uint8_t>(i >> shift));
+  request.Bytes(keys);
+  return request.Finish();
+}
+
+/// The keys of a request by key: it has no other data.
+std::vector<uint32_t> KeysOf(const Bytes& sent) {
+  constexpr size_t kElements = NLMSG_HDRLEN + 4 + 8 + 8 + 4;  // nfgenmsg, TABLE, SET, ELEMENTS
+  std::vector<uint32_t> keys;
+  for (size_t at = kElements; at + 16 <= sent.size(); at += 16)
+    keys.push_back(be32toh(ReadAs<uint32_t>(std::span(sent).subspan(at + 12))));
+  return keys;
+}
+
+Bytes Element(uint32_t sequence, uint32_t key) {
+  Bytes bytes = FromHex(R"(
+    02 00 00 0a
+    06 00 01 00  74 00 00 00
+    06 00 02 00  73 00 00 00
+    20 00 03 80  1c 00 01 80
+      0c 00 01 80  08 00 01 00  00 00 00 00
+      0c 00 02 80  08 00 01 00  00 00 00 07
+  )");
+  const uint32_t number = htobe32(key);
+  memcpy(bytes.data() + 36, &number, sizeof number);
+  return MakeMessage(TypeOf(NFT_MSG_NEWSETELEM), 0, sequence, bytes);
+}
+
+TEST_F(NftTablesTest, FindsElementsByKeyAndGoesOnBehindAnAbsentOne) {
+  constexpr uint32_t kCount = 5000;
+  const auto is_absent = [](uint32_t key) {
+    return key == 0 || key == 1 || key == 1700 || key == kCount - 1;
+  };
+  size_t requests = 0;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    ++requests;
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    if (HeadersOf(sent)[0].nlmsg_type == TypeOf(NFT_MSG_GETSET)) {
+      kernel.queue(fd).push_back({MakeError(sequence, 0)});
+      return 0;
+    }
+    const auto keys = KeysOf(sent);
+    EXPECT_LE(keys.size(), 1000U);
+    for (const uint32_t key : keys) {
+      if (is_absent(key)) {
+        kernel.queue(fd).push_back({MakeError(sequence, ENOENT)});
+        break;
+      }
+      kernel.queue(fd).push_back({Element(sequence, key)});
+    }
+    return 0;
+  };
+  const auto read = tables->FindElements(KeyRequest(kCount));
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  StreamReader stream(read.value());
+  EXPECT_EQ(stream.U32(), 0U) << "no labels";
+  const auto elements = stream.Bytes();
+  ASSERT_EQ(elements.size(), size_t{kCount - 4} * 8);
+  uint32_t key = 0;
+  for (size_t at = 0; at < elements.size(); at += 8, ++key) {
+    while (is_absent(key)) ++key;
+    EXPECT_EQ(be32toh(ReadAs<uint32_t>(elements.subspan(at))), key);
+  }
+  EXPECT_LE(requests, 16U);
+}
+
+TEST_F(NftTablesTest, AnAbsentSetAndLostAnswersAreErrors) {
+  Answer([](uint32_t sequence) { return std::vector<Bytes>{MakeError(sequence, ENOENT)}; });
+  EXPECT_EQ(tables->FindElements(KeyRequest(3)).error().code, ENOENT);
+  Answer([](uint32_t sequence) { return std::vector<Bytes>{MakeError(sequence, EPERM)}; });
+  EXPECT_EQ(tables->FindElements(KeyRequest(3)).error().code, EPERM);
+  kernel.on_send = [&](int fd, const Bytes&) {
+    kernel.queue(fd).push_back({{}, ENOBUFS});
+    return 0;
+  };
+  EXPECT_EQ(tables->FindElements(KeyRequest(3)).error().code, ENOBUFS);
+  EXPECT_EQ(tables->FindElements(FromHex("02 00")).error().code, EINVAL);
 }
 
 }  // namespace

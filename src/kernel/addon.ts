@@ -138,6 +138,8 @@ export interface RawNftTables {
   generation(): Promise<number>
   list(request: Uint8Array): Promise<Uint8Array>
   listElements(request: Uint8Array): Promise<Uint8Array>
+  /** Elements by key. */
+  findElements(request: Uint8Array): Promise<Uint8Array>
   /** The port id by which events name this socket as their writer. May be called at any time. 0 after close(). */
   portId(): number
   close(): Promise<void>

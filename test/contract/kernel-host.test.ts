@@ -12,6 +12,7 @@ import { openRealLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
+import { nftElementsContract } from './nft-elements.contract.js'
 import { nftablesContract } from './nftables.contract.js'
 import { portsContract, type PortsSubject } from './ports.contract.js'
 import { takePort } from '../support/port-taker.js'
@@ -79,9 +80,11 @@ function openRealNftables(): Nftables {
   return openRealKernel().nftables
 }
 
-nftablesContract('kernel', () => ({
+const realNftables = () => ({
   nftables: openRealNftables(),
   other: openRealNftables(),
   openThird: openRealNftables,
-}))
+})
+nftablesContract('kernel', realNftables)
+nftElementsContract('kernel', realNftables)
 nftChainsContract('kernel', realNftChains)

@@ -10,6 +10,7 @@ import { openModelLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
+import { nftElementsContract } from './nft-elements.contract.js'
 import { nftablesContract, type NftablesSubject } from './nftables.contract.js'
 import { portsContract, type PortsSubject } from './ports.contract.js'
 import { openModelRelay } from './relay-subjects.js'
@@ -86,3 +87,4 @@ function modelNftables(): NftablesSubject {
 }
 
 nftablesContract('model', modelNftables)
+nftElementsContract('model', modelNftables)

@@ -15,7 +15,7 @@ import {
   packFields,
   printTransaction,
 } from '../../src/kernel/index.js'
-import { type NfElementExtras } from '../../src/kernel/testing.js'
+import { anonymousSet, type NfElementExtras } from '../../src/kernel/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { mustRun } from '../support/processes.js'
@@ -44,6 +44,14 @@ const affinity: NfSet = {
   flags: ['timeout', 'dynamic'],
   size: 65_535,
 }
+const clients: NfSet = {
+  ...table,
+  set: 'clients',
+  key: ['ipv4_addr', 'mark'],
+  flags: ['timeout', 'dynamic'],
+  size: 262_144,
+  gcIntervalMs: 60_000,
+}
 const ranges: NfSet = { ...table, set: 'ranges', key: ['ipv4_addr'], flags: ['interval'] }
 const zoneMarks: NfSet = { ...ranges, set: 'zone-marks', data: ['mark'] }
 const zones: NfSet = { ...ranges, set: 'zones', data: 'verdict' }
@@ -70,6 +78,21 @@ const verdict = (code: 'goto' | 'jump' | 'accept' | 'drop' | 'return', chain?: s
   data: { verdict: { code, ...(chain === undefined ? {} : { chain }) } },
 })
 const address = (text: string): Uint8Array => packFields(['ipv4_addr'], [text])
+
+const numgen: NfExpression = { kind: 'numgen', to: 0, modulus: 2, type: 'random' }
+/** Client and slot: a constant in a key. */
+const slot = (constant: number): readonly NfExpression[] => [
+  { kind: 'payload', to: 0, base: 'network', offset: 12, length: 4 },
+  { kind: 'meta', to: 1, key: 'mark' },
+  { kind: 'bitwise', from: 1, to: 1, length: 4, mask: mark(0), xor: mark(constant) },
+]
+const choiceKey = (value: number): Uint8Array => packFields(['integer'], [value])
+const choice = new NfElements(anonymousSet(table, { key: ['integer'], data: 'verdict' }))
+  .add(choiceKey(0), { verdict: { code: 'goto', chain: 'cluster-2' } })
+  .add(choiceKey(1), { verdict: { code: 'goto', chain: 'firewall' } })
+const targets = new NfElements(anonymousSet(table, { key: ['integer'], data: ['ipv4_addr', 'inet_service'] }))
+  .add(choiceKey(0), { data: packFields(['ipv4_addr', 'inet_service'], ['10.244.1.1', 8080]) })
+  .add(choiceKey(1), { data: packFields(['ipv4_addr', 'inet_service'], ['10.244.1.2', 8080]) })
 
 /** Rules that nft 1.0.6 lists, but refuses in a file. */
 const listedOnly = /^(ip daddr .* map @service-ips 0x|update @affinity)/
@@ -207,6 +230,37 @@ const rules: readonly (readonly [typeof output, string, readonly NfExpression[]]
       verdict('drop'),
     ],
   ],
+  [
+    output,
+    'numgen random mod 2 vmap { 0 : goto cluster-2, 1 : goto firewall }',
+    [numgen, { kind: 'lookup', set: choice.set.set, from: 0, to: 'verdict', elements: choice }],
+  ],
+  [
+    output,
+    'meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.244.1.1 . 8080, 1 : 10.244.1.2 . 8080 }',
+    [
+      { kind: 'meta', to: 0, key: 'l4proto' },
+      { kind: 'cmp', from: 0, op: '==', value: number(6) },
+      numgen,
+      { kind: 'lookup', set: targets.set.set, from: 0, to: 0, elements: targets },
+      { kind: 'nat', type: 'dnat', family: 'ipv4', addressMin: 0, portMin: 1 },
+    ],
+  ],
+  [
+    output,
+    'ip saddr . meta mark & 0x00000011 | 0x00000011 @clients update @clients { ip saddr . meta mark & 0x00000011 | 0x00000011 timeout 3h } meta l4proto tcp dnat to 10.244.1.61:8080',
+    [
+      ...slot(17),
+      { kind: 'lookup', set: 'clients', from: 0 },
+      ...slot(17),
+      { kind: 'dynset', set: 'clients', op: 'update', key: 0, timeoutMs: 10_800_000 },
+      { kind: 'meta', to: 0, key: 'l4proto' },
+      { kind: 'cmp', from: 0, op: '==', value: number(6) },
+      { kind: 'immediate', to: 0, data: { value: address('10.244.1.61') } },
+      { kind: 'immediate', to: 4, data: { value: number(0x1f, 0x90) } },
+      { kind: 'nat', type: 'dnat', family: 'ipv4', addressMin: 0, portMin: 4 },
+    ],
+  ],
   [filter, 'reject with icmp admin-prohibited', [{ kind: 'reject', type: 'icmp', code: 13 }]],
 ]
 
@@ -220,7 +274,7 @@ function interval(set: NfSet, extras: NfElementExtras = {}): NfElements {
 const objects: NfTransaction = [
   { op: 'add-table', table: { ...table, comment: 'rules for Services' } },
   { op: 'add-counter', counter: { ...table, counter: 'drops' } },
-  ...[frontends, endpoints, affinity, ranges, counted].map((set): NfOp => ({ op: 'add-set', set })),
+  ...[frontends, endpoints, affinity, ranges, counted, clients].map((set): NfOp => ({ op: 'add-set', set })),
   { op: 'add-chain', chain: cluster },
   { op: 'add-chain', chain: { ...table, chain: 'firewall' } },
   { op: 'add-chain', chain: { ...output, hook: { type: 'nat', hook: 'output', priority: -100 } } },

@@ -1,5 +1,6 @@
 // The nf_tables of one network namespace in memory: tables with their chains, sets and counters.
 import type { IpFamily } from '../../src/address.js'
+import { elementsOfLookup } from '../../src/kernel/nftables/anonymous-sets.js'
 import { expression as expressionCodec, type NfExpression } from '../../src/kernel/nftables/expressions.js'
 import type { NftChangedObject } from '../../src/kernel/nftables/changes.js'
 import type { NfElements } from '../../src/kernel/nftables/elements.js'
@@ -43,6 +44,8 @@ export interface ModelNfTable {
   readonly sets: Map<string, ModelNfSet>
   readonly counters: Set<string>
   nextHandle: number
+  /** Number in the name of the next anonymous set. */
+  nextAnonymous: number
 }
 
 /** Reverts one change. A refused transaction calls them in reverse order. */
@@ -96,6 +99,7 @@ export class ModelNftNamespace {
       sets: new Map(),
       counters: new Set(),
       nextHandle: 1,
+      nextAnonymous: 0,
     }
   }
 }
@@ -129,15 +133,24 @@ export function setEntry<K, V>(map: Map<K, V>, key: K, value: V | undefined): Un
   }
 }
 
-/** The expressions in the form of a dump. */
-export function shown(expressions: readonly NfExpression[]): readonly NfExpression[] {
+/** The expressions in the form of a dump. `nextNumber` gives the number in the name of an anonymous set. */
+export function shown(
+  expressions: readonly NfExpression[],
+  nextNumber: () => number,
+): readonly NfExpression[] {
   const stream = new StreamWriter()
   for (const expression of expressions) expressionCodec.write(stream, expression)
   const reader = new StreamReader(stream.finish())
-  return expressions.map(() => expressionCodec.read(reader))
+  return expressions.map((given) => {
+    const read = expressionCodec.read(reader)
+    const elements = elementsOfLookup(given)
+    if (read.kind !== 'lookup' || elements === undefined) return read
+    return { ...read, set: read.set.replace('%d', String(nextNumber())), elements }
+  })
 }
 
-export function elementsOf(elements: NfElements): readonly ModelElement[] {
+export function elementsOf(elements: NfElements | undefined): readonly ModelElement[] {
+  if (elements === undefined) return []
   return Array.from({ length: elements.length }, (_, index) => modelElement(elements, index))
 }
 
@@ -147,7 +160,8 @@ function modelElement(elements: NfElements, index: number): ModelElement {
   const keyEnd = elements.keyEnd(index).slice()
   if (elements.isIntervalEnd(index)) return endOfInterval(key)
   const timeoutMs = elements.timeoutMs(index)
-  const times = { timeoutMs, expirationMs: timeoutMs }
+  const leftMs = elements.expirationMs(index)
+  const times = { timeoutMs, expirationMs: leftMs === 0 ? timeoutMs : leftMs }
   const common = { key, keyEnd, isIntervalEnd: false, timeoutMs, chain: undefined }
   if (data === 'verdict') {
     const verdict = elements.verdict(index)
@@ -184,27 +198,30 @@ function endOfInterval(key: Uint8Array): ModelElement {
 }
 
 /** Key of an element in its set. The end of an interval is a separate element. */
-export function elementKey({ key, keyEnd, isIntervalEnd }: ModelElement): string {
+export function elementKey({
+  key,
+  keyEnd,
+  isIntervalEnd,
+}: Pick<ModelElement, 'key' | 'keyEnd' | 'isIntervalEnd'>): string {
   return `${Buffer.from(key).toString('hex')} ${Buffer.from(keyEnd).toString('hex')} ${isIntervalEnd}`
 }
 
-/** Chains to which a rule jumps. */
+/** Chains to which a rule jumps, also by the elements of its anonymous sets. */
 export function targetsOf({ expressions }: Pick<NfRule, 'expressions'>): readonly string[] {
-  return expressions.flatMap((expression) =>
-    expression.kind === 'immediate' &&
-    'verdict' in expression.data &&
-    expression.data.verdict.chain !== undefined
-      ? [expression.data.verdict.chain]
-      : [],
+  const elements = expressions.flatMap((expression) => elementsOf(elementsOfLookup(expression)))
+  const verdicts = expressions.flatMap((expression) =>
+    expression.kind === 'immediate' && 'verdict' in expression.data ? [expression.data.verdict] : [],
   )
+  return [...verdicts, ...elements].flatMap(({ chain }) => chain ?? [])
 }
 
-/** Sets that a rule uses. */
+/** Sets that a rule uses, without anonymous ones. */
 export function setsOf({ expressions }: Pick<NfRule, 'expressions'>): readonly string[] {
   return expressions.flatMap((expression) => {
     const isUser =
       expression.kind === 'lookup' || expression.kind === 'dynset' || expression.kind === 'objref'
-    return isUser && expression.set !== undefined ? [expression.set] : []
+    const isAnonymous = elementsOfLookup(expression) !== undefined
+    return isUser && !isAnonymous && expression.set !== undefined ? [expression.set] : []
   })
 }
 

@@ -1,5 +1,6 @@
 // Applies the operations of one nf_tables transaction to the model, with the kernel's errnos.
 import { constants } from 'node:os'
+import { elementsOfLookup } from '../../src/kernel/nftables/anonymous-sets.js'
 import { isSameSet, setAttributes } from '../../src/kernel/nftables/attributes.js'
 import type { NftChangedObject } from '../../src/kernel/nftables/changes.js'
 import type { NfElements } from '../../src/kernel/nftables/elements.js'
@@ -184,13 +185,13 @@ export class ModelNftTransaction {
       this.#setRules(op.rule, chain, chain.rules.toSpliced(place, 1))
       return undefined
     }
-    const errno = refusalOf(table, op.rule)
-    if (errno !== undefined) return { errno }
+    const refusal = refusalOfElements(table, op.rule) ?? refusalOf(table, op.rule)
+    if (refusal !== undefined) return refusal
     if (op.op === 'replace-rule') {
-      this.#setRules(op.rule, chain, chain.rules.toSpliced(place, 1, ruleState(op.rule, op.handle)))
+      this.#setRules(op.rule, chain, chain.rules.toSpliced(place, 1, ruleState(table, op.rule, op.handle)))
       return undefined
     }
-    const made = ruleState(op.rule, table.nextHandle++)
+    const made = ruleState(table, op.rule, table.nextHandle++)
     const end = op.op === 'add-rule' ? chain.rules.length : 0
     const at = place < 0 ? end : op.op === 'add-rule' ? place + 1 : place
     this.#setRules(op.rule, chain, chain.rules.toSpliced(at, 0, made))
@@ -278,21 +279,38 @@ function hasBadList({ expressions }: NfRule): boolean {
   })
 }
 
-/** The errno for a rule that uses an absent object, a base chain or a bad name. undefined: it uses none. */
-function refusalOf(table: ModelNfTable, rule: NfRule): number | undefined {
-  if (hasBadList(rule)) return EINVAL
+/** A refused element of the rule's anonymous sets. */
+function refusalOfElements(table: ModelNfTable, { expressions }: NfRule): Refusal {
+  for (const expression of expressions) {
+    for (const [index, { chain }] of elementsOf(elementsOfLookup(expression)).entries()) {
+      const errno = chain === undefined ? undefined : refusalOfTarget(table, chain)
+      if (errno !== undefined) return { errno, element: index }
+    }
+  }
+  return undefined
+}
+
+function refusalOfTarget(table: ModelNfTable, target: string): number | undefined {
+  const chain = table.chains.get(target)
+  if (chain === undefined) return ENOENT
+  return chain.chain.hook === undefined ? undefined : EOPNOTSUPP
+}
+
+/** For a rule that uses an absent object, a base chain or a bad name. undefined: it uses none. */
+function refusalOf(table: ModelNfTable, rule: NfRule): Refusal {
+  if (hasBadList(rule)) return { errno: EINVAL }
   for (const target of targetsOf(rule)) {
-    const chain = table.chains.get(target)
-    if (chain === undefined) return ENOENT
-    if (chain.chain.hook !== undefined) return EOPNOTSUPP
+    const errno = refusalOfTarget(table, target)
+    if (errno !== undefined) return { errno }
   }
   const isWhole =
     setsOf(rule).every((set) => table.sets.has(set)) &&
     countersOf(rule).every((counter) => table.counters.has(counter))
-  return isWhole ? undefined : ENOENT
+  return isWhole ? undefined : { errno: ENOENT }
 }
 
-function ruleState({ family, table, chain, expressions, comment }: NfRule, handle: number): NfRuleState {
-  const rule = { family, table, chain, handle, expressions: shown(expressions) }
-  return comment === undefined ? rule : { ...rule, comment }
+function ruleState(of: ModelNfTable, rule: NfRule, handle: number): NfRuleState {
+  const { family, table, chain, expressions, comment } = rule
+  const made = { family, table, chain, handle, expressions: shown(expressions, () => of.nextAnonymous++) }
+  return comment === undefined ? made : { ...made, comment }
 }

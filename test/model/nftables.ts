@@ -25,7 +25,14 @@ import type {
   Nftables,
   NftWatch,
 } from '../../src/kernel/nftables/nftables.js'
-import { type ModelNfChain, type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
+import {
+  elementKey,
+  type ModelElement,
+  type ModelNfChain,
+  type ModelNfTable,
+  ModelNftChanges,
+  ModelNftNamespace,
+} from './nft-objects.js'
 import { type ModelRefusal, ModelNftTransaction } from './nft-transaction.js'
 
 export interface NftFaultPlan {
@@ -128,11 +135,11 @@ export class ModelNftables implements Nftables {
     if (table !== undefined && !this.namespace.tables[family].has(table))
       throw refusal('dump nf_tables sets', constants.errno.ENOENT, { family })
     return this.#tablesOf(scope).flatMap(({ sets }) =>
-      [...sets.values()].map(({ set, handle }) => ({
+      [...sets.values()].map(({ set, handle, elements }) => ({
         family: set.family,
         table: set.table,
         set: set.set,
-        attributes: { ...setAttributes(set), handle },
+        attributes: { ...setAttributes(set), handle, count: elements.size },
       })),
     )
   }
@@ -151,16 +158,30 @@ export class ModelNftables implements Nftables {
   }
 
   async elements(set: NfSet): Promise<NfElements> {
-    const subject = { family: set.family, object: describeSet(set) }
-    this.#enter('dump nf_tables elements')
-    const kept = this.namespace.tables[set.family].get(set.table)?.sets.get(set.set)
-    if (kept === undefined) throw refusal('dump nf_tables elements', constants.errno.ENOENT, subject)
-    const isOther = JSON.stringify(elementLayout(kept.set)) !== JSON.stringify(elementLayout(set))
-    if (isOther && kept.elements.size > 0)
-      throw refusal('dump nf_tables elements', constants.errno.EPROTO, subject)
     const elements = new NfElements(set)
-    for (const element of kept.elements.values()) element.addTo(elements)
+    for (const element of this.#keptElements('dump nf_tables elements', set).values()) element.addTo(elements)
     return elements
+  }
+
+  async elementsByKey(set: NfSet, keys: Uint8Array): Promise<NfElements> {
+    const kept = this.#keptElements('read nf_tables elements by key', set)
+    const elements = new NfElements(set)
+    const { keyBytes } = elements.layout
+    for (let at = 0; at < keys.length; at += keyBytes) {
+      const key = keys.subarray(at, at + keyBytes)
+      kept.get(elementKey({ key, keyEnd: key, isIntervalEnd: false }))?.addTo(elements)
+    }
+    return elements
+  }
+
+  #keptElements(operation: string, set: NfSet): ReadonlyMap<string, ModelElement> {
+    const subject = { family: set.family, object: describeSet(set) }
+    this.#enter(operation)
+    const kept = this.namespace.tables[set.family].get(set.table)?.sets.get(set.set)
+    if (kept === undefined) throw refusal(operation, constants.errno.ENOENT, subject)
+    const isOther = JSON.stringify(elementLayout(kept.set)) !== JSON.stringify(elementLayout(set))
+    if (isOther && kept.elements.size > 0) throw refusal(operation, constants.errno.EPROTO, subject)
+    return kept.elements
   }
 
   watch(): NftWatch {

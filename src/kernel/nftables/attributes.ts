@@ -1,7 +1,16 @@
 // Converts descriptions of tables, chains, rules and sets to attributes of the kernel, and back.
 import type { IpFamily } from '../../address.js'
+import { anonymousContent, elementsOfLookup } from './anonymous-sets.js'
 import { comparable, expression as expressionCodec } from './expressions.js'
-import { byteOrderOf, entry, fieldLength, fieldsId, fieldsLength, typeofUserdata } from './fields.js'
+import {
+  byteOrderOf,
+  entry,
+  fieldLength,
+  fieldsId,
+  fieldsOf,
+  fieldsLength,
+  typeofUserdata,
+} from './fields.js'
 import type {
   NfChain,
   NfChainState,
@@ -22,6 +31,7 @@ import { StreamWriter } from './stream.js'
 const tableFlags: Readonly<Record<NfTableFlag, number>> = { dormant: 1, owner: 2, persist: 4 }
 
 const setFlags: Readonly<Record<NfSetFlag, number>> = {
+  anonymous: 1,
   constant: 2,
   interval: 4,
   timeout: 0x10,
@@ -176,7 +186,11 @@ export function isSameRule(wanted: NfRule, found: NfRuleState): boolean {
 
 function expressionBytes({ expressions }: Pick<NfRule, 'expressions'>): Uint8Array {
   const stream = new StreamWriter()
-  for (const expression of expressions) expressionCodec.write(stream, comparable(expression))
+  for (const expression of expressions) {
+    expressionCodec.write(stream, comparable(expression))
+    const elements = elementsOfLookup(expression)
+    if (elements !== undefined) stream.text(anonymousContent(elements))
+  }
   return stream.finish()
 }
 
@@ -232,10 +246,40 @@ function setUserdata({ key, data, comment }: NfSet): Uint8Array {
 
 /** Whether the kernel would show `wanted` as `found`. */
 export function isSameSet(wanted: NfSet, found: SetAttributes): boolean {
-  const { handle: _, gcIntervalMs, ...rest } = found
+  const { handle: _, count: __, gcIntervalMs, ...rest } = found
   const kept =
     wanted.gcIntervalMs === undefined || gcIntervalMs === undefined ? rest : { ...rest, gcIntervalMs }
   return Buffer.from(setBytes(setAttributes(wanted))).equals(setBytes(kept))
+}
+
+/** The set that has these attributes, without its comment. undefined: it has fields that we do not know. */
+export function readSet(family: IpFamily, read: SetAttributes): NfSet | undefined {
+  const key = fieldsOf(read.keyType ?? 0)
+  const data = readData(read)
+  if (key === undefined || data === null) return undefined
+  const { flags: bits = 0, timeoutMs, gcIntervalMs, description } = read
+  const names: readonly NfSetFlag[] = ['anonymous', 'constant', 'interval', 'timeout', 'dynamic']
+  const flags = names.filter((name) => (bits & setFlags[name]) !== 0)
+  const set: NfSet = {
+    family,
+    table: read.table,
+    set: read.name,
+    key,
+    ...(data === undefined ? {} : { data }),
+    ...(flags.length === 0 ? {} : { flags }),
+    ...(description?.size === undefined ? {} : { size: description.size }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(gcIntervalMs === undefined ? {} : { gcIntervalMs }),
+  }
+  const { keyLength, dataLength } = setAttributes(set)
+  return keyLength === read.keyLength && dataLength === read.dataLength ? set : undefined
+}
+
+/** null: fields that we do not know. */
+function readData({ flags = 0, dataType = 0, objectType }: SetAttributes): NfSet['data'] | null {
+  if ((flags & objectFlag) !== 0) return objectType === counterType ? 'counter' : null
+  if ((flags & mapFlag) === 0) return undefined
+  return dataType === verdictType ? 'verdict' : (fieldsOf(dataType) ?? null)
 }
 
 /** Whether a set of the kernel can hold the elements of `wanted`. Its comment, and the userdata that only nft reads, may differ. */

@@ -1,7 +1,7 @@
 import { BugError } from '../../errors.js'
-import { data as dataCodec, type NfVerdict } from './expressions.js'
+import { data as dataCodec, type NfVerdict } from './data.js'
 import { fieldsLength } from './fields.js'
-import type { NfSet } from './objects.js'
+import type { NfSet } from './sets.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
 /** The layout of a set's elements in bytes (ElementLayout in native/nftables/elements.h). */

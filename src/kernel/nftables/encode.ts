@@ -1,10 +1,12 @@
 // Encodes transactions as streams for native/nftables/batch.h.
 import type { IpFamily } from '../../address.js'
 import { addressFamily } from '../records.js'
+import { elementsOfLookup } from './anonymous-sets.js'
 import { chainAttributes, counterType, ruleAttributes, setAttributes, tableAttributes } from './attributes.js'
 import type { NfElements } from './elements.js'
 import { elementLayout, type ElementLayout } from './elements.js'
-import type { NfOp, NfSet, NfTransaction } from './nftables.js'
+import type { NfExpression } from './expressions.js'
+import type { NfOp, NfRule, NfSet, NfTransaction } from './nftables.js'
 import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
 import { StreamWriter } from './stream.js'
 
@@ -16,21 +18,31 @@ const objects = { table: 0, chain: 1, rule: 2, set: 3, counter: 4, elements: 5 }
 type Verb = keyof typeof verbs
 type ObjectKind = keyof typeof objects
 
+/** OperationFlag in native/nftables/batch.h. */
+const wantsHandleFlag = 1
+const partOfNextFlag = 2
+
 /** The stream of a transaction. NB: a view. No other code writes to its memory. */
 export function encodeTransaction(transaction: NfTransaction): Uint8Array<ArrayBuffer> {
   const elements = transaction.reduce((sum, op) => sum + ('elements' in op ? op.elements.bytes.length : 0), 0)
   const stream = new StreamWriter(elements + 256 * transaction.length + 64)
-  for (const [index, op] of transaction.entries()) new OpEncoder(stream, index).encode(op)
+  const ids: SetIds = { next: 1 }
+  for (const op of transaction) new OpEncoder(stream, ids).encode(op)
   return stream.finish()
+}
+
+/** NFTA_SET_ID is required for each new set, and unique in its transaction. */
+interface SetIds {
+  next: number
 }
 
 class OpEncoder {
   readonly #stream: StreamWriter
-  readonly #index: number
+  readonly #ids: SetIds
 
-  constructor(stream: StreamWriter, index: number) {
+  constructor(stream: StreamWriter, ids: SetIds) {
     this.#stream = stream
-    this.#index = index
+    this.#ids = ids
   }
 
   encode(op: NfOp): void {
@@ -50,8 +62,7 @@ class OpEncoder {
         return chainRecord.write(this.#stream, { table: op.chain.table, name: op.chain.chain })
       case 'add-set':
         this.#begin('add', 'set', op.set.family)
-        // NFTA_SET_ID is required and must be unique in the transaction.
-        return setRecord.write(this.#stream, setAttributes(op.set, this.#index + 1))
+        return setRecord.write(this.#stream, setAttributes(op.set, this.#ids.next++))
       case 'delete-set':
         this.#begin('delete', 'set', op.set.family)
         return setRecord.write(this.#stream, { table: op.set.table, name: op.set.set })
@@ -71,11 +82,11 @@ class OpEncoder {
     }
   }
 
-  #begin(verb: Verb, object: ObjectKind, family: IpFamily, wantsHandle = false): void {
+  #begin(verb: Verb, object: ObjectKind, family: IpFamily, flags = 0): void {
     this.#stream.u32(verbs[verb])
     this.#stream.u32(objects[object])
     this.#stream.u32(addressFamily[family])
-    this.#stream.u32(wantsHandle ? 1 : 0)
+    this.#stream.u32(flags)
   }
 
   #counter({ op, counter }: Extract<NfOp, { counter: unknown }>): void {
@@ -98,13 +109,16 @@ class OpEncoder {
         this.#begin('delete', 'rule', family)
         return ruleRecord.write(this.#stream, { table, chain, handle: op.handle })
       }
-      case 'replace-rule':
+      case 'replace-rule': {
+        const rule = this.#withSets(op.rule)
         this.#begin('replace', 'rule', op.rule.family)
-        return ruleRecord.write(this.#stream, { ...ruleAttributes(op.rule), handle: op.handle })
+        return ruleRecord.write(this.#stream, { ...ruleAttributes(rule), handle: op.handle })
+      }
       default: {
         const position = op.op === 'add-rule' ? op.after : op.before
-        this.#begin(op.op === 'add-rule' ? 'add' : 'insert', 'rule', op.rule.family, op.wantsHandle)
-        const attributes = ruleAttributes(op.rule)
+        const attributes = ruleAttributes(this.#withSets(op.rule))
+        const flags = op.wantsHandle === true ? wantsHandleFlag : 0
+        this.#begin(op.op === 'add-rule' ? 'add' : 'insert', 'rule', op.rule.family, flags)
         return ruleRecord.write(
           this.#stream,
           position === undefined ? attributes : { ...attributes, position },
@@ -113,11 +127,28 @@ class OpEncoder {
     }
   }
 
-  /** Writes an operation on elements. Without elements it names only the set. */
-  #elements(verb: Verb, set: NfSet, elements?: NfElements): void {
-    this.#begin(verb, 'elements', set.family)
+  /** Writes the anonymous sets of a rule, and returns the rule with their ids. They and the rule are one operation. */
+  #withSets(rule: NfRule): NfRule {
+    if (!rule.expressions.some((each) => elementsOfLookup(each) !== undefined)) return rule
+    const expressions = rule.expressions.map((each): NfExpression => {
+      const elements = elementsOfLookup(each)
+      if (each.kind !== 'lookup' || elements === undefined) return each
+      const setId = this.#ids.next++
+      const set = { ...elements.set, family: rule.family, table: rule.table, size: elements.length }
+      this.#begin('add', 'set', rule.family, partOfNextFlag)
+      setRecord.write(this.#stream, setAttributes(set, setId))
+      this.#elements('add', set, elements, setId)
+      return { ...each, set: set.set, setId }
+    })
+    return { ...rule, expressions }
+  }
+
+  /** Writes an operation on elements. Without elements it names only the set. `setId`: of an anonymous set of the next rule. */
+  #elements(verb: Verb, set: NfSet, elements?: NfElements, setId = 0): void {
+    this.#begin(verb, 'elements', set.family, setId === 0 ? 0 : partOfNextFlag)
     this.#stream.text(set.table)
     this.#stream.text(set.set)
+    this.#stream.u32(setId)
     writeLayout(this.#stream, elementLayout(set))
     const labels = elements?.labels ?? []
     this.#stream.u32(labels.length)

@@ -8,48 +8,14 @@ import {
   optional,
   record,
   type RecordCodec,
-  type RecordOf,
   register,
   text,
   u32,
   u64,
 } from './codec.js'
+import { data, value } from './data.js'
+import type { NfElements } from './elements.js'
 import type { StreamReader, StreamWriter } from './stream.js'
-
-const verdicts = names({
-  drop: 0,
-  accept: 1,
-  continue: -1,
-  break: -2,
-  jump: -3,
-  goto: -4,
-  return: -5,
-} as const)
-
-const verdictRecord = record({ code: verdicts, chain: optional(text) })
-const dataRecord = record({ value: optional(bytes), verdict: optional(verdictRecord) })
-
-/** The fate of a packet. `chain` belongs to jump and goto. */
-export type NfVerdict = RecordOf<{ code: typeof verdicts; chain: ReturnType<typeof optional<string>> }>
-/** A value with the bytes of its registers, or a verdict. */
-export type NfData = { readonly value: Uint8Array } | { readonly verdict: NfVerdict }
-
-/** A value or a verdict. */
-export const data: Codec<NfData> = {
-  signature: dataRecord.signature,
-  write: (stream, value) => dataRecord.write(stream, value),
-  read: (stream) => {
-    const { value, verdict } = dataRecord.read(stream)
-    return verdict === undefined ? { value: value ?? new Uint8Array(0) } : { verdict }
-  },
-}
-
-/** A value, not a verdict. */
-const value: Codec<Uint8Array> = {
-  signature: dataRecord.signature,
-  write: (stream, content) => dataRecord.write(stream, { value: content }),
-  read: (stream) => dataRecord.read(stream).value ?? new Uint8Array(0),
-}
 
 /** An NfExpression inside another. Its type cannot be NfExpression, which would refer to itself. */
 const stateful: Codec<{ readonly kind: string }> = {
@@ -113,7 +79,7 @@ const shapes = {
     flags: u32,
   }),
   /** Without `to`: the rule matches only if the set has the key; with `flags` 1, only if it has not. */
-  lookup: record({ set: text, from: register, to: optional(register), flags }),
+  lookup: record({ set: text, from: register, to: optional(register), setId: optional(u32), flags }),
   /** A number below `modulus` plus `offset`, in host order. */
   numgen: record({
     to: register,
@@ -193,9 +159,18 @@ type Shapes = typeof shapes
 type Kind = keyof Shapes
 type ContentOf<C> = C extends RecordCodec<infer T> ? T : never
 
+/**
+ * A lookup may have its set with it: the `elements` of an anonymous set (anonymousSet), which the kernel makes and deletes with the
+ * rule. `set` is then its name. Absent in a rule that was read: the set is not anonymous, or has fields that we do not know.
+ */
+interface WithElements {
+  readonly elements?: NfElements
+}
+
 /** One expression of a rule. `other` is an expression without a record here. */
 export type NfExpression =
-  | { [K in Kind]: { readonly kind: K } & ContentOf<Shapes[K]> }[Kind]
+  | { [K in Exclude<Kind, 'lookup'>]: { readonly kind: K } & ContentOf<Shapes[K]> }[Exclude<Kind, 'lookup'>]
+  | ({ readonly kind: 'lookup' } & ContentOf<Shapes['lookup']> & WithElements)
   | { readonly kind: 'other'; readonly name: string; readonly data: Uint8Array }
 
 export type NfExpressionOf<K extends NfExpression['kind']> = Extract<NfExpression, { kind: K }>
@@ -256,8 +231,12 @@ function canonical(given: NfExpression): NfExpression {
   return given
 }
 
-/** The canonical form without counts of packets. */
+/** The canonical form without counts of packets and without the name of an anonymous set. */
 export function comparable(given: NfExpression): NfExpression {
+  if (given.kind === 'lookup' && given.elements !== undefined) {
+    const { setId: _, ...rest } = given
+    return { ...rest, set: '' }
+  }
   return given.kind === 'counter' ? { kind: 'counter' } : canonical(given)
 }
 

@@ -99,6 +99,17 @@ export function fieldsId(fields: readonly NfField[]): number {
   return fields.reduce((id, field) => id * 2 ** idBits + fieldTypes[field].id, 0) >>> 0
 }
 
+/** The opposite of fieldsId(), with data types of nft. undefined: it has a type that we do not know. */
+export function fieldsOf(id: number): readonly NfField[] | undefined {
+  const fields: NfField[] = []
+  for (let rest = id; rest > 0; rest >>>= idBits) {
+    const field = typeNames.get(rest & (2 ** idBits - 1))
+    if (field === undefined) return undefined
+    fields.unshift(field)
+  }
+  return fields.length === 0 ? undefined : fields
+}
+
 /** NFTNL_UDATA_SET_KEYBYTEORDER of a key or of data; 0 for a concatenation. */
 export function byteOrderOf(fields: readonly NfField[]): number {
   const [field] = fields

@@ -100,7 +100,7 @@ export interface NfChainState extends NfChain {
   readonly handle: number
 }
 
-/** A rule in a dump. Its counters hold the counted packets. */
+/** A rule in a dump. Its counters hold the counted packets. Lookups in anonymous sets have their elements. */
 export interface NfRuleState extends NfChainKey {
   readonly handle: number
   readonly expressions: readonly NfExpression[]
@@ -108,6 +108,7 @@ export interface NfRuleState extends NfChainKey {
 }
 
 export interface NfSetState extends NfSetKey {
+  /** `count`: the number of elements. Absent before Linux 6.16. */
   readonly attributes: SetAttributes
 }
 
@@ -157,11 +158,16 @@ export interface Nftables {
   forwardChains(): Promise<readonly NfHookChain[]>
   /** The tables of any program that translate addresses of new connections of the family: a chain of type nat is at prerouting or output. */
   tablesWithNat(family: IpFamily): Promise<readonly NfTablePlace[]>
-  /** ENOENT: no such table. */
+  /** The sets that have names of their own: anonymous sets belong to their rules. ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>
   /** In no particular order. ENOENT: the set is absent. EPROTO: its elements have another layout. */
   elements(set: NfSet): Promise<NfElements>
+  /**
+   * The elements with these keys, one after the other in `keys`, in their order and without those that are absent. The time does not
+   * depend on the size of the set, as that of elements() does. ENOENT: the set is absent. EPROTO: its elements have another layout.
+   */
+  elementsByKey(set: NfSet, keys: Uint8Array): Promise<NfElements>
   /** Watches changes of other writers from now on. Changes by `apply` of this object are left out. */
   watch(): NftWatch
   close(): Promise<void>

@@ -2,9 +2,10 @@
 // syntax cannot express.
 import type { IpFamily } from '../../address.js'
 import type { NfRegister } from './codec.js'
-import type { NfExpression, NfExpressionOf, NfVerdict } from './expressions.js'
+import type { NfExpression, NfExpressionOf } from './expressions.js'
 import type { NfField } from './fields.js'
 import type { NfSet } from './objects.js'
+import { printElements, printVerdict } from './print-elements.js'
 import { bigEndian, printBytes, printField, printTime, quote } from './print-values.js'
 
 /** The content of a register, from its first word on. */
@@ -29,10 +30,6 @@ export function printExpressions(
 ): string {
   const printer = new RulePrinter(family, findSet)
   return expressions.flatMap((expression) => printer.print(expression) ?? []).join(' ')
-}
-
-export function printVerdict({ code, chain }: NfVerdict): string {
-  return chain === undefined ? String(code) : `${code} ${chain}`
 }
 
 const loads = {
@@ -209,21 +206,25 @@ class RulePrinter {
       const sign = op === 1 ? '<<' : '>>'
       return this.#load(to, { ...held, text: `${held.text} ${sign} ${bigEndian(data ?? new Uint8Array(0))}` })
     }
-    // x | bits is (x & ~bits) ^ bits.
-    const isOr = xor.every((byte, index) => (byte ^ (mask[index] ?? 0)) === 0xff)
-    const and = mask.every((byte) => byte === 0xff) ? held.text : `${held.text} & ${print(mask)}`
-    const other = xor.every((byte) => byte === 0) ? and : `${and} ^ ${print(xor)}`
-    return this.#load(to, { ...held, text: isOr ? `${held.text} | ${print(xor)}` : other })
+    // As nft lists it: (x & mask) ^ xor is (x & (mask | set) ^ flipped) | set, of which the parts without effect are left out.
+    const set = xor.map((byte, index) => byte & ~(mask[index] ?? 0))
+    const flipped = xor.map((byte, index) => byte & (mask[index] ?? 0))
+    const kept = mask.map((byte, index) => byte | (set[index] ?? 0))
+    const and = kept.every((byte) => byte === 0xff) ? '' : ` & ${print(kept)}`
+    const flip = isZero(flipped) ? '' : ` ^ ${print(flipped)}`
+    const or = isZero(set) ? '' : ` | ${print(set)}`
+    return this.#load(to, { ...held, text: `${held.text}${and}${flip}${or}` })
   }
 
-  #lookup({ set: name, from, to, flags = 0 }: NfExpressionOf<'lookup'>): string | undefined {
-    const set = this.#findSet(name)
+  #lookup({ set: name, from, to, flags = 0, elements }: NfExpressionOf<'lookup'>): string | undefined {
+    const set = elements?.set ?? this.#findSet(name)
     const key = this.#key(from, set)
-    if (to === undefined) return `${key} ${flags === 0 ? '' : '!= '}@${name}`
-    if (to === 'verdict') return `${key} vmap @${name}`
+    const content = elements === undefined ? `@${name}` : `{ ${printElements(elements).join(', ')} }`
+    if (to === undefined) return `${key} ${flags === 0 ? '' : '!= '}${content}`
+    if (to === 'verdict') return `${key} vmap ${content}`
     const field = typeof set?.data === 'object' && set.data.length === 1 ? set.data[0] : undefined
     return this.#load(to, {
-      text: `${key} map @${name}`,
+      text: `${key} map ${content}`,
       isMapped: true,
       ...(field === undefined ? {} : { field }),
     })
@@ -290,6 +291,10 @@ class RulePrinter {
             .join(' . ')}`
     return `${op} @${name} { ${this.#key(key, set)}${time}${nested}${value} }`
   }
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0)
 }
 
 /** A test of bits, `ct state & 0x06000000` (host order), as nft prints it: `ct state established,related`. undefined: not such a test. */

@@ -1,10 +1,11 @@
 // Prints transactions in the syntax of `nft -f`, one command per line.
 import { describeChain, describeSet, describeTable } from './describe.js'
 import type { NfElements } from './elements.js'
-import { isTypeof, type NfField } from './fields.js'
+import { isTypeof } from './fields.js'
 import type { NfChain, NfHook, NfOp, NfRule, NfSet, NfTable, NfTransaction } from './nftables.js'
-import { type FindSet, printExpressions, printVerdict } from './print-rule.js'
-import { printFields, printTime, quote } from './print-values.js'
+import { printElements } from './print-elements.js'
+import { type FindSet, printExpressions } from './print-rule.js'
+import { printTime, quote } from './print-values.js'
 
 /**
  * The commands with the same effect as the transaction. `sets`: existing sets that the transaction uses. A rule that uses an unknown
@@ -115,54 +116,4 @@ function printSet(set: NfSet): string {
 function printElementsOp({ op, elements }: Extract<NfOp, { elements: NfElements }>): string {
   const isDeleted = op === 'delete-elements'
   return `${op.split('-')[0] ?? ''} element ${describeSet(elements.set)} { ${printElements(elements, isDeleted).join(', ')} }`
-}
-
-/** Each element as text. With `isDeleted` without data, as in a deletion. */
-export function printElements(elements: NfElements, isDeleted = false): readonly string[] {
-  const { set } = elements
-  const printed: string[] = []
-  for (let index = 0; index < elements.length; index++) {
-    if (elements.isIntervalEnd(index)) continue
-    const time = elements.timeoutMs(index)
-    const data = set.data === undefined || isDeleted ? '' : ` : ${printData(elements, index)}`
-    printed.push(`${printKey(elements, index)}${time === 0 ? '' : ` timeout ${printTime(time)}`}${data}`)
-  }
-  return printed
-}
-
-/** A key or an interval. An interval of one field ends before the key of the next element. */
-function printKey(elements: NfElements, index: number): string {
-  const { set } = elements
-  const key = printFields(set.key, elements.key(index))
-  if (set.flags?.includes('interval') !== true) return key
-  if (set.key.length > 1) return printRanges(set.key, elements.key(index), elements.keyEnd(index))
-  if (index + 1 >= elements.length || !elements.isIntervalEnd(index + 1)) return key
-  const last = printFields(set.key, decremented(elements.key(index + 1)))
-  return last === key ? key : `${key}-${last}`
-}
-
-function printRanges(fields: readonly NfField[], from: Uint8Array, to: Uint8Array): string {
-  const ends = printFields(fields, to).split(' . ')
-  const starts = printFields(fields, from).split(' . ')
-  return starts
-    .map((start, index) => (start === ends[index] ? start : `${start}-${ends[index] ?? ''}`))
-    .join(' . ')
-}
-
-/** The previous key, in network order. */
-function decremented(key: Uint8Array): Uint8Array {
-  const before = key.slice()
-  for (let index = before.length - 1; index >= 0; index--) {
-    const byte = before[index] ?? 0
-    before[index] = byte - 1
-    if (byte > 0) break
-  }
-  return before
-}
-
-function printData(elements: NfElements, index: number): string {
-  const { data } = elements.set
-  if (data === 'verdict') return printVerdict(elements.verdict(index))
-  if (data === 'counter') return quote(elements.counter(index))
-  return printFields(data ?? [], elements.data(index))
 }

@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon, RawNftTables } from '../addon.js'
@@ -5,14 +6,15 @@ import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 import { EventWatch, Watches } from '../watches.js'
 import { isWithoutNftables } from './absences.js'
-import { isDormant, readChain, readHook, readRule, readTable } from './attributes.js'
+import { isAnonymousName } from './anonymous-sets.js'
+import { isDormant, readChain, readHook, readRule, readSet, readTable } from './attributes.js'
 import { decodeChanges } from './changes.js'
 import type { Codec } from './codec.js'
 import { decodeOutcome } from './decode-outcome.js'
 import { describeSet } from './describe.js'
 import { elementLayout, NfElements } from './elements.js'
 import { encodeTransaction, writeLayout } from './encode.js'
-import type { NfExpression } from './expressions.js'
+import type { NfExpression, NfExpressionOf } from './expressions.js'
 import { translatesDestinations } from './nat-hook.js'
 import type {
   NfActiveChain,
@@ -45,6 +47,32 @@ interface ListRequest {
   readonly family: ListFamily
   readonly table?: string
   readonly chain?: string
+  /** Selects one set. */
+  readonly name?: string
+}
+
+function isAnonymousLookup(expression: NfExpression): expression is NfExpressionOf<'lookup'> {
+  return expression.kind === 'lookup' && isAnonymousName(expression.set)
+}
+
+function elementsRequest(set: NfSet): StreamWriter {
+  const request = new StreamWriter()
+  request.u32(addressFamily[set.family])
+  request.text(set.table)
+  request.text(set.set)
+  writeLayout(request, elementLayout(set))
+  return request
+}
+
+function subjectOf(set: NfSet): { readonly family: IpFamily; readonly object: string } {
+  return { family: set.family, object: describeSet(set) }
+}
+
+/** Decodes the stream of ElementReader::Finish() in native/nftables/elements.h. */
+function readElements(set: NfSet, answer: Uint8Array): NfElements {
+  const stream = new StreamReader(answer)
+  const labels = Array.from({ length: stream.u32() }, () => stream.bytes())
+  return new NfElements(set, stream.bytes(), labels)
 }
 
 /** The nf_tables of the kernel that we run on. */
@@ -82,7 +110,34 @@ export class RealNftables implements Nftables {
 
   async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
     const read = await this.#list('rules', ruleRecord, scope)
-    return read.map((rule) => readRule(scope.family, rule))
+    const rules: NfRuleState[] = []
+    for (const rule of read) rules.push(await this.#withElements(readRule(scope.family, rule)))
+    return rules
+  }
+
+  /** The rule, with the elements of its anonymous sets. */
+  async #withElements(rule: NfRuleState): Promise<NfRuleState> {
+    if (!rule.expressions.some(isAnonymousLookup)) return rule
+    const expressions: NfExpression[] = []
+    for (const each of rule.expressions) {
+      const isIn = isAnonymousLookup(each)
+      const elements = isIn ? await this.#anonymousElements(rule, each.set) : undefined
+      expressions.push(isIn && elements !== undefined ? { ...each, elements } : each)
+    }
+    return { ...rule, expressions }
+  }
+
+  /** undefined: the set has gone with its rule, or has fields that we do not know. */
+  async #anonymousElements({ family, table }: NfRuleState, name: string): Promise<NfElements | undefined> {
+    const elements = await orRefusal(
+      async () => {
+        const [read] = await this.#list('sets', setRecord, { family, table, name })
+        const set = read === undefined ? undefined : readSet(family, read)
+        return set === undefined ? undefined : await this.elements(set)
+      },
+      (error) => error.errno === constants.errno.ENOENT,
+    )
+    return elements instanceof KernelError ? undefined : elements
   }
 
   async forwardChains(): Promise<readonly NfHookChain[]> {
@@ -142,12 +197,9 @@ export class RealNftables implements Nftables {
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
     const { family } = scope
     const read = await this.#list('sets', setRecord, scope)
-    return read.map((attributes) => ({
-      family,
-      table: attributes.table,
-      set: attributes.name,
-      attributes,
-    }))
+    return read
+      .filter(({ name }) => !isAnonymousName(name))
+      .map((attributes) => ({ family, table: attributes.table, set: attributes.name, attributes }))
   }
 
   async counters(scope: NfScope): Promise<readonly NfCounterState[]> {
@@ -163,16 +215,16 @@ export class RealNftables implements Nftables {
   }
 
   async elements(set: NfSet): Promise<NfElements> {
-    const request = new StreamWriter()
-    request.u32(addressFamily[set.family])
-    request.text(set.table)
-    request.text(set.set)
-    writeLayout(request, elementLayout(set))
-    const subject = { family: set.family, object: describeSet(set) }
-    const answer = await this.#queue.run((socket) => socket.listElements(request.finish()), subject)
-    const stream = new StreamReader(answer)
-    const labels = Array.from({ length: stream.u32() }, () => stream.bytes())
-    return new NfElements(set, stream.bytes(), labels)
+    const request = elementsRequest(set)
+    const answer = await this.#queue.run((socket) => socket.listElements(request.finish()), subjectOf(set))
+    return readElements(set, answer)
+  }
+
+  async elementsByKey(set: NfSet, keys: Uint8Array): Promise<NfElements> {
+    const request = elementsRequest(set)
+    request.bytes(keys)
+    const answer = await this.#queue.run((socket) => socket.findElements(request.finish()), subjectOf(set))
+    return readElements(set, answer)
   }
 
   watch(): NftWatch {
@@ -195,13 +247,13 @@ export class RealNftables implements Nftables {
   async #list<T>(
     kind: keyof typeof listed,
     codec: Codec<T>,
-    { family, table = '', chain = '' }: ListRequest,
+    { family, table = '', chain, name = chain ?? '' }: ListRequest,
   ): Promise<readonly T[]> {
     const request = new StreamWriter()
     request.u32(listed[kind])
     request.u32(familyNumbers[family])
     request.text(table)
-    request.text(chain)
+    request.text(name)
     const subject = family === 'inet' ? {} : { family }
     const answer = await orRefusal(
       async () => await this.#queue.run((socket) => socket.list(request.finish()), subject),

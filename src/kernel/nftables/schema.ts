@@ -33,7 +33,7 @@ export const ruleRecord = record({
   userdata: optional(bytes),
 })
 
-/** NFTA_SET: times in milliseconds. */
+/** NFTA_SET: times in milliseconds. `count`: the number of elements, of kernels since 6.16. */
 export const setRecord = record({
   table: text,
   name: text,
@@ -50,6 +50,7 @@ export const setRecord = record({
   objectType: optional(u32),
   handle: optional(u64),
   expression: optional(expression),
+  count: optional(u32),
 })
 
 /** NFTA_OBJ of type NFT_OBJECT_COUNTER. */

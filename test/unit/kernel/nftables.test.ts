@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { BugError } from '../../../src/errors.js'
-import { isSameRule, setAttributes } from '../../../src/kernel/nftables/attributes.js'
+import { anonymousSet } from '../../../src/kernel/nftables/anonymous-sets.js'
+import { isSameRule, readSet, setAttributes } from '../../../src/kernel/nftables/attributes.js'
 import { decodeChanges } from '../../../src/kernel/nftables/changes.js'
 import { decodeOutcome } from '../../../src/kernel/nftables/decode-outcome.js'
 import { NfElements } from '../../../src/kernel/nftables/elements.js'
@@ -136,6 +137,14 @@ describe('NfElements', () => {
   })
 })
 
+const numgen: NfExpression = { kind: 'numgen', to: 0, modulus: 2, type: 'random' }
+function vmap(set: string, ...targets: readonly string[]): NfExpression {
+  const elements = new NfElements(anonymousSet(table, { key: ['integer'], data: 'verdict' }))
+  for (const [at, to] of targets.entries())
+    elements.add(packFields(['integer'], [at]), { verdict: { code: 'goto', chain: to } })
+  return { kind: 'lookup', set, from: 0, to: 'verdict', elements }
+}
+
 describe('isSameRule', () => {
   const dnat = { kind: 'nat', type: 'dnat', family: 'ipv4' } as const
   const cases: readonly (readonly [string, NfExpression, NfExpression, boolean])[] = [
@@ -156,9 +165,39 @@ describe('isSameRule', () => {
       true,
     ],
   ]
+  it('ignores the name of an anonymous set, and sees other elements or none', () => {
+    const wanted = rule(numgen, vmap('__map%d', 'a', 'b'))
+    assert.ok(isSameRule(wanted, found(numgen, vmap('__map7', 'a', 'b'))))
+    assert.ok(!isSameRule(wanted, found(numgen, vmap('__map7', 'b', 'a'))))
+    assert.ok(!isSameRule(wanted, found(numgen, vmap('__map7', 'a'))))
+    assert.ok(!isSameRule(wanted, found(numgen, { kind: 'lookup', set: '__map7', from: 0, to: 'verdict' })))
+  })
   for (const [what, wanted, shown, isSame] of cases)
     it(`${isSame ? 'ignores' : 'sees'} ${what}`, () =>
       assert.equal(isSameRule(rule(wanted), found(shown)), isSame))
+})
+
+describe('readSet', () => {
+  for (const set of [
+    { ...addresses, key: ['ipv4_addr', 'inet_proto', 'inet_service'], data: ['ipv4_addr', 'inet_service'] },
+    { ...addresses, data: 'verdict', flags: ['anonymous', 'constant'], size: 3 },
+    { ...addresses, data: 'counter', flags: ['interval'] },
+    {
+      ...addresses,
+      key: ['ipv6_addr', 'mark'],
+      flags: ['timeout', 'dynamic'],
+      timeoutMs: 5,
+      gcIntervalMs: 6,
+    },
+  ] satisfies readonly NfSet[])
+    it(`reads what setAttributes() writes: ${JSON.stringify(set)}`, () =>
+      assert.deepEqual(readSet('ipv4', setAttributes(set)), set))
+  it('does not read fields that it does not know', () => {
+    const attributes = setAttributes(addresses)
+    assert.equal(readSet('ipv4', { ...attributes, keyType: 63 }), undefined)
+    assert.equal(readSet('ipv4', { ...attributes, keyLength: 8 }), undefined)
+    assert.equal(readSet('ipv4', { ...attributes, flags: 8, dataType: 63, dataLength: 4 }), undefined)
+  })
 })
 
 describe('printTransaction', () => {
@@ -206,6 +245,7 @@ describe('printTransaction', () => {
       packFields(['ipv4_addr'], ['10.0.0.1']),
       {
         timeoutMs: 5000,
+        expirationMs: 1000,
       },
     )
     const text = printTransaction([
@@ -233,7 +273,7 @@ describe('printTransaction', () => {
       `add set ip t s { type ipv4_addr ; size 10 ; flags interval,timeout ; timeout 1m30s ; comment "a 'set'" ; }`,
       'flush set ip t s',
       'delete set ip t s',
-      'create element ip t s { 10.0.0.1 timeout 5s }',
+      'create element ip t s { 10.0.0.1 timeout 5s expires 1s }',
       'delete element ip t s { 10.0.0.1 timeout 5s }',
       'delete rule ip t c handle 7',
       'replace rule ip t c handle 7 counter',

@@ -1,4 +1,5 @@
-import type { NfExpression, NfVerdict } from '../../nftables/expressions.js'
+import type { NfVerdict } from '../../nftables/data.js'
+import type { NfExpression } from '../../nftables/expressions.js'
 import type { NfHookChain, Nftables } from '../../nftables/nftables.js'
 import { type XtBarrier, type XtHookPlace, XtState } from '../xtables.js'
 import { decodeXtRule } from './decode.js'

@@ -2,7 +2,8 @@
 // expressions of later versions.
 import { writeAddress, type IpFamily } from '../../../address.js'
 import { protocolNumber } from '../../ipvs/encode.js'
-import type { NfExpression, NfVerdict } from '../../nftables/expressions.js'
+import type { NfVerdict } from '../../nftables/data.js'
+import type { NfExpression } from '../../nftables/expressions.js'
 import type { NfRule } from '../../nftables/nftables.js'
 import { hostPrefixLength } from '../../records.js'
 import {
