@@ -165,7 +165,7 @@ export class FrontendOwners {
   }
 
   #open(name: string, frontend: Frontend, owner: Claimant): Contest {
-    const claims = new FrontendClaims({ isShared: frontend.kind === 'health-check' })
+    const claims = new FrontendClaims()
     claims.put(this.#claimOn(frontend, owner))
     const contest = { frontend, claims }
     this.#contests.set(name, contest)
@@ -202,20 +202,18 @@ export class FrontendOwners {
 }
 
 /** The properties of a route that say which frontends its service port claims. */
-type ClaimedRoute = Parameters<typeof frontendsOf>[0] & Pick<Route, 'healthCheckNodePort'>
+type ClaimedRoute = Parameters<typeof frontendsOf>[0]
 
-/** All ports of a Service claim its health check port, which one of them gets: they need it once. */
+/** A health check port is no service port's own: the tracker knows the Service that has it. */
 function claimedFrontends(
   claimed: ClaimedRoute,
   nodePortPlaces: readonly IpAddress[] | undefined,
 ): readonly Frontend[] {
-  const frontends = frontendsOf(claimed).flatMap((frontend) =>
+  return frontendsOf(claimed).flatMap((frontend) =>
     frontend.kind === 'node-port' && nodePortPlaces !== undefined
       ? nodePortPlaces.map((address): Frontend => ({ ...frontend, kind: 'address', address }))
       : frontend,
   )
-  const { healthCheckNodePort: port } = claimed
-  return port === 0 ? frontends : [...frontends, { kind: 'health-check', protocol: 'tcp', port }]
 }
 
 function areEqual(some: readonly string[], others: readonly string[]): boolean {
@@ -244,17 +242,11 @@ const noClaims: readonly never[] = []
  * the owner when the claims before it are removed. The rule has no history: every order of changes leads to the same owner.
  */
 class FrontendClaims {
-  readonly #isShared: boolean
   #owner: Claim | undefined
   /** The other claims, in their order; nearly always none. */
   #others: readonly Claim[] = noClaims
   /** The losers of the last `takeConflicts`. */
   #losers = noLosers
-
-  /** `isShared`: the ports of one Service claim the frontend for the Service as a whole, and do not conflict. */
-  constructor({ isShared }: { readonly isShared: boolean }) {
-    this.#isShared = isShared
-  }
 
   /** undefined: no service port claims the frontend. */
   get owner(): Claim | undefined {
@@ -283,7 +275,6 @@ class FrontendClaims {
     const owner = this.#owner
     const loser = this.#others.find((claim) => claim.route === route)
     if (owner === undefined || loser === undefined) return undefined
-    if (this.#isShared && loser.service === owner.service) return undefined
     return { owner: owner.route, reason: reasonOf(owner, loser) }
   }
 
@@ -293,7 +284,7 @@ class FrontendClaims {
     const owner = this.#owner
     const conflicts: ClaimConflict[] = []
     for (const other of this.#others)
-      if (owner !== undefined && !(this.#isShared && other.service === owner.service))
+      if (owner !== undefined)
         conflicts.push({
           loser: other.route,
           winner: owner.route,

@@ -9,7 +9,7 @@ import { route } from '../../src/routing/index.js'
 import type { ObjectEvent, Service } from '../../src/source/index.js'
 import { type ModelKernel, openModelKernel } from '../model/index.js'
 import { nftLines } from '../support/nft-mode-lab.js'
-import { node, remove, service, set, slice, synced } from '../support/objects.js'
+import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 import { anyBusyService, anyEvent, finalObjects } from '../support/worlds.js'
 
@@ -96,6 +96,14 @@ function watched({ ipvs, relay, nftables, xtNamespace }: ModelKernel) {
     ].map((op) => JSON.stringify(op))
     return { removals: removals.filter((op) => op.includes(shared)), writes: countWrites() - before }
   }
+}
+
+/** Whether a rule or a set of the mode lets health checks in. */
+async function letsIn({ kernel }: PipelineLab): Promise<boolean> {
+  const sets = await kernel.ipset.sets()
+  const inSet = sets.some(({ name, elements }) => name === 'KUBE-HEALTH-CHECK-NODE-PORT' && elements > 0)
+  const lines = [...(await objectsOf(kernel)), ...nftLines(kernel.nftables.namespace)]
+  return inSet || lines.some((line) => /KUBE-NODEPORTS .*accept/iu.test(line))
 }
 
 /** The kernel objects that the agent describes for the only port of the Service. */
@@ -185,6 +193,24 @@ for (const { mode, flavour = 'legacy' } of modes)
       refuse(lab.kernel, false)
       await lab.clock.advance(restMs)
       assert.deepEqual(await leadsTo(lab), ['a'])
+    })
+
+    // A port without a frontend had the health check port alone: no rule let the checks in.
+    it('a Service keeps its health check while one of its ports has a frontend', async () => {
+      const lab = await open(set(service('a', '10.96.0.1', { createdSeconds: 1 })))
+      const own = {
+        type: 'LoadBalancer',
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 30_999,
+      } as const
+      const ports = [port(80, { name: 'first' }), port(81, { name: 'second' })]
+      await deliver(lab, set(service('b', '10.96.0.1', { ...own, ports })))
+      assert.deepEqual([...lab.healthChecks.checks.keys()], ['default/b'])
+      assert.equal(await letsIn(lab), mode === 'iptables' || mode === 'ipvs')
+      await deliver(lab, set(service('b', '10.96.0.1', { ...own, ports: ports.slice(1) })))
+      assert.equal(await letsIn(lab), mode === 'iptables' || mode === 'ipvs')
+      await deliver(lab, remove('Service', 'b'))
+      assert.equal(await letsIn(lab), false)
     })
 
     it('the description of a service port has no line for a frontend that another one has', async () => {

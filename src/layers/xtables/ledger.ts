@@ -48,6 +48,8 @@ const nothing: DesiredRoute = { chains: [], frontends: [] }
  */
 export class IptablesLedger {
   readonly #frontendsOf = new Holdings<ServicePortKey, DesiredFrontend>()
+  /** The ports of a Service share its health check port: the rules of each, by the name of the frontend. */
+  readonly #healthChecks = new Map<string, Map<ServicePortKey, DesiredFrontend>>()
   #frontends = 0
   readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
     nat: new ChainTable(),
@@ -236,8 +238,14 @@ export class IptablesLedger {
     for (const desired of former) {
       const name = nameOf(desired)
       const { tree } = this.#dispatchOf(desired.dispatch)
-      // Another route has the frontend now: its rules replaced these.
-      if (kept.has(name) || tree.holderOf(desired.frontend) !== route) continue
+      if (kept.has(name)) continue
+      const other = this.#unshare(route, name)
+      // Otherwise the rules of another route have replaced these.
+      if (tree.holderOf(desired.frontend) !== route) continue
+      if (other !== undefined) {
+        tree.set(desired.frontend, other[1].rules, other[0])
+        continue
+      }
       this.#newRefusals.delete(name)
       if (this.#sentRefusals.has(name)) this.#spentRefusals.set(name, desired)
       else tree.remove(desired.frontend)
@@ -248,8 +256,25 @@ export class IptablesLedger {
     for (const desired of frontends) {
       const { dispatch, frontend, rules } = desired
       if (dispatch.table === 'filter') this.#refuse(nameOf(desired))
+      if (frontend.kind === 'health-check') this.#share(route, desired)
       this.#dispatchOf(dispatch).tree.set(frontend, rules, route)
     }
+  }
+
+  #share(route: ServicePortKey, desired: DesiredFrontend): void {
+    const name = nameOf(desired)
+    const sharers = this.#healthChecks.get(name)
+    if (sharers === undefined) this.#healthChecks.set(name, new Map([[route, desired]]))
+    else sharers.set(route, desired)
+  }
+
+  /** Returns another route that shares the health check port, with its rules; undefined: none does. */
+  #unshare(route: ServicePortKey, name: string): readonly [ServicePortKey, DesiredFrontend] | undefined {
+    const sharers = this.#healthChecks.get(name)
+    if (sharers?.delete(route) !== true) return undefined
+    const [other] = sharers
+    if (other === undefined) this.#healthChecks.delete(name)
+    return other
   }
 
   #refuse(name: string): void {

@@ -13,8 +13,7 @@ import { ip, plainRoute } from '../../support/routes.js'
 
 const shared: Frontend = { kind: 'address', address: ip('192.0.2.1'), protocol: 'tcp', port: 80 }
 const nodePort: Frontend = { kind: 'node-port', protocol: 'tcp', port: 30080 }
-const healthCheck: Frontend = { kind: 'health-check', protocol: 'tcp', port: 30080 }
-const frontends = [shared, nodePort, healthCheck]
+const frontends = [shared, nodePort]
 /** Two ports of the Service a, and one of b, in the order of their keys. */
 const ports = ['a/http', 'a/rpc', 'b/http'] as const
 type Port = (typeof ports)[number]
@@ -50,7 +49,6 @@ function routeOf(port: Port, wanted: readonly Frontend[], { origin, createdSecon
     loadBalancerIPs: origin === 'load-balancer' ? addresses : [],
     externalIPs: origin === 'external-ip' ? addresses : [],
     nodePort: portOf('node-port'),
-    healthCheckNodePort: portOf('health-check'),
   }
 }
 
@@ -141,23 +139,6 @@ const cases: readonly {
     conflicts: ['tcp 192.0.2.1:80: a/rpc < a/http'],
   },
   {
-    name: 'lets the ports of one Service share its health check port',
-    before: [['a/http', [healthCheck]]],
-    step: ['a/rpc', [healthCheck]],
-    concerned: [],
-    conflicts: [],
-  },
-  {
-    name: 'passes a health check port to another port of its Service',
-    before: [
-      ['a/http', [healthCheck]],
-      ['a/rpc', [healthCheck]],
-    ],
-    step: ['a/http', []],
-    concerned: ['a/rpc'],
-    conflicts: [],
-  },
-  {
     name: 'tells only the owners before and after of a change',
     before: [
       ['a/rpc', [shared]],
@@ -166,20 +147,6 @@ const cases: readonly {
     step: ['a/http', [shared]],
     concerned: ['a/rpc'],
     conflicts: ['tcp 192.0.2.1:80: a/rpc < a/http', 'tcp 192.0.2.1:80: b/http < a/http'],
-  },
-  {
-    name: 'lets two Services conflict over a health check port',
-    before: [['a/http', [healthCheck]]],
-    step: ['b/http', [healthCheck]],
-    concerned: [],
-    conflicts: ['health check tcp node port 30080: b/http < a/http'],
-  },
-  {
-    name: 'distinguishes a node port and a health check port with the same number',
-    before: [['a/http', [nodePort]]],
-    step: ['b/http', [healthCheck]],
-    concerned: [],
-    conflicts: [],
   },
 ]
 
@@ -250,14 +217,11 @@ describe('regardless of the names of the Services,', () => {
           ])
         })
 
-  it('the older one wins a node port and a health check port', () => {
+  it('the older one wins a node port', () => {
     const owners = new FrontendOwners()
-    claim(owners, 'a/http', [nodePort, healthCheck], { origin: 'allocated', createdSeconds: 2 })
-    claim(owners, 'b/http', [nodePort, healthCheck], { origin: 'external-ip', createdSeconds: 1 })
-    assert.deepEqual(
-      [nodePort, healthCheck].map((frontend) => owners.ownerOf(frontend)),
-      [keyOf('b/http'), keyOf('b/http')],
-    )
+    claim(owners, 'a/http', [nodePort], { origin: 'allocated', createdSeconds: 2 })
+    claim(owners, 'b/http', [nodePort], { origin: 'external-ip', createdSeconds: 1 })
+    assert.equal(owners.ownerOf(nodePort), keyOf('b/http'))
   })
 })
 
@@ -318,7 +282,6 @@ describe('the owner of a frontend', () => {
           }
           for (const loser of losers) {
             if (owner === undefined) continue
-            if (frontend.kind === 'health-check' && serviceOf(loser) === serviceOf(owner)) continue
             expected.set(`${describeFrontend(frontend)}: ${loser}`, owner)
           }
         }
@@ -334,7 +297,6 @@ describe('the owner of a frontend', () => {
 
 function has(served: Route | undefined, frontend: Frontend): boolean {
   if (served === undefined) return false
-  if (frontend.kind === 'health-check') return served.healthCheckNodePort === frontend.port
   return frontendsOf(served).some((each) => describeFrontend(each) === describeFrontend(frontend))
 }
 
