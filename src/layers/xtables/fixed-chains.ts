@@ -12,11 +12,14 @@ type Rules<Name extends string> = ReadonlyMap<Name, readonly XtRule[]>
 
 /** Our part of one table. */
 interface TableContent {
-  readonly chains: Rules<string>
+  /** The chains of the skeleton. One that is not desired any more stays: KUBE-FIREWALL is kubelet's too (F-102). */
+  readonly skeleton: Rules<string>
+  /** The dispatch chains and their buckets, which are ours alone. */
+  readonly dispatch: Rules<string>
   readonly hooks: Rules<XtHook>
 }
 
-const nothing: TableContent = { chains: new Map(), hooks: new Map() }
+const nothing: TableContent = { skeleton: new Map(), dispatch: new Map(), hooks: new Map() }
 
 /** The skeleton of a mode, and the rules of single frontends: those that let health checks in. */
 export class FixedChains implements TableSource {
@@ -70,7 +73,7 @@ export class FixedChains implements TableSource {
   ): ReadonlyMap<ServicePortKey, KernelError> | undefined {
     const owners = new Map<ServicePortKey, KernelError>()
     for (const { chain, rule, error } of refusals) {
-      const refused = this.#handed[table].chains.get(chain)?.[rule]
+      const refused = this.#handed[table].dispatch.get(chain)?.[rule]
       for (const [route, frontends] of this.#frontends)
         if (frontends.some(({ rules }) => rules.some((each) => each === refused))) owners.set(route, error)
     }
@@ -79,8 +82,8 @@ export class FixedChains implements TableSource {
   }
 
   countRules(table: IptablesTable): number {
-    const { chains, hooks } = this.#handed[table]
-    return [...chains.values(), ...hooks.values()].reduce((sum, rules) => sum + rules.length, 0)
+    const parts = Object.values(this.#handed[table])
+    return parts.flatMap((part) => [...part.values()]).reduce((sum, rules) => sum + rules.length, 0)
   }
 
   #changeAll(): void {
@@ -105,7 +108,6 @@ function contentOf(
       return chain === undefined ? rule : { ...rule, target: { kind: 'jump', chain } }
     })
   const chains = new Map<string, readonly XtRule[]>()
-  for (const each of skeleton.chains) if (each.table === table) chains.set(each.chain, each.rules)
   for (const dispatch of dispatches) {
     const tail = skeleton.tails.find((each) => each.dispatch === dispatch)?.rules ?? []
     const tree = new DispatchTree({ table, chain: names.get(dispatch.chain) ?? '' }, renamed(tail))
@@ -113,19 +115,21 @@ function contentOf(
       for (const each of frontends) if (each.dispatch === dispatch) tree.set(each.frontend, each.rules, route)
     for (const { chain, rules } of tree.take().set) chains.set(chain, rules)
   }
+  const fixed = skeleton.chains.filter((each) => each.table === table)
   const hooks = skeleton.hooks.filter((hook) => hook.table === table)
-  return { chains, hooks: new Map(hooks.map(({ chain, rules }) => [chain, renamed(rules)])) }
+  return {
+    skeleton: new Map(fixed.map(({ chain, rules }) => [chain, rules])),
+    dispatch: chains,
+    hooks: new Map(hooks.map(({ chain, rules }) => [chain, renamed(rules)])),
+  }
 }
 
 /** The operations from one content to the other. */
 function difference(before: TableContent, after: TableContent): readonly XtOp[] {
-  const removed = [...before.chains.keys()].filter((chain) => !after.chains.has(chain))
+  const removed = [...before.dispatch.keys()].filter((chain) => !after.dispatch.has(chain))
+  const set = [...changes(before.skeleton, after.skeleton), ...changes(before.dispatch, after.dispatch)]
   return [
-    ...changes(before.chains, after.chains).map(([chain, rules]): XtOp => ({
-      op: 'set-chain',
-      chain,
-      rules,
-    })),
+    ...set.map(([chain, rules]): XtOp => ({ op: 'set-chain', chain, rules })),
     ...removed.map((chain): XtOp => ({ op: 'remove-chain', chain })),
     ...changes(before.hooks, after.hooks).map(([chain, rules]): XtOp => ({ op: 'set-hook', chain, rules })),
   ]

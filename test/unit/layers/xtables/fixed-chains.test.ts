@@ -91,6 +91,18 @@ describe('fixed chains', () => {
     assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-NODEPORTS'])
   })
 
+  it("stay when they are not desired any more: KUBE-FIREWALL is kubelet's too", () => {
+    const chains = new FixedChains({ isBeside: false })
+    const plain = skeleton(1)
+    const guard = { table: 'filter', chain: chainNames.firewall, rules: tail } as const
+    chains.setSkeleton({ ...plain, chains: [...plain.chains, guard] })
+    assert.ok(linesOf(chains.take('filter')).includes('set-chain KUBE-FIREWALL return'))
+    chains.setSkeleton(plain)
+    assert.deepEqual(linesOf(chains.take('filter')), [])
+    chains.setSkeleton({ ...plain, chains: [...plain.chains, guard] })
+    assert.deepEqual(linesOf(chains.take('filter')), ['set-chain KUBE-FIREWALL return'])
+  })
+
   it('stand beside those of a former owner under other names, and replace them in one difference', () => {
     const chains = started(true)
     assert.deepEqual(linesOf(chains.take('nat')), [
