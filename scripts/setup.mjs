@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 import { useCompilerCache } from './compiler-cache.mjs'
 import { prepareKernel } from './guest/kernel.mjs'
 import { prepareBases } from './image/bases.mjs'
+import { prepareNftVersions } from './nft-versions.mjs'
 import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
@@ -189,8 +190,10 @@ async function main() {
     throw new StepError('usage: node scripts/setup.mjs [demo|test]')
   await setUp(purpose)
   await setUpGuest()
-  if (purpose === 'test')
+  if (purpose === 'test') {
+    await step("nft of several Debian releases, in the user's cache folder", prepareNftVersions)
     await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
+  }
 }
 
 if (isMain(import.meta.url)) await runMain(main)

@@ -51,7 +51,7 @@ export async function unpackKernel(folder, version) {
  * @param {readonly string[]} names
  * @returns {Promise<readonly string[]>} the options with which apt reads the folder
  */
-async function openSuites(folder, names) {
+export async function openSuites(folder, names) {
   const sources = join(folder, 'sources.list')
   for (const each of ['lists/partial', 'cache/archives/partial'])
     mkdirSync(join(folder, each), { recursive: true })

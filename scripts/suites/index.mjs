@@ -1,5 +1,6 @@
 // The suites of `npm test`, in order. Quick ones that often fail come first.
 import { prepareKernel } from '../guest/kernel.mjs'
+import { prepareNftVersions } from '../nft-versions.mjs'
 import { prepareBases } from '../image/bases.mjs'
 import { prepareTools } from '../packages/tools.mjs'
 import { npmBin } from '../setup.mjs'
@@ -61,7 +62,7 @@ export const suites = [
     run: (log) =>
       runNodeTests(compiledTests('test/contract', isModel), { log, timeoutSeconds: commandLimit }),
   },
-  { name: 'kernel', run: kernelSuite },
+  { name: 'kernel', fetch: prepareNftVersions, run: kernelSuite },
   { name: 'page', run: pageSuite },
   { name: 'addon-exports', run: (log) => commands(log, [script('addon-exports')]) },
   { name: 'addon-sanitize', run: (log) => commands(log, [script('addon-sanitize')]) },
