@@ -71,7 +71,7 @@ export interface FamilyMode<S, D> {
   /** The mode has an object for a node port at each of these addresses, and each has its own owner. Absent: a node port has one owner. */
   nodePortPlaces?(settings: S): readonly IpAddress[]
   /** Asks the kernel what the compilation of this route depends on; undefined: nothing, as nearly always. Never rejects with a KernelError. */
-  prepare?(decided: Route): Promise<void> | undefined
+  prepare?(served: Route): Promise<void> | undefined
   /** Pure: no clock, no kernel. */
   compile(route: Route, settings: S): D
   readonly layer: Layer<S, D>

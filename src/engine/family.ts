@@ -381,13 +381,14 @@ export class Family<S, D> implements Pipeline {
   }
 
   #prepareAndClaim(key: ServicePortKey, decided: Route | undefined): void | Promise<void> {
-    const preparation = decided && this.#mode.prepare?.(decided)
-    if (preparation === undefined) return this.#claim(key, decided)
-    return preparation.then(() => this.#claim(key, decided))
+    const served = decided && this.#served.serve(decided)
+    // Without a frontend, nothing of the service port depends on the kernel.
+    const preparation = served && this.#mode.prepare?.(served)
+    if (preparation === undefined) return this.#claim(key, decided, served)
+    return preparation.then(() => this.#claim(key, decided, served))
   }
 
-  #claim(key: ServicePortKey, decided: Route | undefined): void {
-    const served = decided && this.#served.serve(decided)
+  #claim(key: ServicePortKey, decided: Route | undefined, served: Route | undefined): void {
     const settings = this.#settings.current
     const desired = served && settings && this.#mode.compile(served, settings)
     this.#layer.claim(key, decided && served && desired && { decided, served, desired })

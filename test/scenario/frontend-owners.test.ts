@@ -233,3 +233,18 @@ for (const { mode, flavour = 'legacy' } of modes)
       assert.deepEqual(await objectsOf(lab.kernel), before)
     })
   })
+
+describe('a Service that loses all of its frontends in ipvs mode', () => {
+  it('gets no warning of its scheduler, however often it changes, and one when it has a frontend', async () => {
+    const lab = new PipelineLab()
+    const warnings = (): number => lab.log.find('warn', 'viaduct.dev/ipvs-scheduler').length
+    const lost = service('b', '10.96.0.1', { createdSeconds: 2, scheduling: { scheduler: 'nosuch' } })
+    await deliver(lab, here, set(service('a', '10.96.0.1', { createdSeconds: 1 })), set(lost), synced)
+    for (const last of [1, 2, 3]) await deliver(lab, set(slice('b', 'b', [`10.1.0.${last}`])))
+    assert.equal(warnings(), 0)
+    await deliver(lab, remove('Service', 'a'))
+    await deliver(lab, set(slice('b', 'b', ['10.1.0.4'])))
+    assert.equal(warnings(), 1)
+    await lab.stop()
+  })
+})

@@ -128,7 +128,7 @@ function familyMode(
     routeSettings: forRoutes,
     nodePortAddresses: ({ nodePortAddresses }) => nodePortAddresses,
     nodePortPlaces: ({ nodePortAddresses }) => nodePortAddresses,
-    prepare: (decided) => (scheduling.concerns(decided) ? scheduling.settle(decided) : undefined),
+    prepare: (served) => (scheduling.concerns(served) ? scheduling.settle(served) : undefined),
     compile: compileDesired,
     layer,
     view: ipvsView({ ...options, relayedLoopback }, layer, admission),
