@@ -115,6 +115,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.NftTables), [
       'apply',
       'close',
+      'findElements',
       'generation',
       'list',
       'listElements',
