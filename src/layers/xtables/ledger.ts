@@ -50,6 +50,7 @@ export class IptablesLedger {
   readonly #frontendsOf = new Holdings<ServicePortKey, DesiredFrontend>()
   /** The ports of a Service share its health check port: the rules of each, by the name of the frontend. */
   readonly #healthChecks = new Map<string, Map<ServicePortKey, DesiredFrontend>>()
+  /** Number of frontends without health check ports. */
   #frontends = 0
   readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
     nat: new ChainTable(),
@@ -204,7 +205,7 @@ export class IptablesLedger {
   get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
     return {
       chain: this.#chains.nat.claimedCount + this.#chains.filter.claimedCount,
-      frontend: this.#frontends,
+      frontend: this.#frontends + this.#healthChecks.size,
     }
   }
 
@@ -342,11 +343,12 @@ export class IptablesLedger {
   }
 }
 
-/** The number of different frontends. The rules of one frontend follow each other. */
+/** The number of different frontends without health check ports. The rules of one frontend follow each other. */
 function countFrontends(desired: readonly DesiredFrontend[]): number {
   let count = 0
   let last: Frontend | undefined
   for (const { frontend } of desired) {
+    if (frontend.kind === 'health-check') continue
     if (last === undefined || !isSameFrontend(frontend, last)) count++
     last = frontend
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { BugError } from '../../../../src/errors.js'
 import type { XtOp } from '../../../../src/kernel/index.js'
-import { type DesiredRoute } from '../../../../src/layers/xtables/index.js'
+import { type DesiredRoute, dispatchChains } from '../../../../src/layers/xtables/index.js'
 import { IptablesLedger } from '../../../../src/layers/xtables/testing.js'
 import type { ServicePortKey } from '../../../../src/model/index.js'
 import {
@@ -53,6 +53,25 @@ describe('the ledger of iptables mode', () => {
     assert.deepEqual(take(ledger), { nat: [], filter: [] })
     ledger.setSkeleton(compileSkeleton(settings))
     assert.deepEqual(take(ledger), { nat: [], filter: [] })
+  })
+
+  it('counts the health check port that the ports of a Service share once', () => {
+    const ledger = started()
+    const { frontend: own } = ledger.sizes
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- another port of the Service
+    const second = 'default/web:second/TCP' as ServicePortKey
+    const dispatch = dispatchChains.healthChecks
+    const frontend = { kind: 'health-check', protocol: 'tcp', port: 30_999 } as const
+    const rules = [{ target: { kind: 'accept' } }] as const
+    const check = { chains: [], frontends: [{ dispatch, frontend, rules }] }
+    const { chains, frontends } = web('10.1.0.1')
+    ledger.claim(key, { chains, frontends: [...frontends, ...check.frontends] })
+    ledger.claim(second, check)
+    assert.equal(ledger.sizes.frontend, own + 1)
+    ledger.claim(second, undefined)
+    assert.equal(ledger.sizes.frontend, own + 1)
+    ledger.claim(key, web('10.1.0.1'))
+    assert.equal(ledger.sizes.frontend, own)
   })
 
   it('sends chains of routes before the rules that jump to them', () => {
