@@ -96,6 +96,8 @@ function inOrder(
     leftOut.push({ ...other, port, kind: kind === 'address' ? kindOf(port, frontend.address) : kind })
     return false
   })
+  // The tracker gives a health check port to a Service as a whole: the ports that are not left out share it.
+  if (kind === 'health-check') return claimants.toSorted((a, b) => (a.key < b.key ? -1 : 1))
   const owner = view.ownerOf(frontend)
   const own = claimants.find(({ key }) => key === owner)
   return own === undefined ? [] : [own, ...claimants.filter((port) => port !== own)]
