@@ -1,7 +1,7 @@
 // The scheduling requests of Services of one family: whether the kernel has the scheduler, and which requests are not met.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
-import { orRefusal } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { asksForScheduling, type SchedulingSettings, unmetRequests } from './compile/scheduling.js'
@@ -21,7 +21,7 @@ interface ServiceSchedulingOptions {
 
 /**
  * Knows which of the requested schedulers the kernel has. The schedulers of existing virtual servers need no probe. While the kernel
- * does not answer a probe, the scheduler counts as available, and `settle` probes again.
+ * does not answer a probe, the scheduler counts as available, and `settle` and `recheck` probe again.
  */
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
@@ -31,7 +31,8 @@ export class ServiceScheduling {
   readonly #missing = new Set<string>()
   /** Service ports with an unmet request, and their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
-
+  /** Service ports whose scheduler the kernel has not answered for, and the scheduler. */
+  readonly #unanswered = new Map<ServicePortKey, string>()
   /** The kernel may still have a probe. */
   #mayHaveProbe = false
 
@@ -42,14 +43,16 @@ export class ServiceScheduling {
 
   /** Whether `settle` has work for the route. This is rare. */
   concerns(route: Route): boolean {
-    return asksForScheduling(route) || this.#unmet.has(route.key)
+    const { key } = route
+    return asksForScheduling(route) || this.#unmet.has(key) || this.#unanswered.has(key)
   }
 
   /** Runs before the route is compiled: probes for its scheduler if it is not known, and reports the unmet requests. */
   async settle(route: Route): Promise<void> {
     const { scheduler = '' } = route.scheduling
-    if (isSchedulerName(scheduler)) await this.#learn(scheduler)
     const { key, service } = route
+    if (!isSchedulerName(scheduler) || (await this.#learn(scheduler))) this.#unanswered.delete(key)
+    else this.#unanswered.set(key, scheduler)
     const requests = unmetRequests(route, this.settings)
     if (requests.length === 0) this.#unmet.delete(key)
     else this.#unmet.set(key, service)
@@ -61,6 +64,7 @@ export class ServiceScheduling {
 
   /** The service port was removed. */
   forget(key: ServicePortKey): void {
+    this.#unanswered.delete(key)
     const service = this.#unmet.get(key)
     if (service === undefined) return
     this.#unmet.delete(key)
@@ -68,8 +72,8 @@ export class ServiceScheduling {
   }
 
   /**
-   * Probes again for schedulers that were missing: their module may be loaded now. Returns the service ports to compile again: then those
-   * with an unmet request.
+   * Probes again for schedulers that were missing, whose module may be loaded now, and for those without an answer. Returns the service
+   * ports to compile again.
    */
   async recheck(): Promise<readonly ServicePortKey[]> {
     const { family, ipvs } = this.#options
@@ -79,35 +83,44 @@ export class ServiceScheduling {
         this.#mayHaveProbe = false
       })
     }
-    const before = this.#missing.size
-    for (const scheduler of this.#missing) await this.#ask(scheduler)
-    return this.#missing.size < before ? [...this.#unmet.keys()] : []
+    let isFound = false
+    for (const scheduler of this.#missing) isFound = (await this.#ask(scheduler)) === 'present' || isFound
+    const answered: ServicePortKey[] = []
+    for (const scheduler of new Set(this.#unanswered.values())) {
+      if ((await this.#ask(scheduler)) === undefined) continue
+      for (const [key, other] of this.#unanswered) if (other === scheduler) answered.push(key)
+    }
+    return isFound ? [...this.#unmet.keys(), ...answered] : answered
   }
 
   #portOf(key: ServicePortKey): string {
     return `${this.#options.family} ${key}`
   }
 
-  async #learn(scheduler: string): Promise<void> {
+  /** Resolves with whether it is known now that the kernel has the scheduler, or lacks it. */
+  async #learn(scheduler: string): Promise<boolean> {
     const { family, ipvs, scheduling } = this.#options
-    if (scheduler === scheduling.scheduler || this.#missing.has(scheduler)) return
+    if (scheduler === scheduling.scheduler || this.#missing.has(scheduler)) return true
     if (this.#present === undefined)
       await orRefusal(async () => {
         this.#present = new Set(await schedulersInUse(ipvs, family))
       })
-    if (this.#present?.has(scheduler) !== true) await this.#ask(scheduler)
+    return this.#present?.has(scheduler) === true || (await this.#ask(scheduler)) !== undefined
   }
 
-  async #ask(scheduler: string): Promise<void> {
+  /** Probes for the scheduler. undefined: the kernel did not answer. */
+  async #ask(scheduler: string): Promise<'present' | 'missing' | undefined> {
     const { family, ipvs } = this.#options
     this.#mayHaveProbe = true
-    await orRefusal(async () => {
+    const answer = await orRefusal(async () => {
       const isPresent = await hasScheduler(ipvs, family, scheduler)
       this.#mayHaveProbe = false
       if (isPresent) this.#missing.delete(scheduler)
       else this.#missing.add(scheduler)
       if (isPresent) this.#present?.add(scheduler)
+      return isPresent ? 'present' : 'missing'
     })
+    return answer instanceof KernelError ? undefined : answer
   }
 }
 

@@ -79,6 +79,22 @@ describe('a Service with scheduler annotations', () => {
     await lab.stop()
   })
 
+  // Its virtual server was refused for ever: the scheduler counted as available until the Service changed.
+  it('is served by the default if the kernel lacks the scheduler and refused the probe', async () => {
+    const lab = new PipelineLab()
+    const { batches } = lab.kernel.ipvs
+    const isMh = (op: (typeof batches.ops)[number]): boolean =>
+      'server' in op && 'settings' in op.server && op.server.settings.scheduler === 'mh'
+    batches.plan = { fault: (op) => (isMh(op) ? constants.errno.EBUSY : undefined) }
+    await lab.deliver(web({ scheduler: 'mh' }), synced)
+    assert.equal(await server(lab), '')
+    batches.plan = { fault: (op) => (isMh(op) ? constants.errno.ENOENT : undefined) }
+    await lab.clock.advance(60_000)
+    assert.match(await server(lab), / rr 0 0/)
+    assert.equal(warnings(lab).length, 1)
+    await lab.stop()
+  })
+
   const ports = [port(80, { name: 'a' }), port(443, { name: 'b' })]
   const twoPorts = { ports, scheduling: { weights: 'node-a=2' } }
   const bothFamilies = {
