@@ -188,15 +188,19 @@ TEST_F(RelayBoundsTest, HeldPortsTakePartOfTheDescriptors) {
   Relay relay = Open(40);
   ports::PortHolder holder("", {});
   std::vector<ports::PortRecord> held;
-  for (int i = 0; i < 20; ++i) {
+  // All at once: a port that was closed again may be given out twice.
+  std::vector<Server> servers;
+  for (int i = 0; i < 20; ++i) servers.emplace_back(SOCK_STREAM);
+  for (const Server& server : servers) {
     ports::PortRecord port{};
     std::copy(std::begin(kLoopback), std::end(kLoopback), port.address);
-    port.port = FreePort(SOCK_STREAM);
+    port.port = server.port;
     port.family = AF_INET;
     port.protocol = IPPROTO_TCP;
     port.op = ports::Op::kHold;
     held.push_back(port);
   }
+  servers.clear();
   auto outcome = holder.Apply(held);
   ASSERT_TRUE(outcome.ok() && outcome.value().batch.failures.empty());
   for (uint32_t id = 1; id <= 15; ++id) EXPECT_NE(Serve(relay, id, IPPROTO_TCP, 9), 0);
