@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
+import { olderSlice } from '../support/older-services.js'
 import { orderOfWrites } from '../support/system-call-trace.js'
 import { treeRoot } from '../support/tree.js'
 import { writeRecordedRules } from '../traffic/reference/recorded-rules.js'
@@ -26,15 +27,6 @@ const list = (spec: object): object => ({
     },
   ],
 })
-
-const sliceWithoutService = `
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: gone-1, namespace: shop, labels: { kubernetes.io/service-name: gone } }
-addressType: IPv4
-ports: [{ name: http, port: 8080 }]
-endpoints: [{ addresses: [10.99.1.9] }]
-`
 
 describe('viaduct plan', { timeout: 60_000 }, () => {
   let node: Namespace
@@ -195,7 +187,7 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
     const own = await mkdtemp(join(folder, 'manifests-'))
     await writeFile(join(own, 'a.json'), JSON.stringify(list({ clusterIP: '10.96.0.99' })))
     await writeFile(join(own, 'README.txt'), 'not a manifest {')
-    await writeFile(join(own, 'slice.yaml'), sliceWithoutService)
+    await writeFile(join(own, 'slice.yaml'), olderSlice)
     const { code, stdout } = await plan(
       `--manifests=${own}`,
       '--proxy-mode=nftables',

@@ -7,10 +7,11 @@ import type { ConfigInput } from '../../src/config/index.js'
 import { printTransaction } from '../../src/kernel/index.js'
 import { route } from '../../src/routing/index.js'
 import type { ObjectEvent, Service } from '../../src/source/index.js'
-import { type ModelKernel, openModelKernel } from '../model/index.js'
+import type { ModelKernel } from '../model/index.js'
+import { deliverApart, here, openConflictLab } from '../support/conflict-lab.js'
 import { nftLines } from '../support/nft-mode-lab.js'
-import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
-import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
+import { port, remove, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
 import { anyBusyService, anyEvent, finalObjects } from '../support/worlds.js'
 
 type ModeName = NonNullable<ConfigInput['mode']>
@@ -22,7 +23,6 @@ const modes: readonly { readonly mode: ModeName; readonly flavour?: 'nft' }[] = 
   { mode: 'userspace' },
 ]
 
-const here = set(node('here', { ips: ['192.0.2.1'] }))
 const shared = '203.0.113.7'
 const { EINVAL } = constants.errno
 
@@ -55,12 +55,6 @@ async function objectsOf(kernel: ModelKernel): Promise<readonly string[]> {
   // Chains and sets may stay until a start for what was in use before.
   const elements = nftLines(kernel.nftables.namespace).filter((line) => line.startsWith('add element'))
   return [...(await snapshot(kernel)), ...tables, ...relay, ...elements].toSorted()
-}
-
-/** Transactions of nf_tables are some time apart. */
-async function deliver(lab: PipelineLab, ...events: readonly ObjectEvent[]): Promise<void> {
-  await lab.deliver(...events)
-  await lab.clock.advance(1000)
 }
 
 function web(name: 'a' | 'b', rest: Partial<Service> = {}): readonly ObjectEvent[] {
@@ -122,14 +116,8 @@ for (const { mode, flavour = 'legacy' } of modes)
     })
 
     async function open(...events: readonly ObjectEvent[]): Promise<PipelineLab> {
-      const kernel = openModelKernel()
-      const { index } = await kernel.links.addDummy('eth0')
-      await kernel.routes.apply([
-        { op: 'add-address', address: { address: ip('192.0.2.1'), prefixLength: 24, interfaceIndex: index } },
-      ])
-      const lab = new PipelineLab({ kernel, flavour, config: { mode, nodePortAddresses: ['192.0.2.0/24'] } })
+      const lab = await openConflictLab({ mode, flavour }, ...events)
       labs.push(lab)
-      await deliver(lab, here, ...events, synced)
       return lab
     }
 
@@ -145,7 +133,7 @@ for (const { mode, flavour = 'legacy' } of modes)
           const lab = await open()
           for (const { events, isRefused } of history) {
             refuse(lab.kernel, isRefused)
-            await deliver(lab, ...events)
+            await deliverApart(lab, ...events)
           }
           refuse(lab.kernel, false)
           await lab.clock.advance(restMs)
@@ -169,7 +157,7 @@ for (const { mode, flavour = 'legacy' } of modes)
       ]
       for (const [owner, events] of moves) {
         const seen = watched(lab.kernel)
-        await deliver(lab, ...events)
+        await deliverApart(lab, ...events)
         const { removals, writes } = seen()
         assert.deepEqual(removals, [])
         if (mode === 'iptables' || mode === 'nftables') assert.equal(writes, 1)
@@ -183,7 +171,7 @@ for (const { mode, flavour = 'legacy' } of modes)
       const lab = await open(...web('b'))
       assert.deepEqual(await leadsTo(lab), ['b'])
       refuse(lab.kernel, true)
-      await deliver(lab, ...web('a'))
+      await deliverApart(lab, ...web('a'))
       const view = lab.pipelines.get('ipv4')
       assert.equal(
         described(lab, 'b').some((line) => line.includes(shared)),
@@ -204,12 +192,12 @@ for (const { mode, flavour = 'legacy' } of modes)
         healthCheckNodePort: 30_999,
       } as const
       const ports = [port(80, { name: 'first' }), port(81, { name: 'second' })]
-      await deliver(lab, set(service('b', '10.96.0.1', { ...own, ports })))
+      await deliverApart(lab, set(service('b', '10.96.0.1', { ...own, ports })))
       assert.deepEqual([...lab.healthChecks.checks.keys()], ['default/b'])
       assert.equal(await letsIn(lab), mode === 'iptables' || mode === 'ipvs')
-      await deliver(lab, set(service('b', '10.96.0.1', { ...own, ports: ports.slice(1) })))
+      await deliverApart(lab, set(service('b', '10.96.0.1', { ...own, ports: ports.slice(1) })))
       assert.equal(await letsIn(lab), mode === 'iptables' || mode === 'ipvs')
-      await deliver(lab, remove('Service', 'b'))
+      await deliverApart(lab, remove('Service', 'b'))
       assert.equal(await letsIn(lab), false)
     })
 
@@ -228,7 +216,7 @@ for (const { mode, flavour = 'legacy' } of modes)
       const lab = await open(...web('a'))
       const before = await objectsOf(lab.kernel)
       const rest = { clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1'], createdSeconds: undefined }
-      await deliver(lab, ...web('b', rest))
+      await deliverApart(lab, ...web('b', rest))
       assert.deepEqual(described(lab, 'b'), [])
       assert.deepEqual(await objectsOf(lab.kernel), before)
     })
@@ -239,11 +227,11 @@ describe('a Service that loses all of its frontends in ipvs mode', () => {
     const lab = new PipelineLab()
     const warnings = (): number => lab.log.find('warn', 'viaduct.dev/ipvs-scheduler').length
     const lost = service('b', '10.96.0.1', { createdSeconds: 2, scheduling: { scheduler: 'nosuch' } })
-    await deliver(lab, here, set(service('a', '10.96.0.1', { createdSeconds: 1 })), set(lost), synced)
-    for (const last of [1, 2, 3]) await deliver(lab, set(slice('b', 'b', [`10.1.0.${last}`])))
+    await deliverApart(lab, here, set(service('a', '10.96.0.1', { createdSeconds: 1 })), set(lost), synced)
+    for (const last of [1, 2, 3]) await deliverApart(lab, set(slice('b', 'b', [`10.1.0.${last}`])))
     assert.equal(warnings(), 0)
-    await deliver(lab, remove('Service', 'a'))
-    await deliver(lab, set(slice('b', 'b', ['10.1.0.4'])))
+    await deliverApart(lab, remove('Service', 'a'))
+    await deliverApart(lab, set(slice('b', 'b', ['10.1.0.4'])))
     assert.equal(warnings(), 1)
     await lab.stop()
   })

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { ConfigInput } from '../../src/config/index.js'
 import type { ObjectEvent, Service } from '../../src/source/index.js'
-import { openModelKernel } from '../model/index.js'
-import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
-import { ip, PipelineLab } from '../support/pipeline-lab.js'
+import { deliverApart, openConflictLab } from '../support/conflict-lab.js'
+import { endpoint, port, remove, service, set, slice } from '../support/objects.js'
+import type { PipelineLab } from '../support/pipeline-lab.js'
 
 const modes: readonly { readonly mode: NonNullable<ConfigInput['mode']>; readonly flavour?: 'nft' }[] = [
   { mode: 'iptables' },
@@ -16,8 +16,6 @@ const modes: readonly { readonly mode: NonNullable<ConfigInput['mode']>; readonl
   { mode: 'nftables' },
   { mode: 'userspace' },
 ]
-
-const here = set(node('here', { ips: ['192.0.2.1'] }))
 
 function balancer(name: string, rest: Partial<Service> = {}): readonly ObjectEvent[] {
   const last = name === 'a' ? 1 : 2
@@ -44,12 +42,6 @@ function lostNodePort(mode: string): string {
 const lostHealthCheck =
   'Service default/b: health check tcp node port 30999 already belongs to default/a, which sorts first'
 
-/** Transactions of nf_tables are some time apart. */
-async function deliver(lab: PipelineLab, ...events: readonly ObjectEvent[]): Promise<void> {
-  await lab.deliver(...events)
-  await lab.clock.advance(1000)
-}
-
 async function conflicts({ registry }: PipelineLab): Promise<string | undefined> {
   return /^viaduct_frontend_conflicts\{ip_family="IPv4"\} (\d+)$/mu.exec(await registry.metrics())?.[1]
 }
@@ -70,14 +62,8 @@ for (const { mode, flavour = 'legacy' } of modes)
     })
 
     async function open(...events: readonly ObjectEvent[]): Promise<PipelineLab> {
-      const kernel = openModelKernel()
-      const { index } = await kernel.links.addDummy('eth0')
-      await kernel.routes.apply([
-        { op: 'add-address', address: { address: ip('192.0.2.1'), prefixLength: 24, interfaceIndex: index } },
-      ])
-      const lab = new PipelineLab({ kernel, flavour, config: { mode, nodePortAddresses: ['192.0.2.0/24'] } })
+      const lab = await openConflictLab({ mode, flavour }, ...events)
       labs.push(lab)
-      await lab.deliver(here, ...events, synced)
       return lab
     }
 
@@ -101,7 +87,7 @@ for (const { mode, flavour = 'legacy' } of modes)
 
     it('goes to the loser when its owner is removed', async () => {
       const lab = await open(...balancer('a'), ...balancer('b'))
-      await deliver(lab, remove('Service', 'a'))
+      await deliverApart(lab, remove('Service', 'a'))
       assert.equal(await conflicts(lab), '0')
       assert.deepEqual(owners(lab), ['default/b'])
       assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 2)
@@ -109,7 +95,7 @@ for (const { mode, flavour = 'legacy' } of modes)
 
     it('is lost when an older Service comes', async () => {
       const lab = await open(...balancer('a', { createdSeconds: 2 }))
-      await deliver(lab, ...balancer('b', { createdSeconds: 1 }))
+      await deliverApart(lab, ...balancer('b', { createdSeconds: 1 }))
       assert.equal(await conflicts(lab), '2')
       assert.deepEqual(owners(lab), ['default/b'])
     })
@@ -117,12 +103,12 @@ for (const { mode, flavour = 'legacy' } of modes)
     it('is one loss of all ports of a Service, until the last of them is removed', async () => {
       const lab = await open(...balancer('a'))
       const ports = [port(443, { name: 'x', nodePort: 30_443 }), port(8443, { name: 'y', nodePort: 30_843 })]
-      await deliver(lab, ...balancer('b', { ports }))
+      await deliverApart(lab, ...balancer('b', { ports }))
       assert.equal(await conflicts(lab), '1')
       assert.equal(texts(lab).length, 1)
-      await deliver(lab, ...balancer('b', { ports: ports.slice(1) }))
+      await deliverApart(lab, ...balancer('b', { ports: ports.slice(1) }))
       assert.equal(await conflicts(lab), '1')
-      await deliver(lab, remove('Service', 'b'))
+      await deliverApart(lab, remove('Service', 'b'))
       assert.equal(await conflicts(lab), '0')
       assert.equal(texts(lab).length, 1)
       assert.deepEqual(owners(lab), ['default/a'])
