@@ -34,7 +34,7 @@ struct TransactionOutcome {
 
   State state = State::kApplied;
   /// The ruleset's generation after the transaction. 0: unknown, because the transaction changed nothing or
-  /// begins with a deletion of an object other than elements.
+  /// begins with a deletion of an object other than elements. (encode.ts puts an empty change before most.)
   uint32_t generation = 0;
   std::vector<Failure> failures;
   std::vector<Handle> handles;  ///< of the rules whose operation requested the handle

@@ -173,12 +173,26 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.equal(await nftables.generation(), start + 1)
       const more = await apply([{ op: 'delete-elements', elements: ips('10.0.0.1') }])
       assert.equal(more.generation, start + 2)
-      const silent = await apply([{ op: 'delete-set', set: addresses }])
-      assert.equal(silent.generation, undefined)
-      assert.equal(await nftables.generation(), start + 3)
+      await apply([
+        { op: 'add-elements', elements: ips('10.0.0.1') },
+        { op: 'add-rule', rule: rule([accept]) },
+      ])
+      const deletions: readonly NfOp[] = [
+        { op: 'flush-set', set: addresses },
+        { op: 'delete-set', set: addresses },
+        { op: 'flush-chain', chain },
+        { op: 'delete-chain', chain: base },
+      ]
+      for (const op of deletions) {
+        const { generation } = await apply([op])
+        assert.equal(generation, await nftables.generation(), op.op)
+      }
+      const last = await nftables.generation()
       assert.equal((await apply([])).generation, undefined)
       assert.equal((await apply([{ op: 'add-table', table }])).generation, undefined)
-      assert.equal(await nftables.generation(), start + 3)
+      assert.equal(await nftables.generation(), last)
+      assert.equal((await apply([{ op: 'delete-table', table }])).generation, undefined)
+      await apply(setup)
     })
 
     it('refuses a transaction for another generation', async () => {

@@ -80,8 +80,7 @@ export class ModelNftables implements Nftables {
     this.namespace.generation++
     for (const listener of this.namespace.listeners) listener(objects, this.#port)
     const [first] = transaction
-    const isReported =
-      first !== undefined && (!/^(delete|flush)-/.test(first.op) || first.op === 'delete-elements')
+    const isReported = first !== undefined && first.op !== 'delete-table' && first.op !== 'flush-table'
     const generation = isReported ? { generation: this.namespace.generation } : {}
     return { state: 'applied', ...generation, failures: [], handles: work.handles }
   }

@@ -145,6 +145,20 @@ describe('another program', () => {
     assert.equal(reads(), 0)
     await lab.stop()
   })
+
+  // The next full comparison read everything, found chains to remove again, and so on.
+  it('after chains were removed, full comparisons read nothing but the generation', async () => {
+    const lab = await started(...web)
+    await lab.clock.advance(31_000)
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2', '10.1.0.3'])))
+    const { writes } = lab
+    await lab.clock.advance(31_000)
+    assert.ok(lab.writtenSince(writes).some((line) => line.startsWith('delete chain ')))
+    const reads = countReads(lab)
+    await lab.clock.advance(120_000)
+    assert.equal(reads(), 0)
+    await lab.stop()
+  })
 })
 
 /** Counts the listings of sets, elements, chains and rules from now on. */

@@ -6,7 +6,7 @@ import { chainAttributes, counterType, ruleAttributes, setAttributes, tableAttri
 import type { NfElements } from './elements.js'
 import { elementLayout, type ElementLayout } from './elements.js'
 import type { NfExpression } from './expressions.js'
-import type { NfOp, NfRule, NfSet, NfTransaction } from './nftables.js'
+import type { NfOp, NfRule, NfSet, NfTableKey, NfTransaction } from './nftables.js'
 import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
 import { StreamWriter } from './stream.js'
 
@@ -27,13 +27,34 @@ export function encodeTransaction(transaction: NfTransaction): Uint8Array<ArrayB
   const elements = transaction.reduce((sum, op) => sum + ('elements' in op ? op.elements.bytes.length : 0), 0)
   const stream = new StreamWriter(elements + 256 * transaction.length + 64)
   const ids: SetIds = { next: 1 }
-  for (const op of transaction) new OpEncoder(stream, ids).encode(op)
+  const encoder = new OpEncoder(stream, ids)
+  const [first] = transaction
+  if (first !== undefined) encoder.begin(first)
+  for (const op of transaction) encoder.encode(op)
   return stream.finish()
 }
 
 /** NFTA_SET_ID is required for each new set, and unique in its transaction. */
 interface SetIds {
   next: number
+}
+
+/** The table in which the operation deletes something other than elements by key; undefined: it does not, or deletes all of the table. */
+function deletedFrom(op: NfOp): NfTableKey | undefined {
+  switch (op.op) {
+    case 'delete-chain':
+    case 'flush-chain':
+      return op.chain
+    case 'delete-rule':
+      return op.rule
+    case 'delete-set':
+    case 'flush-set':
+      return op.set
+    case 'delete-counter':
+      return op.counter
+    default:
+      return undefined
+  }
 }
 
 class OpEncoder {
@@ -43,6 +64,18 @@ class OpEncoder {
   constructor(stream: StreamWriter, ids: SetIds) {
     this.#stream = stream
     this.#ids = ids
+  }
+
+  /**
+   * Writes a change without effect before the first operation, if that is a deletion. The kernel tells the new generation only if its first message has
+   * an echo. The echo of a deletion has all that is deleted, and one of a table that exists has nothing. Deletions in a table that does not
+   * exist are refused as before. The deletion of a whole table, or of its rules, would not be: it gets no echo.
+   */
+  begin(first: NfOp): void {
+    const key = deletedFrom(first)
+    if (key === undefined) return
+    this.#begin('add', 'table', key.family, partOfNextFlag)
+    tableRecord.write(this.#stream, { name: key.table })
   }
 
   encode(op: NfOp): void {

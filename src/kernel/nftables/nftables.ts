@@ -80,8 +80,8 @@ export interface NfOutcome {
   /** unknown: the kernel's answer was lost; the transaction may have been applied. */
   readonly state: 'applied' | 'refused' | 'unknown'
   /**
-   * The ruleset's generation after this transaction. Absent: unknown, because the transaction changed nothing, or begins with a
-   * deletion of an object other than elements.
+   * The ruleset's generation after this transaction. Absent: unknown, because the transaction changed nothing, or begins with the deletion
+   * of a whole table or of all its rules.
    */
   readonly generation?: number
   /** Every refused operation. For an operation with many elements: the first refused element of each message of about 1,000. */
