@@ -15,7 +15,8 @@ export function nodePortServices(services: number): number {
   return services / 10
 }
 
-function ipv4(number: number): string {
+/** The address of this number. */
+export function ipv4(number: number): string {
   return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
 }
 

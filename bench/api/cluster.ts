@@ -63,7 +63,7 @@ const node: Document = {
 }
 
 /** The document with a resource version. Versions begin with 1, in the order of the list. */
-function withVersion(document: Document, version: number): Document {
+export function withVersion(document: Document, version: number): Document {
   return { ...document, metadata: { ...Object(document['metadata']), resourceVersion: String(version) } }
 }
 

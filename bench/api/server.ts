@@ -1,19 +1,20 @@
 // An API server that uses almost no CPU time during a measurement, because all answers are encoded in advance.
 //   node server.js SERVICES REALS FOLDER
 // Writes its certificate to FOLDER/cert.pem and prints `port N`. Input lines: `churn COUNT PERSECOND` sends changes of EndpointSlices and
-// then prints `done`; `change` sends one change and then prints `VIP ENDPOINT`; `wide PORTS ENDPOINTS` adds the Service of wide.ts and
-// prints `done`; `storm PORTS ENDPOINTS COUNT PERSECOND` prints `done`, and then sends changes of its slice beside other commands.
+// then prints `done`; `change` sends one change and then prints `VIP ENDPOINT`; `tenant TENANT` adds the objects of a tenant of tenants.ts
+// and prints `done`; `storm COUNT PERSECOND TENANT` prints `done`, and then sends the tenant's changes beside other commands;
+// `alter CHANGE TENANT` sends one of them and then prints when.
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Kind } from '../../test/support/api-shapes.js'
+import type { Document, Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
 import { makeCertificate } from '../../test/support/certificates.js'
-import { type Change, changedService, changedSlice, streamedList } from './cluster.js'
-import { addedWide, changedWide } from './wide.js'
+import { type Change, changedService, changedSlice, streamedList, withVersion } from './cluster.js'
+import { Tenant } from './tenants.js'
 
 const [services = '0', reals = '1', folder = ''] = process.argv.slice(2)
 const size = { services: Number(services), reals: Number(reals) }
@@ -70,9 +71,8 @@ async function sendEvenly(prepared: readonly Pick<Change, 'events'>[], perSecond
 }
 
 async function obey(line: string): Promise<string> {
-  const [command, ...words] = line.split(' ')
-  const [first = 0, second = 0, count = 0, perSecond = 0] = words.map(Number)
-  const wide = { ports: first, endpoints: second }
+  const [command = '', ...words] = line.split(' ')
+  const [first = 0, second = 0] = words.map(Number)
   if (command === 'churn') {
     await sendEvenly(
       Array.from({ length: first }, () => changedSlice(size, changes++)),
@@ -80,21 +80,39 @@ async function obey(line: string): Promise<string> {
     )
     return 'done'
   }
-  if (command === 'wide') {
-    sendChange({ events: addedWide(wide, nextVersion()) })
+  if (command === 'tenant') {
+    for (const [kind, document] of new Tenant(words.join(' ')).objects())
+      sendChange({ events: [tenantEvent('ADDED', kind, document)] })
     return 'done'
   }
   if (command === 'storm') {
-    const prepared = Array.from({ length: count }, (_, i) => ({
-      events: [changedWide(wide, i + 1, nextVersion())],
-    }))
-    void sendEvenly(prepared, perSecond)
+    const tenant = new Tenant(words.slice(2).join(' '))
+    void sendEvenly(
+      Array.from({ length: first }, (_, i) => changeOf(tenant, i + 1)),
+      second,
+    )
     return 'done'
+  }
+  if (command === 'alter') {
+    const change = changeOf(new Tenant(words.slice(1).join(' ')), first)
+    const sentNs = process.hrtime.bigint()
+    sendChange(change)
+    return String(sentNs)
   }
   const change = nextChange(command)
   const sentNs = process.hrtime.bigint()
   sendChange(change)
   return `${change.vip} ${change.endpoint} ${sentNs}`
+}
+
+/** Change number `change` of the tenant. */
+function changeOf(tenant: Tenant, change: number): Pick<Change, 'events'> {
+  const [kind, document] = tenant.changed(change)
+  return { events: [tenantEvent('MODIFIED', kind, document)] }
+}
+
+function tenantEvent(type: 'ADDED' | 'MODIFIED', kind: Kind, document: Document): readonly [Kind, Buffer] {
+  return [kind, protobufWriter.event(type, kind, withVersion(document, nextVersion()))]
 }
 
 /** As the versions in cluster.ts. */

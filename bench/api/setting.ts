@@ -8,7 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { Program } from '../../test/support/processes.js'
 import type { Size } from '../stage/manifests.js'
-import type { WideSize } from './wide.js'
+import type { TenantText } from './tenants.js'
 
 const serverProgram = fileURLToPath(new URL('server.js', import.meta.url))
 const bareProgram = fileURLToPath(new URL('bare.js', import.meta.url))
@@ -52,14 +52,22 @@ export class ApiProcess {
     await this.#ask(`churn ${count} ${perSecond}`)
   }
 
-  /** Adds the Service of wide.ts. */
-  async addWide({ ports, endpoints }: WideSize): Promise<void> {
-    await this.#ask(`wide ${ports} ${endpoints}`)
+  /** Adds the tenant's objects. */
+  async addTenant(tenant: TenantText): Promise<void> {
+    await this.#ask(`tenant ${tenant}`)
   }
 
-  /** Begins to send changes of the wide Service's slice. Resolves before the first one. */
-  async storm({ ports, endpoints }: WideSize, count: number, perSecond: number): Promise<void> {
-    await this.#ask(`storm ${ports} ${endpoints} ${count} ${perSecond}`)
+  /** Begins to send the tenant's changes. Resolves before the first one. */
+  async storm(
+    tenant: TenantText,
+    { count, perSecond }: { readonly count: number; readonly perSecond: number },
+  ): Promise<void> {
+    await this.#ask(`storm ${count} ${perSecond} ${tenant}`)
+  }
+
+  /** Sends change number `change` of the tenant, from 1 on. Returns the moment just before, as process.hrtime.bigint(). */
+  async alter(tenant: TenantText, change: number): Promise<bigint> {
+    return BigInt(await this.#ask(`alter ${change} ${tenant}`))
   }
 
   /** `change` replaces the first endpoint of one slice. `add` adds a Service with its slice. `remove` removes the Service that was added last. */

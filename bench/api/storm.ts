@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { median } from '../stage/figures.js'
 import { changeMs, coldMs, type ModeSetting, onApiStage, type Run, type StartRun } from './stage.js'
-import { widePlace, type WideSize } from './wide.js'
+import { Tenant, type TenantText } from './tenants.js'
 
 const tickUs = 1000
 const restMs = 3000
@@ -13,20 +13,20 @@ const betweenChangesMs = 1000
 /** Times of single changes: without a storm, during it, and of the one at its end; CPU from the begin of the storm until the end is in force. */
 export async function stormFigures(
   start: StartRun<Run>,
-  { connect, size, wide }: Omit<ModeSetting, 'agent'> & { readonly wide: WideSize },
+  { connect, size, tenant }: Omit<ModeSetting, 'agent'> & { readonly tenant: TenantText },
 ): Promise<Record<string, unknown>> {
   return await onApiStage({ connect, size, tickUs }, start, async (stage) => {
     const { api, prober, run } = stage
     await coldMs(stage, size)
-    await api.addWide(wide)
-    await prober.answered({ ...widePlace(wide), expected: undefined })
+    await api.addTenant(tenant)
+    await prober.answered({ ...new Tenant(tenant).place, expected: undefined })
     await sleep(restMs)
     const quietMs = await changeMs(stage, 'change')
     await sleep(restMs)
     const cpuBefore = run.cpuSeconds()
     const times: Promise<number>[] = []
     const began = performance.now()
-    await api.storm(wide, stormSeconds * perSecond, perSecond)
+    await api.storm(tenant, { count: stormSeconds * perSecond, perSecond })
     while (performance.now() - began < stormSeconds * 1000) {
       times.push(changeMs(stage, 'change'))
       await sleep(betweenChangesMs)

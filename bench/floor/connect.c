@@ -1,10 +1,15 @@
 // The clients and the server of the iptables benchmark. Addresses are IPv4. Every failure ends the program with a message.
 //
 //   connect serve PORT             answers every connection with its local address
-//   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; connects BURST times per tick to each target until
-//                                  EXPECTED (`any`: any server) answers; then prints `ID NANOSECONDS` (CLOCK_MONOTONIC)
-//   connect rate ADDRESS PORT N    makes N connections one after the other, to its own listener on port 8080, so that no other
-//                                  process must be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
+//   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; connects BURST times per tick to each target (to 4 per tick, in
+//                                  turn) until EXPECTED (`any`: any server) answers; then prints `ID NANOSECONDS` (CLOCK_MONOTONIC)
+//   connect rate ADDRESS PORT N [LISTEN]
+//                                  makes N connections one after the other, to its own listener on port LISTEN (default: 8080), so that
+//                                  no other process must be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
+//   connect sticky ADDRESS PORT SOURCE N TRIES
+//                                  N clients with the addresses from SOURCE on connect TRIES times each, all for the first time before
+//                                  one connects again; prints {"clients": N, "kept": .., "failed": ..}: the clients that reached the
+//                                  same server each time, and those of which a connection failed
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kBacklog = 4096, kWarmUp = 500, kMostPending = 64, kRealPort = 8080, kAnswerTimeoutUs = 200000 };
+enum { kBacklog = 4096, kWarmUp = 500, kMostPending = 512, kMostPerTick = 4 };
+enum { kRealPort = 8080, kAnswerTimeoutUs = 200000 };
 
 static void Fail(const char* what) {
   fprintf(stderr, "connect: %s: %s\n", what, strerror(errno));
@@ -118,22 +124,27 @@ static void ReadTarget(Target* target) {
   target->expected = Address(has_address ? expected : "0.0.0.0", 0).sin_addr;
 }
 
+static int IsSeen(const Target* target, int burst) {
+  for (int i = 0; i < burst; ++i) {
+    if (IsAsExpected(target)) return 1;
+  }
+  return 0;
+}
+
 static void Probe(int tick_us, int burst) {
   static Target pending[kMostPending];
-  int count = 0;
+  int count = 0, next = 0;
   setvbuf(stdin, NULL, _IONBF, 0);  // poll() does not see input in a buffer of stdio
   for (;;) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (count < kMostPending && poll(&input, 1, count == 0 ? -1 : 0) > 0) ReadTarget(&pending[count++]);
     const int64_t start = Now();
-    for (int i = count - 1; i >= 0; --i) {
-      for (int j = 0; j < burst; ++j) {
-        if (!IsAsExpected(&pending[i])) continue;
-        printf("%s %lld\n", pending[i].id, (long long)Now());
-        fflush(stdout);
-        pending[i] = pending[--count];
-        break;
-      }
+    for (int left = count < kMostPerTick ? count : kMostPerTick; left > 0; --left, ++next) {
+      if (next >= count) next = 0;
+      if (!IsSeen(&pending[next], burst)) continue;
+      printf("%s %lld\n", pending[next].id, (long long)Now());
+      fflush(stdout);
+      pending[next] = pending[--count];
     }
     const int64_t left_us = tick_us - (Now() - start) / 1000;
     if (left_us > 0) usleep((useconds_t)left_us);
@@ -145,8 +156,8 @@ static int Compare(const void* a, const void* b) {
   return (left > right) - (left < right);
 }
 
-static void Rate(struct sockaddr_in to, int count) {
-  const int listener = Listen(kRealPort);
+static void Rate(struct sockaddr_in to, int count, int port) {
+  const int listener = Listen(port);
   int64_t* times = calloc((size_t)count, sizeof *times);
   int64_t start = 0;
   if (!times) Fail("calloc");
@@ -168,15 +179,57 @@ static void Rate(struct sockaddr_in to, int count) {
          (double)times[count / 2] / 1000, (double)times[count * 99 / 100] / 1000);
 }
 
+/// The server's address that a connection from `source` reaches; 0.0.0.0: it failed.
+static struct in_addr Reached(const struct sockaddr_in* source, const struct sockaddr_in* to) {
+  struct in_addr answer = {0};
+  const int fd = Socket();
+  if (bind(fd, (const struct sockaddr*)source, sizeof *source)) Fail("bind");
+  if (connect(fd, (const struct sockaddr*)to, sizeof *to) ||
+      recv(fd, &answer, sizeof answer, MSG_WAITALL) != sizeof answer)
+    answer.s_addr = 0;
+  close(fd);
+  return answer;
+}
+
+static void Sticky(struct sockaddr_in to, struct sockaddr_in source, int clients, int tries) {
+  typedef struct {
+    struct in_addr server;
+    int has_moved, has_failed;
+  } Client;
+  Client* all = calloc((size_t)clients, sizeof *all);
+  const uint32_t first = ntohl(source.sin_addr.s_addr);
+  int kept = 0, failed = 0;
+  if (!all) Fail("calloc");
+  for (int i = 0; i < tries; ++i) {
+    for (int j = 0; j < clients; ++j) {
+      source.sin_addr.s_addr = htonl(first + (uint32_t)j);
+      const struct in_addr server = Reached(&source, &to);
+      if (i == 0) all[j].server = server;
+      all[j].has_failed |= server.s_addr == 0;
+      all[j].has_moved |= server.s_addr != all[j].server.s_addr;
+    }
+  }
+  for (int j = 0; j < clients; ++j) {
+    failed += all[j].has_failed;
+    kept += !all[j].has_failed && !all[j].has_moved;
+  }
+  printf("{\"clients\": %d, \"kept\": %d, \"failed\": %d}\n", clients, kept, failed);
+}
+
 int main(int count, char** arguments) {
   if (count == 3 && !strcmp(arguments[1], "serve")) {
     Serve(atoi(arguments[2]));
   } else if (count == 4 && !strcmp(arguments[1], "probe")) {
     Probe(atoi(arguments[2]), atoi(arguments[3]));
-  } else if (count == 5 && !strcmp(arguments[1], "rate")) {
-    Rate(Address(arguments[2], atoi(arguments[3])), atoi(arguments[4]));
+  } else if ((count == 5 || count == 6) && !strcmp(arguments[1], "rate")) {
+    Rate(Address(arguments[2], atoi(arguments[3])), atoi(arguments[4]),
+         count == 6 ? atoi(arguments[5]) : kRealPort);
+  } else if (count == 7 && !strcmp(arguments[1], "sticky")) {
+    Sticky(Address(arguments[2], atoi(arguments[3])), Address(arguments[4], 0), atoi(arguments[5]),
+           atoi(arguments[6]));
   } else {
-    fputs("usage: connect serve PORT | probe TICK_US BURST | rate ADDRESS PORT N\n", stderr);
+    fputs("usage: connect serve PORT | probe TICK_US BURST | rate ADDRESS PORT N [LISTEN] |\n"
+          "       connect sticky ADDRESS PORT SOURCE N TRIES\n", stderr);
     return 2;
   }
   return 0;

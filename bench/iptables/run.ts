@@ -1,11 +1,10 @@
 // Measures one part of iptables mode on this machine's kernel, in network namespaces. Prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY SERVICES
 // All files are under TMPDIR.
-import { existsSync, writeFileSync } from 'node:fs'
-import { getPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { commandFigures } from '../stage/command-figures.js'
 import { executedPrograms } from '../stage/executed-programs.js'
+import { useNiceness } from '../stage/niceness.js'
 import type { Setting } from '../stage/stage.js'
 import { agentFigures, churnFigures } from './agent-figures.js'
 import { commitFigures } from './commit-figures.js'
@@ -35,9 +34,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   commands: async () => await commandFigures(ten),
 }
 
-// The kernel shares the cores between sessions first. Without this file a `nice` value would have no effect between sessions.
-const sessionNiceness = '/proc/self/autogroup'
-if (getPriority() !== 0 && existsSync(sessionNiceness)) writeFileSync(sessionNiceness, String(getPriority()))
+useNiceness()
 
 const measure = parts[part]
 if (measure === undefined)

@@ -129,18 +129,3 @@ export async function restartFigures({
     await place.close()
   }
 }
-
-/** A cluster far beyond others: how long its start takes, and what it holds. One start. */
-export async function hugeFigures({
-  agent,
-  connect,
-  size,
-}: ModeSetting): Promise<Start & { readonly peakMiB: number }> {
-  const start: StartRun<AgentRun> = (place, api) => startAgent(place, api, agent)
-  return await onApiStage({ connect, size, tickUs }, start, async (stage) => {
-    const { run } = stage
-    await run.inForce()
-    const ms = millisecondsBetween(run.startNs, process.hrtime.bigint())
-    return { ...(await startOf(run, ms)), peakMiB: run.memory().peakMiB }
-  })
-}

@@ -1,18 +1,24 @@
 // Measures one part of nftables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY FLOOR_BINARY
+//   node run.js huge CONNECT_BINARY FLOOR_BINARY SCALE
+//   node run.js tenants CONNECT_BINARY FLOOR_BINARY FLOOD_BINARY FORM PROGRAM SECONDS SCALE
 // FLOOR_BINARY is the program of bench/floor/nft_floor.c. Everything that it writes is under TMPDIR.
-import { changeFigures, hugeFigures, restartFigures, startFigures } from './agent-figures.js'
+import { changeFigures, restartFigures, startFigures } from './agent-figures.js'
 import { connectionFigures } from './connections.js'
+import { adoptionFigures } from './huge-figures.js'
 import { pageFigures, quietFigures } from './page-figures.js'
 import { peerFigures } from './peer-figures.js'
 import { startAgent } from '../api/stage.js'
 import { stormFigures } from '../api/storm.js'
 import { curveFigures, elementFigures, firstSyncFigures, hugeSyncFigures } from './sync-figures.js'
 import type { AgentMode } from '../stage/agent-run.js'
+import type { Size } from '../stage/manifests.js'
 import { commandFigures } from '../stage/command-figures.js'
 import { executedPrograms } from '../stage/executed-programs.js'
+import { useNiceness } from '../stage/niceness.js'
+import { tenantFigures, tenantSetting } from './tenants.js'
 
-const [part = '', connect = '', floor = ''] = process.argv.slice(2)
+const [part = '', connect = '', floor = '', ...rest] = process.argv.slice(2)
 const agent: AgentMode = { mode: 'nftables' }
 const whole = { services: 10_000, reals: 1 }
 const ten = { services: 10_000, reals: 10 }
@@ -23,7 +29,11 @@ const huge = { services: 50_000, reals: 20 }
 /** 10,000 take kube-proxy a minute. */
 const peerSize = { services: 1000, reals: 1 }
 const curveChanges = 3000
-const wide = { ports: 1000, endpoints: 100 }
+
+/** A share of the Services, for the part `huge`. */
+function scaled({ services, reals }: Size): Size {
+  return { services: Math.max(1, Math.round(services * Number(rest[0] ?? 1))), reals }
+}
 
 /** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -38,19 +48,24 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   quiet: async () => await quietFigures({ mode: 'nftables', connect, size: ten }),
   sync: async () => await firstSyncFigures(floor, ten),
   curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
-  huge: async () => ({
-    tables: await hugeSyncFigures(floor, huge),
-    agent: await hugeFigures({ agent, connect, size: huge }),
-  }),
+  huge: async () => {
+    const [large, largest] = [scaled(ten), scaled(huge)]
+    return {
+      tables: await hugeSyncFigures(floor, largest),
+      adoptions: [await adoptionFigures(connect, large), await adoptionFigures(connect, largest)],
+    }
+  },
   storm: async () =>
     await stormFigures((place, api) => startAgent(place, api, { ...agent, verbosity: 0 }), {
       connect,
       size: few,
-      wide,
+      tenant: 'wide 1000 100',
     }),
+  tenants: async () => await tenantFigures({ connect, ...tenantSetting(rest) }),
   'kube-proxy': async () => await peerFigures(connect, peerSize),
 }
 
+useNiceness()
 const measure = parts[part]
 if (measure === undefined) throw new Error(`no part ${part}, only ${Object.keys(parts).join(' ')}`)
 process.stdout.write(`${JSON.stringify(await measure())}\n`)

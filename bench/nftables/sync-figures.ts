@@ -115,6 +115,9 @@ export async function curveFigures(
 }
 
 /** One first sync of a cluster far beyond others. */
-export async function hugeSyncFigures(floor: string, size: Size): Promise<ChangeFigures> {
-  return await syncAndChange(floor, size, 1000)
+export async function hugeSyncFigures(
+  floor: string,
+  size: Size,
+): Promise<ChangeFigures & { readonly size: Size }> {
+  return { size, ...(await syncAndChange(floor, size, 1000)) }
 }

@@ -7,7 +7,9 @@ import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 import { firstThreadSeconds, processSeconds } from './process-cpu.js'
 
-const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
+/** VIADUCT_AGENT names another one, to compare two. */
+const bundle =
+  process.env['VIADUCT_AGENT'] ?? fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
 
 /** A mode of the agent. */
 export interface AgentMode {

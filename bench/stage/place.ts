@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Namespace, setSysctls } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 
-/** VIPs and endpoints of bench/state.ts. */
-const networks = ['10.96.0.0/12', '10.128.0.0/12']
+/** VIPs and endpoints of bench/state.ts, endpoints of bench/api/tenants.ts, and further addresses of clients. */
+const networks = ['10.96.0.0/12', '10.128.0.0/12', '10.192.0.0/10', '10.64.0.0/12']
 const clientAddress = '192.0.2.1'
 /** The port of pods. */
 export const realPort = 8080
@@ -62,26 +62,37 @@ export class Prober {
   }
 
   /** Time of the first expected answer, in nanoseconds of process.hrtime.bigint(). */
-  async answered({ address, port, expected = 'any' }: Target): Promise<bigint> {
-    return await this.#seen(address, port, expected)
+  async answered(target: Target): Promise<bigint> {
+    const seenNs = await this.answeredWithin(answerLimitMs, target)
+    if (seenNs !== undefined) return seenNs
+    throw new Error(`${target.address}:${target.port} was not answered by ${target.expected ?? 'any'}`)
+  }
+
+  /** As `answered`. undefined: there was no such answer within so many milliseconds. The client tries on. */
+  async answeredWithin(
+    limitMs: number,
+    { address, port, expected = 'any' }: Target,
+  ): Promise<bigint | undefined> {
+    return await this.#seen(limitMs, `${address} ${port} ${expected}`)
   }
 
   /** The moment of the first connection that is refused, as `answered`. */
   async refused(address: string, port: number): Promise<bigint> {
-    return await this.#seen(address, port, 'none')
+    const seenNs = await this.#seen(answerLimitMs, `${address} ${port} none`)
+    if (seenNs !== undefined) return seenNs
+    throw new Error(`${address}:${port} was not refused`)
   }
 
-  async #seen(address: string, port: number, expected: string): Promise<bigint> {
+  async #seen(limitMs: number, target: string): Promise<bigint | undefined> {
     const id = `${this.#asked++}`
-    this.#program.write(`${id} ${address} ${port} ${expected}\n`)
+    this.#program.write(`${id} ${target}\n`)
     const limit = new AbortController()
     try {
       const line = await Promise.race([
         this.#program.line((answer) => answer.startsWith(`${id} `)),
-        sleep(answerLimitMs, undefined, { signal: limit.signal }),
+        sleep(limitMs, undefined, { signal: limit.signal }),
       ])
-      if (line === undefined) throw new Error(`${address}:${port} was not answered by ${expected}`)
-      return BigInt(line.slice(id.length + 1))
+      return line === undefined ? undefined : BigInt(line.slice(id.length + 1))
     } finally {
       limit.abort()
     }

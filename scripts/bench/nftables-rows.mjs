@@ -2,6 +2,7 @@
 
 import { commandRows } from './command-rows.mjs'
 import { formats } from './rows.mjs'
+import { tenantRows, tenantRuns } from './tenant-rows.mjs'
 
 const { ms, us, mebibytes, percent, times, cores, count, seconds } = formats
 
@@ -24,8 +25,13 @@ export const parts = {
   quiet: { title: 'the servers without a client, 10,000 x 10', rows: quietRows },
   sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
   curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
-  huge: { title: '50,000 x 20', rows: hugeRows },
+  huge: { title: '10,000 x 10 and 50,000 x 20', rows: hugeRows, runs: ({ scale }) => [[String(scale)]] },
   storm: { title: '19 changes per second of a slice of 1,000 ports x 100, beside 100 x 1', rows: stormRows },
+  tenants: {
+    title: 'a tenant beside hostile or large ones',
+    rows: tenantRows,
+    runs: tenantRuns,
+  },
   'kube-proxy': { title: 'in turns with a kube-proxy in nftables mode, 1,000 x 1', rows: peerRows },
 }
 
@@ -263,28 +269,53 @@ function replacedRow(size, change) {
   }
 }
 
-/** @param {any} figures @returns {readonly Row[]} */
-function hugeRows({ tables: { first, change }, agent }) {
+/** @param {readonly [any]} runs @returns {readonly Row[]} */
+function hugeRows([{ tables, adoptions }]) {
+  const { first, change, size } = tables
   return [
     {
-      what: 'first sync from desired objects',
+      what: `${sizeText(size)}: first sync from desired objects`,
       value: first.ms,
       format: ms,
       note: `${first.transactions} transactions, the longest ${ms(first.longestMs)}; resident ${mebibytes(first.rssMiB)}`,
     },
-    replacedRow('50000 x 20', change),
+    replacedRow(sizeText(size), change),
+    ...adoptions.flatMap(adoptionRows),
+  ]
+}
+
+/** The targets of step 13. @param {any} figures @returns {readonly Row[]} */
+function adoptionRows({ size, first, restart, restartTransactions, periodCpuMs, lag, kernelMiB }) {
+  const what = sizeText(size)
+  const limitMs = size.services * size.reals > 100_000 ? 5000 : 600
+  return [
     {
-      what: 'the agent from the API server: process start to in force',
-      value: agent.ms,
+      what: `${what}: the agent from the API server: process start to in force`,
+      value: first.ms,
       format: ms,
-      note: `CPU ${ms(agent.cpuMs)}`,
+      note: `CPU ${ms(first.cpuMs)}`,
     },
     {
-      what: 'the agent: resident 3 s later',
-      value: agent.restMiB,
-      format: mebibytes,
-      note: `at most ${mebibytes(agent.peakMiB)}`,
+      what: `${what}: adoption at a restart, the agent's first pass`,
+      value: restart.passMs,
+      format: ms,
+      target: ['<=', limitMs],
+      note: `from the process start ${ms(restart.ms)}, CPU ${ms(restart.cpuMs)}; ${restartTransactions} transactions`,
     },
+    {
+      what: `${what}: CPU of a sync period that compares everything`,
+      value: periodCpuMs.compared,
+      format: ms,
+      note: `of a quiet one ${ms(periodCpuMs.quiet)}`,
+    },
+    spreadRow(`${what}: lag of 4 changes per second beside comparisons`, lag, 'p99Ms', 20),
+    {
+      what: `${what}: resident 3 s after the start`,
+      value: first.restMiB,
+      format: mebibytes,
+      note: `at most ${mebibytes(first.peakMiB)}; after the restart ${mebibytes(restart.restMiB)}, at most ${mebibytes(restart.peakMiB)}`,
+    },
+    { what: `${what}: memory of the kernel`, value: kernelMiB, format: mebibytes },
   ]
 }
 

@@ -8,7 +8,13 @@
  * @property {readonly ['<=' | '>=', number]} [target]
  * @property {string} [note]
  */
-/** @typedef {{ readonly title: string, readonly rows: (figures: any) => readonly Row[] }} Part */
+/**
+ * @typedef {object} Part
+ * @property {string} title
+ * @property {(figures: any) => readonly Row[]} rows of the figures; if it has `runs`, of a list of them
+ * @property {(options: RunOptions) => readonly (readonly string[])[]} [runs] further arguments of each run; default: one without them
+ */
+/** @typedef {{ readonly scale: number, readonly seconds: number, readonly forms?: readonly string[], readonly programs: readonly string[], readonly flood: string }} RunOptions */
 
 export const formats = {
   /** @param {number} value */
