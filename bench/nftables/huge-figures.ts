@@ -40,11 +40,11 @@ export interface HugeFigures {
   readonly periodCpuMs: { readonly quiet: number; readonly compared: number }
   /** The lags of single changes beside such comparisons. */
   readonly lag: Lag
-  /** Memory of the kernel that the ruleset holds. */
+  /** Memory of the kernel that the ruleset holds. NB: other work on the machine changes the figure by some MiB. */
   readonly kernelMiB: number
 }
 
-/** One start, comparisons, and one restart. `connect`: the program of bench/floor/connect.c. */
+/** One start, a comparison, and one restart, with further comparisons beside changes. `connect`: the program of bench/floor/connect.c. */
 export async function adoptionFigures(connect: string, size: Size): Promise<HugeFigures> {
   return await withPlace(async (place) => {
     await serve(place, connect)
@@ -52,17 +52,18 @@ export async function adoptionFigures(connect: string, size: Size): Promise<Huge
     const api = await ApiProcess.start(size, place)
     const one = startAgent(place, api, { mode: 'nftables' })
     const first = await startOf(one)
+    await sleep(periodSeconds * 1000)
     const periodCpuMs = {
       quiet: await periodCpu(one),
       compared: await periodCpu(one, () => strangerActs(place)),
     }
-    const changes = { seconds: periodSeconds, everyMs: changeEveryMs }
-    const lag = await besideStranger(place, () => lagOf({ api, prober }, changes))
     await one.stop()
     const before = await generation(place)
     const other = startAgent(place, api, { mode: 'nftables' })
     const restart = await startOf(other)
     const restartTransactions = (await generation(place)) - before
+    const changes = { seconds: periodSeconds, everyMs: changeEveryMs }
+    const lag = await besideStranger(place, () => lagOf({ api, prober }, changes))
     await other.stop()
     const kernelMiB = await rulesetMiB(place)
     await api.stop()
@@ -100,11 +101,10 @@ async function rulesetMiB(place: Namespace): Promise<number> {
   return before - kernelMemoryMiB()
 }
 
-/** Memory of the machine that is neither free, nor of processes, nor a cache of files. */
+/** Memory of the kernel, also that of other programs of the machine. It has no caches of files. */
 function kernelMemoryMiB(): number {
   const text = readFileSync('/proc/meminfo', 'utf8')
   const kibibytes = (field: string): number =>
     Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(text)?.[1])
-  const others = ['MemFree', 'Buffers', 'Cached', 'SwapCached', 'AnonPages', 'SReclaimable'].map(kibibytes)
-  return others.reduce((rest, part) => rest - part, kibibytes('MemTotal')) / 1024
+  return (kibibytes('SUnreclaim') + kibibytes('VmallocUsed')) / 1024
 }

@@ -1,6 +1,6 @@
 // Measures one part of nftables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY FLOOR_BINARY
-//   node run.js huge CONNECT_BINARY FLOOR_BINARY SCALE
+//   node run.js huge CONNECT_BINARY FLOOR_BINARY SCALE tables|100000|1000000
 //   node run.js tenants CONNECT_BINARY FLOOR_BINARY FLOOD_BINARY FORM PROGRAM SECONDS SCALE
 // FLOOR_BINARY is the program of bench/floor/nft_floor.c. Everything that it writes is under TMPDIR.
 import { changeFigures, restartFigures, startFigures } from './agent-figures.js'
@@ -31,8 +31,8 @@ const peerSize = { services: 1000, reals: 1 }
 const curveChanges = 3000
 
 /** A share of the Services, for the part `huge`. */
-function scaled({ services, reals }: Size): Size {
-  return { services: Math.max(1, Math.round(services * Number(rest[0] ?? 1))), reals }
+function scaled({ services, reals }: Size, scale = '1'): Size {
+  return { services: Math.max(1, Math.round(services * Number(scale))), reals }
 }
 
 /** scripts/bench/nftables-rows.mjs has a row for every figure that counts. */
@@ -49,11 +49,9 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   sync: async () => await firstSyncFigures(floor, ten),
   curve: async () => await curveFigures(floor, [few, whole, more, many], curveChanges),
   huge: async () => {
-    const [large, largest] = [scaled(ten), scaled(huge)]
-    return {
-      tables: await hugeSyncFigures(floor, largest),
-      adoptions: [await adoptionFigures(connect, large), await adoptionFigures(connect, largest)],
-    }
+    const [scale, what] = rest
+    if (what === 'tables') return await hugeSyncFigures(floor, scaled(huge, scale))
+    return await adoptionFigures(connect, scaled(what === '100000' ? ten : huge, scale))
   },
   storm: async () =>
     await stormFigures((place, api) => startAgent(place, api, { ...agent, verbosity: 0 }), {

@@ -25,7 +25,7 @@ export const parts = {
   quiet: { title: 'the servers without a client, 10,000 x 10', rows: quietRows },
   sync: { title: 'first sync from desired objects, 10,000 x 10', rows: syncRows },
   curve: { title: 'one endpoint replaced, by the number of services', rows: curveRows },
-  huge: { title: '10,000 x 10 and 50,000 x 20', rows: hugeRows, runs: ({ scale }) => [[String(scale)]] },
+  huge: { title: '10,000 x 10 and 50,000 x 20', rows: hugeRows, runs: hugeRuns },
   storm: { title: '19 changes per second of a slice of 1,000 ports x 100, beside 100 x 1', rows: stormRows },
   tenants: {
     title: 'a tenant beside hostile or large ones',
@@ -269,9 +269,13 @@ function replacedRow(size, change) {
   }
 }
 
-/** @param {readonly [any]} runs @returns {readonly Row[]} */
-function hugeRows([{ tables, adoptions }]) {
-  const { first, change, size } = tables
+/** @param {import('./rows.mjs').RunOptions} options */
+function hugeRuns({ scale }) {
+  return ['tables', '100000', '1000000'].map((what) => [String(scale), what])
+}
+
+/** @param {readonly any[]} runs @returns {readonly Row[]} */
+function hugeRows([{ size, first, change }, ...adoptions]) {
   return [
     {
       what: `${sizeText(size)}: first sync from desired objects`,
