@@ -145,10 +145,10 @@ function countsOf(operations: readonly KernelOperation[]): readonly PlanCount[] 
 }
 
 /**
- * The lines that nft 1.0.6 does not read, although the kernel takes them: a rule that compares the value of a map, the port of a
- * connection in a key, and the interval of a map in which entries end.
+ * The lines that nft 1.0.6 does not read, although the kernel takes them: those of session affinity, with the port of a connection in a
+ * key, or with the interval of a map in which entries end.
  */
-const unreadByNft = / map @\S+-counts | ct original proto-dst | gc-interval /u
+const unreadByNft = / ct original proto-dst | gc-interval /u
 
 /** The heading of a section. */
 function headingOf(tool: OperationTool, operations: readonly KernelOperation[]): string {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import {
+  anonymousSet,
   isSameRule,
   type NfExpression,
   NfElements,
@@ -13,7 +14,7 @@ import {
   type Nftables,
   packFields,
 } from '../../src/kernel/index.js'
-import { anonymousSet, isSameSet } from '../../src/kernel/testing.js'
+import { isSameSet } from '../../src/kernel/testing.js'
 import { rejectsWith } from './law.js'
 import type { NftablesSubject } from './nftables.contract.js'
 

@@ -161,8 +161,8 @@ describe('the image', { timeout: 120_000 }, () => {
     assert.deepEqual(await statusOf(node, '/healthz', '/livez'), ['200', '200'])
     test.diagnostic(`measured: RSS ${rssMib(agent.pid)} MiB`)
     assert.match(readFileSync(`/proc/${agent.pid}/status`, 'utf8'), /^CapEff:\t0000000000001000$/m)
-    const services = await node.must('nft', 'list', 'map', 'ip', 'kube-proxy', 'service-endpoint-counts')
-    assert.match(services, /10\.96\.0\.20 \. tcp \. 80 : /)
+    const services = await node.must('nft', 'list', 'set', 'ip', 'kube-proxy', 'services-with-endpoints')
+    assert.match(services, /10\.96\.0\.20 \. tcp \. 80/)
 
     agent.signal('SIGTERM')
     const { code, stderr } = await agent.ended

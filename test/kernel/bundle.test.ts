@@ -169,7 +169,7 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
       'kernel/nftables.nft',
       [
         /^add table ip kube-proxy$/m,
-        /^add element ip kube-proxy service-endpoints \{ 10\.96\.0\.10 \. tcp \. 80 \. 0 : 192\.0\.2\.1 \. 8080 \}$/m,
+        /^add element ip kube-proxy service-endpoint-0 \{ 10\.96\.0\.10 \. tcp \. 80 : 192\.0\.2\.1 \. 8080 \}$/m,
         /^add chain ip kube-proxy \S+ \{ type nat hook prerouting priority -101 ; policy accept ; \}$/m,
         /^add rule ip kube-proxy /m,
       ],
@@ -180,7 +180,7 @@ describe('viaduct bundle', { timeout: 120_000 }, () => {
       'kernel/nftables.nft',
       [
         /^add table ip kube-proxy$/m,
-        /^add element ip kube-proxy service-endpoints \{ 10\.96\.0\.10 \. tcp \. 80 \. 0 : 192\.0\.2\.1 \. 8080 \}$/m,
+        /^add element ip kube-proxy service-endpoint-0 \{ 10\.96\.0\.10 \. tcp \. 80 : 192\.0\.2\.1 \. 8080 \}$/m,
         /^add chain ip kube-proxy \S+ \{ type nat hook prerouting priority -101 ; policy accept ; \}$/m,
       ],
     ],

@@ -19,39 +19,42 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     return lab.node.must('sh', '-c', script, 'sh', ...commands)
   }
 
-  /** Elements of a map in IPv4, sorted; none while it does not exist. */
-  async function elements(map: string): Promise<readonly string[]> {
-    const { stdout } = await lab.node.run('nft', 'list', 'map', 'ip', 'kube-proxy', map)
-    const body = /elements = \{([^}]*)\}/u.exec(stdout)?.[1] ?? ''
-    return body
-      .split(',')
-      .map((element) => element.trim())
-      .filter((element) => element !== '')
+  /** Elements of the IPv4 sets and maps whose names match, each with the name, sorted. */
+  async function elements(names: RegExp): Promise<readonly string[]> {
+    const { stdout } = await lab.node.run('nft', 'list', 'table', 'ip', 'kube-proxy')
+    const sets = stdout.matchAll(/^\t(?:set|map) (\S+) \{(.*?)^\t\}/gmsu)
+    return [...sets]
+      .filter(([, name = '']) => names.test(name))
+      .flatMap(([, name = '', content = '']) => {
+        const body = /elements = \{([^}]*)\}/u.exec(content)?.[1] ?? ''
+        const each = body.split(',').map((element) => element.trim())
+        return each.filter((element) => element !== '').map((element) => `${name} ${element}`)
+      })
       .toSorted()
   }
 
   it('the generation of the ruleset changes all the time: no change is lost', async () => {
     const agent = lab.startAgent('nftables')
     await agent.synced()
-    const whole = await elements('service-endpoints')
+    const whole = await elements(/^service-endpoint-/u)
     const others = nftLoop(400, 'add table ip other', 'delete table ip other')
     const changes = Array.from({ length: 40 }, (_, index) => (index % 8) + 1)
     for (const endpoints of changes) {
       await lab.publish(endpoints)
       const counts = [
-        `10.96.0.10 . tcp . 80 : ${endpoints}`,
-        `10.96.0.10 . udp . 80 : ${endpoints}`,
-        `10.96.0.11 . tcp . 80 : ${endpoints}`,
+        `services-with-${endpoints} 10.96.0.10 . tcp . 80`,
+        `services-with-${endpoints} 10.96.0.10 . udp . 80`,
+        `services-with-${endpoints} 10.96.0.11 . tcp . 80`,
       ]
       await eventually(
-        async () => (await elements('service-endpoint-counts')).join(),
+        async () => (await elements(/^services-with-\d/u)).join(),
         (found) => found === counts.join(),
         limitMs,
       )
     }
     await others
     // The last change was to all endpoints.
-    assert.deepEqual(await elements('service-endpoints'), whole)
+    assert.deepEqual(await elements(/^service-endpoint-/u), whole)
   })
 
   it('another program flushes the ruleset during the first sync: everything is there at last', async () => {
@@ -61,7 +64,7 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     await nftLoop(150, 'flush ruleset')
     await agent.synced()
     await eventually(
-      async () => (await elements('service-endpoint-counts')).length,
+      async () => (await elements(/^services-with-\d/u)).length,
       (count) => count === services + 3,
       limitMs,
     )
@@ -85,6 +88,6 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     const from = agent.lineCount
     await owner.kill()
     await agent.line(/"IPv4".*"complete":true.*"Sync done"/u, from)
-    assert.equal((await elements('service-endpoints')).length, 24)
+    assert.equal((await elements(/^service-endpoint-/u)).length, 24)
   })
 })

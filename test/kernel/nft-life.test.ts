@@ -148,8 +148,8 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
     const agent = lab.start()
     await agent.synced()
     const listed = await lab.node.must('nft', 'list', 'table', 'ip', 'kube-proxy')
-    assert.match(listed, /map service-endpoint-counts \{[^}]*10\.96\.0\.10 \. tcp \. 80 : 2/u)
-    assert.match(listed, /10\.96\.0\.10 \. tcp \. 80 \. 1 : 10\.1\.0\.2 \. 8080/u)
+    assert.match(listed, /set services-with-2 \{[^}]*10\.96\.0\.10 \. tcp \. 80/u)
+    assert.match(listed, /map service-endpoint-1 \{[^}]*10\.96\.0\.10 \. tcp \. 80 : 10\.1\.0\.2 \. 8080/u)
     assert.match(listed, /set nodeport-ips \{[^}]*elements = \{ 192\.0\.2\.1 \}/u)
     assert.deepEqual(await probes.backends(vip, 40), all)
     assert.deepEqual(await probes.backends(nodePort, 40), all)
@@ -166,12 +166,12 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
     lab.write(pods.slice(0, 1))
     await agent.line(from, '"Sync done"', '"IPv4"', '"routes":1')
     assert.deepEqual(await monitor.take(), [
-      'delete element ip kube-proxy service-endpoints { 10.96.0.10 . tcp . 80 . 1 : 10.1.0.2 . 8080 }',
-      'delete element ip kube-proxy service-endpoint-counts { 10.96.0.10 . tcp . 80 : 2 }',
-      'delete element ip kube-proxy nodeport-endpoints { tcp . 30080 . 1 : 10.1.0.2 . 8080 }',
-      'delete element ip kube-proxy nodeport-endpoint-counts { tcp . 30080 : 2 }',
-      'add element ip kube-proxy service-endpoint-counts { 10.96.0.10 . tcp . 80 : 1 }',
-      'add element ip kube-proxy nodeport-endpoint-counts { tcp . 30080 : 1 }',
+      'delete element ip kube-proxy service-endpoint-1 { 10.96.0.10 . tcp . 80 : 10.1.0.2 . 8080 }',
+      'delete element ip kube-proxy services-with-2 { 10.96.0.10 . tcp . 80 }',
+      'delete element ip kube-proxy nodeport-endpoint-1 { tcp . 30080 : 10.1.0.2 . 8080 }',
+      'delete element ip kube-proxy nodeports-with-2 { tcp . 30080 }',
+      'add element ip kube-proxy services-with-1 { 10.96.0.10 . tcp . 80 }',
+      'add element ip kube-proxy nodeports-with-1 { tcp . 30080 }',
     ])
     assert.deepEqual(await probes.backends(vip, 20), all.slice(0, 1))
     const again = agent.seen
@@ -188,7 +188,7 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
     const whole = await lab.ruleset()
     const changes = [
       ['flush', 'chain', 'ip', 'kube-proxy', 'services'],
-      ['delete', 'element', 'ip', 'kube-proxy', 'service-endpoint-counts', '{ 10.96.0.10 . tcp . 80 }'],
+      ['delete', 'element', 'ip', 'kube-proxy', 'services-with-2', '{ 10.96.0.10 . tcp . 80 }'],
       ['delete', 'table', 'ip', 'kube-proxy'],
     ]
     for (const change of changes) {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
+  anonymousSet,
   isSameRule,
   NfElements,
   type NfExpression,
@@ -15,7 +16,7 @@ import {
   packFields,
   printTransaction,
 } from '../../src/kernel/index.js'
-import { anonymousSet, type NfElementExtras } from '../../src/kernel/testing.js'
+import type { NfElementExtras } from '../../src/kernel/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { mustRun } from '../support/processes.js'

@@ -113,11 +113,11 @@ describe('the table of nftables mode in the kernel', () => {
       const commands = [
         'flush ruleset',
         `flush table ${ip4or6} kube-proxy`,
-        `flush map ${ip4or6} kube-proxy service-endpoints`,
+        `flush map ${ip4or6} kube-proxy service-endpoint-0`,
         `add rule ${ip4or6} kube-proxy services drop`,
         `delete chain ${ip4or6} kube-proxy nat-prerouting`,
         `delete element ${ip4or6} kube-proxy cluster-ips { ${services[family]}1 }`,
-        `add element ${ip4or6} kube-proxy service-endpoint-counts { ${services[family]}7 . tcp . 80 : 9 }`,
+        `add element ${ip4or6} kube-proxy services-with-endpoints { ${services[family]}7 . tcp . 80 }`,
         `add table ${ip4or6} kube-proxy { flags dormant ; }`,
         `add table ${ip4or6} kube-proxy { flags dormant ; } ; delete chain ${ip4or6} kube-proxy nat-prerouting`,
       ]

@@ -1,5 +1,5 @@
-// nft of three Debian releases lists tables that the addon made, and loads its own listing: into an empty namespace and behind a table of
-// the host. The tables have each form of rule, set and element of the table's layout.
+// nft of three Debian releases lists the whole tables of nftables mode without session affinity, and loads its own listing: into an empty
+// namespace and behind a table of the host. The tables also have the planned chains of single Services.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import {
+  anonymousSet,
   NfElements,
   type NfExpression,
   type NfField,
@@ -16,11 +17,14 @@ import {
   type Nftables,
   packFields,
 } from '../../src/kernel/index.js'
-import { anonymousSet } from '../../src/kernel/testing.js'
+import { schemaOf } from '../../src/layers/nft-table/testing.js'
+import type { Route } from '../../src/routing/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
+import { makeNftSettings, tableOps } from '../support/nft-table.js'
 import { nftOf, nftSuites, type NftSuite } from '../support/nft-versions.js'
 import { mustRun, runToEnd } from '../support/processes.js'
+import { backends, cidr, ip, plainRoute } from '../support/routes.js'
 
 requireFreshNamespace()
 
@@ -57,21 +61,10 @@ class Lab {
 
   get transaction(): NfTransaction {
     const { table } = this
-    const chains = [
-      'service-with-2',
-      'service-endpoint-0',
-      'service-endpoint-1',
-      'own-service-traffic',
-      'own-1',
-    ]
+    const chains = ['own-service-traffic', 'own-1']
     return [
-      { op: 'add-table', table: { ...table, comment: 'rules for Services' } },
+      ...this.#wholeTable(),
       ...chains.map((chain): NfOp => ({ op: 'add-chain', chain: { ...table, chain } })),
-      {
-        op: 'add-chain',
-        chain: { ...table, chain: 'nat-output', hook: { type: 'nat', hook: 'output', priority: -100 } },
-      },
-      ...this.#flatForm(),
       ...this.#ownForm(),
     ]
   }
@@ -122,55 +115,44 @@ class Lab {
     return { kind: 'nat', type: 'dnat', family: this.#family, addressMin: 0, portMin: this.#words }
   }
 
-  /** Sets by number of endpoints, a map for each index, and a choice of the index by an anonymous map. */
-  #flatForm(): readonly NfOp[] {
-    const ips: NfSet = { ...this.table, set: 'cluster-cidrs', key: [this.#address], flags: ['interval'] }
-    const two: NfSet = { ...this.table, set: 'services-with-2', key: this.#frontend, comment: '2 endpoints' }
-    const maps = [0, 1].map((index): NfSet => {
-      const set = `service-endpoint-${index}`
-      return { ...this.table, set, key: this.#frontend, data: this.#endpoint }
+  /** The table of Services with 1, 2, 20 and 70 endpoints, node ports, short circuits, source ranges and refusals. */
+  #wholeTable(): NfTransaction {
+    const isIPv4 = this.#family === 'ipv4'
+    const pods = cidr(isIPv4 ? '10.244.1.0/24' : 'fd00:10:244::/64')
+    const settings = makeNftSettings(this.#family, {
+      localDetector: { kind: 'cidr', cidr: pods },
+      nodePortAddresses: [ip(isIPv4 ? '192.0.2.1' : '2001:db8::1')],
     })
-    const choices = new NfElements(anonymousSet(this.table, { key: ['integer'], data: 'verdict' }))
-      .add(choice(0), { verdict: { code: 'goto', chain: 'service-endpoint-0' } })
-      .add(choice(1), { verdict: { code: 'goto', chain: 'service-endpoint-1' } })
-    const [start, end] =
-      this.#family === 'ipv4' ? ['10.244.0.0', '10.245.0.0'] : ['fd00:10:244::', 'fd00:10:245::']
+    const endpoints = (count: number): readonly string[] =>
+      Array.from({ length: count }, (_, index) => this.#ip(index + 1))
+    const service = (number: number, count: number): Route =>
+      plainRoute({
+        service: `default/s${number}`,
+        clusterIP: ip(isIPv4 ? `10.96.0.${number}` : `fd00:10:96::${number}`),
+        clusterBackends: backends(8080, ...endpoints(count)),
+      })
+    const local = plainRoute({
+      service: 'default/local',
+      clusterIP: ip(isIPv4 ? '10.96.0.90' : 'fd00:10:96::90'),
+      nodePort: 30_080,
+      loadBalancerIPs: [ip(isIPv4 ? '203.0.113.1' : '2001:db8:1::1')],
+      sourceRanges: [cidr(isIPv4 ? '198.51.100.0/24' : '2001:db8:2::/48')],
+      isExternallyAccessible: true,
+      isExternalLocal: true,
+      clusterBackends: backends(8080, ...endpoints(3)),
+      localBackends: backends(8080, ...endpoints(1)).map((backend) => ({ ...backend, nodeName: 'node-a' })),
+    })
+    const routes = [0, 1, 2, 20, 70].map((count, index) => service(index + 1, count))
+    const { serviceCidrs } = schemaOf(this.#family)
+    const [start, end] = isIPv4 ? ['10.96.0.0', '10.97.0.0'] : ['fd00:10:96::', 'fd00:10:97::']
     return [
-      ...[ips, two, ...maps].map((set): NfOp => ({ op: 'add-set', set })),
+      ...tableOps(settings, [...routes, local]),
       {
         op: 'add-elements',
-        elements: new NfElements(ips)
+        elements: new NfElements(serviceCidrs)
           .add(packFields([this.#address], [start]))
           .add(packFields([this.#address], [end]), { isIntervalEnd: true }),
       },
-      { op: 'add-elements', elements: new NfElements(two).add(this.#frontendKey(80)) },
-      ...maps.flatMap((set, index): readonly NfOp[] => [
-        this.#rule(set.set, ...this.#key, { kind: 'lookup', set: set.set, from: 0, to: 0 }, this.#dnat),
-        {
-          op: 'add-elements',
-          elements: new NfElements(set).add(this.#frontendKey(80), { data: this.#packed(index + 1) }),
-        },
-      ]),
-      this.#rule(
-        'nat-output',
-        ...this.#key,
-        { kind: 'lookup', set: 'services-with-2', from: 0 },
-        goTo('service-with-2'),
-      ),
-      this.#rule(
-        'nat-output',
-        this.#load('daddr'),
-        { kind: 'lookup', set: 'cluster-cidrs', from: 0 },
-        { kind: 'counter' },
-      ),
-      this.#rule('service-with-2', numgen, {
-        kind: 'lookup',
-        set: choices.set.set,
-        from: 0,
-        to: 'verdict',
-        elements: choices,
-      }),
-      this.#rule('service-endpoint-1', goTo('service-endpoint-0')),
     ]
   }
 
@@ -202,7 +184,7 @@ class Lab {
           verdict: { code: 'goto', chain: 'own-1' },
         }),
       },
-      this.#rule('nat-output', goTo('own-service-traffic')),
+      this.#rule('services', goTo('own-service-traffic')),
       this.#rule('own-service-traffic', ...this.#key, {
         kind: 'lookup',
         set: 'own-services',

@@ -70,7 +70,7 @@ describe('iptables mode of the flavour nft', () => {
     for (const chain of ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING', 'KUBE-SERVICES', 'KUBE-PROXY-CANARY'])
       assert.equal(find(lab, `add chain ip nat ${chain}`).length, 1, chain)
     assert.deepEqual(find(lab, 'add rule ip nat KUBE-SERVICES'), [])
-    assert.equal(find(lab, 'add element', ' service-endpoints ', '10.96.0.1').length, 2)
+    assert.equal(find(lab, 'add element', ' service-endpoint-', '10.96.0.1').length, 2)
     await lab.stop()
   })
 
@@ -98,7 +98,7 @@ describe('iptables mode of the flavour nft', () => {
     assert.equal(lab.writes - writes, 1)
     await lab.clock.advance(1)
     assert.equal(lab.writes - writes, 2)
-    assert.deepEqual(find(lab, 'add element', ' service-endpoints ').length, 1)
+    assert.deepEqual(find(lab, 'add element', ' service-endpoint-').length, 1)
     await lab.stop()
   })
 
@@ -224,7 +224,7 @@ describe('the takeover of iptables mode of the flavour nft', () => {
     await lab.deliver(...web, listed)
     assert.equal(find(lab, 'KUBE-SERVICES', 'jump KUBE-SVC-').length, 1)
     assert.equal(find(lab, 'PREROUTING', 'jump KUBE-SERVICES').length, 1)
-    assert.equal(find(lab, 'add element', ' service-endpoints ', '10.96.0.1').length, 2)
+    assert.equal(find(lab, 'add element', ' service-endpoint-', '10.96.0.1').length, 2)
     await lab.deliver(synced)
     // The quiet times after the first transactions.
     await lab.clock.advance(200)
@@ -298,7 +298,7 @@ describe('iptables mode of the flavour nft reports', () => {
     assert.match(text, /iptables_restore_failures_total\{ip_family="IPv4"\} 1/u)
     lab.kernel.nftables.plan = {}
     await lab.clock.advance(2000)
-    assert.equal(find(lab, 'add element', ' service-endpoints ', '10.1.0.9').length, 1)
+    assert.equal(find(lab, 'add element', ' service-endpoint-', '10.1.0.9').length, 1)
     await lab.stop()
   })
 
@@ -311,7 +311,7 @@ describe('iptables mode of the flavour nft reports', () => {
     assert.ok(length <= 20, `${length} transactions of two families in a minute`)
     lab.kernel.nftables.plan = {}
     await lab.clock.advance(30_000)
-    assert.equal(find(lab, 'add element', ' service-endpoints ', '10.1.0.1').length, 1)
+    assert.equal(find(lab, 'add element', ' service-endpoint-', '10.1.0.1').length, 1)
     await lab.stop()
   })
 })

@@ -21,9 +21,9 @@ async function started(...events: readonly ObjectEvent[]): Promise<NftModeLab> {
 
 describe('another program', () => {
   const { services } = schemaOf('ipv4')
-  const key = (vip: string): Uint8Array => packFields(services.counts.key, [vip, 6, 80])
+  const key = (vip: string): Uint8Array => packFields(services.rejected.key, [vip, 6, 80])
   const count = (vip: string, number: number): NfElements =>
-    new NfElements(services.counts).add(key(vip), { data: Uint8Array.from([0, number]) })
+    new NfElements(services.endpoints.withCount(number)).add(key(vip))
   const changes: readonly { readonly name: string; readonly ops: readonly NfOp[] }[] = [
     { name: 'deletes the table', ops: [{ op: 'delete-table', table: ours }] },
     { name: 'deletes the rules of the table', ops: [{ op: 'flush-table', table: ours }] },
@@ -31,7 +31,7 @@ describe('another program', () => {
       name: 'deletes the rules of a chain',
       ops: [{ op: 'flush-chain', chain: { ...ours, chain: 'services' } }],
     },
-    { name: 'empties a set', ops: [{ op: 'flush-set', set: services.endpoints }] },
+    { name: 'empties a set', ops: [{ op: 'flush-set', set: services.endpoints.endpointAt(0) }] },
     {
       name: 'deletes an element',
       ops: [{ op: 'delete-elements', elements: count('10.96.0.1', 2) }],
@@ -41,7 +41,7 @@ describe('another program', () => {
       ops: [{ op: 'add-elements', elements: new NfElements(services.rejected).add(key('10.96.0.9')) }],
     },
     {
-      name: 'changes the data of an element',
+      name: 'moves an element to another set',
       ops: [
         { op: 'delete-elements', elements: count('10.96.0.1', 2) },
         { op: 'add-elements', elements: count('10.96.0.1', 1) },
@@ -87,7 +87,7 @@ describe('another program', () => {
     kernel.nftables.watch = () => {
       throw new Error('replaced below')
     }
-    const refused = await kernel.nftables.elements(services.counts).catch((error: unknown) => error)
+    const refused = await kernel.nftables.elements(services.rejected).catch((error: unknown) => error)
     kernel.nftables.watch = () => {
       throw refused
     }
@@ -126,7 +126,7 @@ describe('another program', () => {
     for (let round = 0; round < 100; round++) {
       await lab.asOther(
         { op: 'flush-set', set: services.masqueraded },
-        { op: 'flush-set', set: services.endpoints },
+        { op: 'flush-set', set: services.endpoints.endpointAt(0) },
       )
       await lab.clock.advance(50)
     }

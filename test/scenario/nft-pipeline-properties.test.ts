@@ -202,13 +202,7 @@ class History {
 function content(lab: NftModeLab): readonly string[] {
   return nftLines(lab.namespace)
     .filter((line) => !/^add element \S+ kube-proxy session-affinity(-nodeports)? /u.test(line))
-    .map((line) =>
-      /^add element \S+ kube-proxy (service|nodeport)-endpoints /u.test(line)
-        ? line.replace(/\. (0x)?[0-9a-f]+ :/u, (index) =>
-            / (0x8|21474)/u.test(index) ? '. short :' : '. any :',
-          )
-        : line,
-    )
+    .map((line) => line.replace(/^(add element \S+ kube-proxy \S+-endpoint)-\d+ /u, '$1-any '))
     .toSorted()
 }
 

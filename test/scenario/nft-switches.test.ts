@@ -13,7 +13,9 @@ import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
 
 function isServedByNft(lab: NftModeLab): boolean {
-  return nftLines(lab.namespace).some((line) => line.includes('10.96.0.1 . tcp . 80 . 1 : 10.1.0.2 . 8080'))
+  return nftLines(lab.namespace).some((line) =>
+    line.includes('service-endpoint-1 { 10.96.0.1 . tcp . 80 : 10.1.0.2 . 8080'),
+  )
 }
 
 describe('a switch to nftables mode', () => {

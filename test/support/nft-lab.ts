@@ -162,36 +162,41 @@ export function wantedContent(routes: readonly DesiredRoute[], family: IpFamily)
   return Object.fromEntries(Object.entries(content).map(([set, lines]) => [set, [...lines].toSorted()]))
 }
 
+const endpointMap = /^(?<list>.*-endpoint)-(?<index>\d+)$/u
+
 /**
- * The same content, with endpoints in the order of their bytes. Throws when the indices of a list are not 0, 1, ..: an index is the
- * last word of a key, and its highest bit tells the two lists of a frontend apart.
+ * The same content, with the endpoints of a frontend in the order of their bytes. Throws when the indices of a list are not 0, 1, ..: the
+ * index is in the name of the map.
  */
 export function inByteOrder(content: TableContent): TableContent {
-  return Object.fromEntries(
-    Object.entries(content).map(([set, lines]) => [
-      set,
-      set.endsWith('-endpoints') ? reordered(lines) : lines,
-    ]),
-  )
+  const lists: Record<string, Lists> = {}
+  const others: Record<string, readonly string[]> = {}
+  for (const [set, lines] of Object.entries(content)) {
+    const { list, index } = endpointMap.exec(set)?.groups ?? {}
+    if (list === undefined) others[set] = lines
+    else for (const line of lines) addEndpoint((lists[`${list}s`] ??= new Map()), line, Number(index))
+  }
+  const ordered = Object.entries(lists).map(([name, list]) => [name, linesOf(list)] as const)
+  return { ...others, ...Object.fromEntries(ordered) }
 }
 
-function reordered(lines: readonly string[]): readonly string[] {
-  const lists = new Map<string, { readonly data: string[]; readonly indices: number[] }>()
-  for (const line of lines) {
-    const [key = '', data = ''] = line.split(' ')
-    const index = Buffer.from(key.slice(-8), 'hex').readUInt32LE()
-    const name = `${key.slice(0, -8)} ${index >= 2 ** 31 ? 'short circuit' : ''}`
-    const list = lists.get(name) ?? { data: [], indices: [] }
-    lists.set(name, list)
-    list.data.push(data)
-    list.indices.push(index % 2 ** 31)
-  }
+type Lists = Map<string, { readonly data: string[]; readonly indices: number[] }>
+
+function addEndpoint(lists: Lists, line: string, index: number): void {
+  const [key = '', data = ''] = line.split(' ')
+  const list = lists.get(key) ?? { data: [], indices: [] }
+  lists.set(key, list)
+  list.data.push(data)
+  list.indices.push(index)
+}
+
+function linesOf(lists: Lists): readonly string[] {
   return [...lists]
-    .flatMap(([name, { data, indices }]) => {
+    .flatMap(([key, { data, indices }]) => {
       const ascending = indices.toSorted((a, b) => a - b)
       if (ascending.some((index, place) => index !== place))
-        throw new Error(`${name}: indices ${ascending.join()}`)
-      return data.toSorted().map((each) => `${name} ${each}`)
+        throw new Error(`${key}: indices ${ascending.join()}`)
+      return data.toSorted().map((each) => `${key} ${each}`)
     })
     .toSorted()
 }

@@ -51,9 +51,9 @@ export function find(lab: NftModeLab, ...texts: readonly string[]): readonly str
   return lines.filter((line) => texts.every((text) => line.includes(text)))
 }
 
-/** IPv4 addresses of the endpoints in the map `service-endpoints`, sorted. */
+/** IPv4 addresses of the endpoints in the maps `service-endpoint-INDEX`, sorted. */
 export function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
-  return find(lab, 'add element', ' service-endpoints ', vip)
+  return find(lab, 'add element', ' service-endpoint-', vip)
     .map((line) => / : ([\d.]+) /u.exec(line)?.[1] ?? '')
     .toSorted()
 }

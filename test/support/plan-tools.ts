@@ -30,9 +30,9 @@ export async function runSections(node: Namespace, operations: readonly KernelOp
   }
 }
 
-/** Whether nft does not read the rule: it compares the value of a map, or has the port of a connection in a key. */
+/** Whether nft does not read the rule: it has the port of a connection in a key. */
 function isUnreadable(line: string): boolean {
-  return /map @\S+-counts |ct original proto-dst/u.test(line)
+  return /ct original proto-dst/u.test(line)
 }
 
 /** Tables of iptables-nft: its versions differ in the expressions for the same rule. */

@@ -2,7 +2,8 @@
 import type { NfElements } from './elements.js'
 import type { NfVerdict } from './data.js'
 import type { NfField } from './fields.js'
-import { printFields, printTime, quote } from './print-values.js'
+import type { NfSet } from './sets.js'
+import { bigEndian, printFields, printTime, quote } from './print-values.js'
 
 export function printVerdict({ code, chain }: NfVerdict): string {
   return chain === undefined ? String(code) : `${code} ${chain}`
@@ -23,15 +24,21 @@ export function printElements(elements: NfElements, isDeleted = false): readonly
   return printed
 }
 
-/** A key or an interval. An interval of one field ends before the key of the next element. */
+/** A key or an interval. An interval of one field ends before the key of the next element, and has numbers in network order. */
 function printKey(elements: NfElements, index: number): string {
   const { set } = elements
   const key = printFields(set.key, elements.key(index))
   if (set.flags?.includes('interval') !== true) return key
   if (set.key.length > 1) return printRanges(set.key, elements.key(index), elements.keyEnd(index))
-  if (index + 1 >= elements.length || !elements.isIntervalEnd(index + 1)) return key
-  const last = printFields(set.key, decremented(elements.key(index + 1)))
-  return last === key ? key : `${key}-${last}`
+  const first = printBound(set, elements.key(index))
+  if (index + 1 >= elements.length) return first
+  const last = printBound(set, decremented(elements.key(index + 1)))
+  return last === first ? first : `${first}-${last}`
+}
+
+function printBound({ key }: NfSet, bytes: Uint8Array): string {
+  const [field] = key
+  return field === 'integer' ? String(bigEndian(bytes)) : printFields(key, bytes)
 }
 
 function printRanges(fields: readonly NfField[], from: Uint8Array, to: Uint8Array): string {

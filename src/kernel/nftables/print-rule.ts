@@ -106,6 +106,8 @@ class RulePrinter {
         return this.#number(expression)
       case 'bitwise':
         return this.#bitwise(expression)
+      case 'byteorder':
+        return this.#swap(expression)
       case 'lookup':
         return this.#lookup(expression)
       case 'cmp':
@@ -194,6 +196,12 @@ class RulePrinter {
     const what = type === 'symmetric' ? 'symhash' : `jhash ${this.#key(from ?? 0, undefined)}`
     const start = seed === undefined ? '' : ` seed 0x${seed.toString(16)}`
     return this.#load(to, { text: `${what}${end.replace(/( offset|$)/, `${start}$1`)}`, field: 'integer' })
+  }
+
+  /** nft does not show the order of bytes. */
+  #swap({ from, to }: NfExpressionOf<'byteorder'>): undefined {
+    const [held] = this.#read(from, 1)
+    return held === undefined ? undefined : this.#load(to, held)
   }
 
   #bitwise({ from, to, mask, xor, op = 0, data }: NfExpressionOf<'bitwise'>): undefined {

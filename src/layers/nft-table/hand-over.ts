@@ -7,12 +7,10 @@ import {
   NfElements,
   type NfChain,
   type NfOutcome,
-  type NfSet,
   type NfTransaction,
   type Nftables,
 } from '../../kernel/index.js'
-import { type FrontendSets, type NftSchema, schemaOf } from './compile/schema.js'
-import { occasionalSet } from './tables/static-sets.js'
+import { schemaOf, setNamed } from './compile/schema.js'
 
 export const handOverTable = 'viaduct-hand-over'
 
@@ -81,7 +79,7 @@ async function readCopy(nftables: Nftables, family: IpFamily): Promise<Copy | un
     asRefusal(error, isNotFound)
     return []
   })
-  const sets = states.map(({ set }) => setNamed(schema, set)).filter((set) => set !== undefined)
+  const sets = states.map(({ set }) => setNamed(family, set)).filter((set) => set !== undefined)
   if (!sets.includes(schema.clusterIPs)) return undefined
   const contents = await Promise.all(sets.map(async (set) => await nftables.elements(set)))
   const chains = await nftables.chains(schema.table)
@@ -120,23 +118,6 @@ function copied<T extends { readonly table: string }>(object: T): T {
 function later({ hook, ...chain }: NfChain): NfChain {
   const copy = copied(chain)
   return hook === undefined ? copy : { ...copy, hook: { ...hook, priority: hook.priority + laterBy } }
-}
-
-/** undefined: the schema has no such set. */
-function setNamed(schema: NftSchema, name: string): NfSet | undefined {
-  const sets = [
-    schema.clusterIPs,
-    schema.serviceCidrs,
-    schema.hairpinConnections,
-    schema.firewalledServices,
-    ...frontendSets(schema.services),
-    ...frontendSets(schema.nodePorts),
-  ]
-  return sets.find(({ set }) => set === name) ?? occasionalSet(schema, name)
-}
-
-function frontendSets(sets: FrontendSets): readonly NfSet[] {
-  return Object.values(sets).filter((set): set is NfSet => typeof set !== 'function')
 }
 
 function refusalOf({ state, failures: [failure] }: NfOutcome): KernelError | undefined {

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../../address.js'
 import { type NfFieldValue, type NfSet, protocolNumber } from '../../../kernel/index.js'
 import type { Backend, Frontend } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute } from './desired.js'
-import { type FrontendSets, type NftSchema, schemaOf, shortCircuitOffset } from './schema.js'
+import { bucketOf, type EndpointSets, type NftSchema, schemaOf } from './schema.js'
 
 /** An element of a set, or of a map when it has data. */
 export interface DesiredElement {
@@ -40,13 +40,8 @@ function* frontendElements(desired: DesiredFrontend, schema: NftSchema): Generat
   if (desired.isMasqueraded) yield { set: sets.masqueraded, key }
   if (affinitySeconds > 0) yield { set: sets.affinityOf(affinitySeconds), key }
   yield* sourceElements(desired, schema)
-  yield* endpointElements(sets, { map: sets.counts, key, backends, offset: 0 })
-  yield* endpointElements(sets, {
-    map: sets.shortCircuitCounts,
-    key,
-    backends: shortCircuit,
-    offset: shortCircuitOffset,
-  })
+  yield* endpointElements(sets.endpoints, key, backends)
+  yield* endpointElements(sets.shortCircuit, key, shortCircuit)
 }
 
 function* sourceElements(
@@ -60,20 +55,17 @@ function* sourceElements(
     yield { set: setOf(prefixLength), key: [...key, address] }
 }
 
-interface EndpointList {
-  /** The map that has the number of endpoints. */
-  readonly map: NfSet
-  readonly key: readonly NfFieldValue[]
-  readonly backends: readonly Backend[]
-  readonly offset: number
-}
-
 function* endpointElements(
-  { endpoints }: FrontendSets,
-  { map, key, backends, offset }: EndpointList,
+  sets: EndpointSets,
+  key: readonly NfFieldValue[],
+  backends: readonly Backend[],
 ): Generator<DesiredElement> {
-  if (backends.length === 0) return
-  yield { set: map, key, data: [backends.length] }
+  const count = backends.length
+  if (count === 0) return
+  const bucket = bucketOf(count)
+  yield { set: sets.all, key }
+  if (bucket > 0) yield { set: sets.inBucket(bucket), key }
+  yield { set: sets.withCount(count), key }
   for (const [index, { address, port }] of backends.entries())
-    yield { set: endpoints, key: [...key, offset + index], data: [address, port] }
+    yield { set: sets.endpointAt(index), key, data: [address, port] }
 }

@@ -1,9 +1,12 @@
 // The parts of the mode's rules: matches, lookups and statements, as expressions of nf_tables. Each part loads its registers
 // itself, from the first register on. A match that fails ends its rule, and the next rule of the chain follows.
 import {
+  anonymousSet,
   hostPrefixLength,
+  NfElements,
   type NfExpression,
   type NfSet,
+  type NfTableKey,
   type NfVerdict,
   packFields,
 } from '../../../kernel/index.js'
@@ -82,14 +85,6 @@ function masked(register: number, family: IpFamily, prefixLength: number): Expre
   return [{ kind: 'bitwise', from: register, to: register, length, mask, xor: new Uint8Array(length) }]
 }
 
-/** A random number from `offset` to `offset + modulus - 1`, equally likely. */
-export function random(modulus: number, offset = 0): Field {
-  return {
-    load: (to) => [{ kind: 'numgen', to, modulus, type: 'random', ...(offset === 0 ? {} : { offset }) }],
-    words: 1,
-  }
-}
-
 function concat(fields: readonly Field[], from = 0): { readonly loads: Expressions; readonly end: number } {
   let end = from
   const loads = fields.flatMap((field) => {
@@ -105,17 +100,35 @@ export function isIn({ set }: NfSet, key: readonly Field[]): Expressions {
   return [...concat(key).loads, { kind: 'lookup', set, from: 0 }]
 }
 
-/** Matches when the map has the key with a number that compares so to `count`. */
-export function countIs(
-  map: NfSet,
-  key: readonly Field[],
-  op: '==' | '<=' | '!=',
-  count: number,
-): Expressions {
+/** A choice of one of some chains: its share, in parts of the sum of all shares, and where it leads. */
+export interface Choice {
+  readonly share: number
+  readonly chain: string
+}
+
+/**
+ * Goes to one of the chains at random, each as often as its share says: `numgen random mod 2 vmap { 0 : goto a, 1 : goto b }`. Shares
+ * that differ make intervals, whose numbers are in network order.
+ */
+export function goToOneOf(table: NfTableKey, choices: readonly Choice[]): Expressions {
+  const isInterval = choices.some(({ share }) => share !== 1)
+  const set = anonymousSet(table, { key: ['integer'], data: 'verdict', isInterval })
+  const elements = new NfElements(set)
+  const keyOf = (number: number): Uint8Array => {
+    const key = packFields(['integer'], [number])
+    return isInterval ? key.toReversed() : key
+  }
+  let first = 0
+  for (const { share, chain } of choices) {
+    elements.add(keyOf(first), { verdict: { code: 'goto', chain } })
+    first += share
+  }
+  if (isInterval) elements.add(keyOf(first), { isIntervalEnd: true })
+  const toNetworkOrder: NfExpression = { kind: 'byteorder', from: 0, to: 0, op: 'hton', length: 4, size: 4 }
   return [
-    ...concat(key).loads,
-    { kind: 'lookup', set: map.set, from: 0, to: 0 },
-    { kind: 'cmp', from: 0, op, value: packFields(['inet_service'], [count]) },
+    { kind: 'numgen', to: 0, modulus: first, type: 'random' },
+    ...(isInterval ? [toNetworkOrder] : []),
+    { kind: 'lookup', set: set.set, from: 0, to: 'verdict', elements },
   ]
 }
 

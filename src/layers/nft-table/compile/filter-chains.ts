@@ -3,7 +3,6 @@ import type { IpFamily } from '../../../address.js'
 import type { NfSet } from '../../../kernel/index.js'
 import { type ChainPlan, type RulePlan, sorted, type StructureUse } from './chain-plan.js'
 import {
-  countIs,
   drop,
   type Expressions,
   type Field,
@@ -144,8 +143,8 @@ function affinityChains(family: IpFamily, use: StructureUse): readonly ChainPlan
     ...record(nodePorts.sessionAffinity, nodePortKey, seconds),
   ])
   // A Service's own port may have the number of another Service's node port.
-  const toServices = [services.counts, services.shortCircuitCounts].map((map) => [
-    ...countIs(map, serviceKey, '!=', 0),
+  const toServices = [services.endpoints.all, services.shortCircuit.all].map((set) => [
+    ...isIn(set, serviceKey),
     ...returns,
   ])
   return [

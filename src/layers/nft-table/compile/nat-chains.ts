@@ -1,8 +1,6 @@
 // The chains that translate connections to Services, at the nat hooks. Rules of these chains see the first packet of a connection.
-import type { NfSet } from '../../../kernel/index.js'
-import { type ChainPlan, type FrontendUse, type RulePlan, sorted, type StructureUse } from './chain-plan.js'
+import type { ChainPlan, FrontendUse, RulePlan, StructureUse } from './chain-plan.js'
 import {
-  countIs,
   dnatBy,
   type Expressions,
   type Field,
@@ -17,10 +15,10 @@ import {
   jump,
   masquerade,
   packetFields,
-  random,
   setMark,
 } from './expressions.js'
-import { type FrontendSets, schemaOf, shortCircuitOffset } from './schema.js'
+import { endpointChains } from './endpoint-chains.js'
+import { type FrontendSets, schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
 /** Chains that base chains jump to; `masquerading` only with the semantics of nftables mode. */
@@ -76,10 +74,8 @@ function chainNames(entry: string, one: string) {
   return {
     entry,
     traffic: `${one}-traffic`,
-    endpoints: one,
     shortCircuit: `short-circuit-${one}-sources`,
     shortCircuitTraffic: `short-circuit-${one}-traffic`,
-    shortCircuitEndpoints: `short-circuit-${one}`,
   }
 }
 
@@ -87,14 +83,9 @@ function chainNames(entry: string, one: string) {
 function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
   const { use, sets, key, chains, masquerades, otherwise } = plan
   const usesShortCircuit = use.shortCircuitCounts.size > 0
-  const hasEndpoints = countIs(sets.counts, key, '!=', 0)
-  const hasShortCircuit = countIs(sets.shortCircuitCounts, key, '!=', 0)
-  const endpoints = endpointChains(plan, {
-    counts: use.counts,
-    map: sets.counts,
-    name: chains.endpoints,
-    offset: 0,
-  })
+  const hasEndpoints = isIn(sets.endpoints.all, key)
+  const hasShortCircuit = isIn(sets.shortCircuit.all, key)
+  const endpoints = endpointChains({ key, counts: use.counts, sets: sets.endpoints })
   return [
     {
       chain: chains.entry,
@@ -122,7 +113,7 @@ function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
 
 /** F-051: with policy Local, pods and the node itself reach the endpoints of the whole cluster. */
 function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
-  const { settings, use, sets, chains } = plan
+  const { settings, use, sets, key, chains } = plan
   const { family, localDetector } = settings
   const fromNode = isLocalAddress('saddr')
   const target = goTo(chains.shortCircuitTraffic)
@@ -135,12 +126,7 @@ function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
             comment: 'short-circuit pod traffic',
           },
         ]
-  const endpoints = endpointChains(plan, {
-    counts: use.shortCircuitCounts,
-    map: sets.shortCircuitCounts,
-    name: chains.shortCircuitEndpoints,
-    offset: shortCircuitOffset,
-  })
+  const endpoints = endpointChains({ key, counts: use.shortCircuitCounts, sets: sets.shortCircuit })
   return [
     {
       chain: chains.shortCircuit,
@@ -165,63 +151,6 @@ function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
 function affinityRules({ settings, use, sets, key }: FrontendPlan): readonly RulePlan[] {
   if (use.affinitySeconds.size === 0) return []
   return [{ expressions: dnatBy(sets.sessionAffinity, [packetFields[settings.family].source, ...key]) }]
-}
-
-interface EndpointPlan {
-  readonly counts: ReadonlySet<number>
-  /** KEY -> count. */
-  readonly map: NfSet
-  readonly name: string
-  /** Index of the first endpoint. */
-  readonly offset: number
-}
-
-/** The most counts that one chain compares. A packet meets a rule per bucket, then the rules of its own bucket. */
-const bucketSize = 16
-
-/**
- * A chain per number of endpoints, which chooses one of them; `dispatch` leads to it. nft 1.0.6 aborts when it lists a rule
- * that uses the result of a map as a key, so rules compare the count.
- */
-function endpointChains(
-  { sets, key }: FrontendPlan,
-  { counts, map, name, offset }: EndpointPlan,
-): { readonly dispatch: readonly RulePlan[]; readonly chains: readonly ChainPlan[] } {
-  const inUse = sorted(counts)
-  const oneOf = (modulus: number): RulePlan => ({
-    expressions: dnatBy(sets.endpoints, [...key, random(modulus, offset)]),
-  })
-  // The last rule of each chain: a packet may meet the former state of one set and the next state of another, or meet the former
-  // count in one rule and the next count in another. Then it gets the first endpoint.
-  const first = oneOf(1)
-  const choices = inUse.map((count) => ({
-    chain: `${name}-${count}`,
-    rules: count === 1 ? [first] : [oneOf(count), first],
-  }))
-  const equals = (count: number): RulePlan => ({
-    expressions: [...countIs(map, key, '==', count), ...goTo(`${name}-${count}`)],
-  })
-  if (inUse.length === 0) return { dispatch: [], chains: [] }
-  if (inUse.length <= bucketSize) return { dispatch: [...inUse.map(equals), first], chains: choices }
-  const buckets = inUse.flatMap((_, start) =>
-    start % bucketSize === 0 ? [inUse.slice(start, start + bucketSize)] : [],
-  )
-  const bucketName = (index: number): string => `${name}-bucket-${index}`
-  return {
-    dispatch: [
-      ...buckets.map((bucket, index) => ({
-        expressions: [...countIs(map, key, '<=', bucket.at(-1) ?? 0), ...goTo(bucketName(index))],
-      })),
-      first,
-    ],
-    chains: [
-      ...buckets.map((bucket, index) => ({
-        chain: bucketName(index),
-        rules: [...bucket.map(equals), first],
-      })),
-      ...choices,
-    ],
-  }
 }
 
 /** F-047, F-048. */

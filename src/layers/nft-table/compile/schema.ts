@@ -1,16 +1,25 @@
 // The sets and maps of the mode. No set belongs to a Service. Names that kube-proxy uses too have kube-proxy's type: either
 // program can then replace the other in the table.
 import type { IpFamily } from '../../../address.js'
-import type { NfField, NfSet, NfSetFlag, NfTableKey } from '../../../kernel/index.js'
+import {
+  hostPrefixLength,
+  type NfField,
+  type NfSet,
+  type NfSetFlag,
+  type NfTableKey,
+} from '../../../kernel/index.js'
 
 /** Table `ip kube-proxy` or `ip6 kube-proxy`. */
 export const tableName = 'kube-proxy'
 
-/** Index of the first endpoint for short circuits; the endpoints for all other connections begin at 0. */
-export const shortCircuitOffset = 2 ** 31
+/**
+ * The most endpoints of one list. Each index has a map of its own, and the kernel finds a set by walking the list of all sets: 25 ns
+ * for each. So a change of a list with n endpoints costs n * 25 ns at its last place, and the first such list n * n * 12 ns.
+ */
+export const maxEndpoints = 4096
 
-/** The most endpoints of one list: counts have two bytes. */
-export const maxEndpoints = 65_535
+/** Numbers of endpoints up to this one have rules of their own in the chain of all; larger ones share a rule per bucket. */
+export const bucketSize = 16
 
 /**
  * The most clients that session affinity remembers; a client counts once per frontend. A new client beyond it gets no affinity.
@@ -21,14 +30,24 @@ const maxAffinityClients = 2 ** 18
 /** The kernel walks the whole map this often to free expired elements, by default each second. Lookups skip expired elements. */
 const affinityGcMs = 10_000
 
+/** The sets of one list of endpoints. Those with a number exist while it is in use. */
+export interface EndpointSets {
+  /** Frontends with endpoints. */
+  readonly all: NfSet
+  /** Frontends with this number of endpoints. */
+  readonly withCount: (count: number) => NfSet
+  /** Frontends whose number of endpoints is in this bucket (bucketOf). */
+  readonly inBucket: (bucket: number) => NfSet
+  /** KEY -> address . port of the endpoint with this index, from 0. */
+  readonly endpointAt: (index: number) => NfSet
+}
+
 /** The sets of one kind of frontend, whose key is KEY. */
 export interface FrontendSets {
-  /** KEY -> number of endpoints. Absent: none. */
-  readonly counts: NfSet
-  /** KEY . index -> address . port. */
-  readonly endpoints: NfSet
-  /** KEY -> number of endpoints for pods and for the node itself (F-051). Absent: no short circuit. */
-  readonly shortCircuitCounts: NfSet
+  /** The endpoints of connections that no short circuit takes. */
+  readonly endpoints: EndpointSets
+  /** The endpoints for pods and for the node itself (F-051). */
+  readonly shortCircuit: EndpointSets
   /** Connections leave with this node's address. */
   readonly masqueraded: NfSet
   readonly rejected: NfSet
@@ -63,6 +82,11 @@ export function schemaOf(family: IpFamily): NftSchema {
   return schemas[family]
 }
 
+/** The bucket of a number of endpoints; 0: none, the number is in the chain of all. */
+export function bucketOf(count: number): number {
+  return count === 0 ? 0 : Math.ceil(count / bucketSize) - 1
+}
+
 function makeSchema(family: IpFamily): NftSchema {
   const table: NfTableKey = { family, table: tableName }
   const address: NfField = family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
@@ -91,19 +115,25 @@ function makeSchema(family: IpFamily): NftSchema {
     ]),
     services: frontendSets({
       table,
-      names: { one: 'service', all: 'services', infix: '' },
+      names: { one: 'service', all: 'services' },
       key: [address, ...port],
-      sources: [destination, ...portSources],
-      client: source,
-      endpoint: [destination, 'th dport'],
+      endpoint: [address, 'inet_service'],
+      affinity: {
+        name: 'session-affinity',
+        key: [source, destination, ...portSources],
+        data: [destination, 'th dport'],
+      },
     }),
     nodePorts: frontendSets({
       table,
-      names: { one: 'nodeport', all: 'nodeports', infix: 'nodeport-' },
+      names: { one: 'nodeport', all: 'nodeports' },
       key: port,
-      sources: portSources,
-      client: source,
-      endpoint: [destination, 'th dport'],
+      endpoint: [address, 'inet_service'],
+      affinity: {
+        name: 'session-affinity-nodeports',
+        key: [source, ...portSources],
+        data: [destination, 'th dport'],
+      },
     }),
     firewalledServices: set('firewalled-services', 'services with loadBalancerSourceRanges', [
       address,
@@ -121,41 +151,32 @@ function makeSchema(family: IpFamily): NftSchema {
 
 interface FrontendPlan {
   readonly table: NfTableKey
-  readonly names: { readonly one: string; readonly all: string; readonly infix: string }
-  /** KEY by types. */
+  readonly names: { readonly one: string; readonly all: string }
   readonly key: readonly NfField[]
-  /** KEY by expressions: nft lists an index of numgen beside expressions only. */
-  readonly sources: readonly NfField[]
-  readonly client: NfField
   readonly endpoint: readonly NfField[]
+  readonly affinity: {
+    readonly name: string
+    readonly key: readonly NfField[]
+    readonly data: readonly NfField[]
+  }
 }
 
-function frontendSets({ table, names, key, sources, client, endpoint }: FrontendPlan): FrontendSets {
-  const { one, all, infix } = names
+function frontendSets(plan: FrontendPlan): FrontendSets {
+  const { table, names, key, affinity } = plan
+  const { all } = names
   const set = (name: string, comment: string): NfSet => ({ ...table, set: name, key, comment })
-  const counts = (name: string, comment: string): NfSet => ({ ...set(name, comment), data: ['inet_service'] })
   const dynamic: readonly NfSetFlag[] = ['timeout', 'dynamic']
   return {
-    counts: counts(`${one}-endpoint-counts`, `number of endpoints of ${all}`),
-    endpoints: {
-      ...table,
-      set: `${one}-endpoints`,
-      key: [...sources, 'numgen random mod 2'],
-      data: endpoint,
-      comment: `endpoints of ${all}, from index 0, and for short circuits from index ${shortCircuitOffset}`,
-    },
-    shortCircuitCounts: counts(
-      `short-circuit-${infix}counts`,
-      `number of endpoints of ${all} for pods and this node`,
-    ),
+    endpoints: endpointSets(plan, '', ''),
+    shortCircuit: endpointSets(plan, 'short-circuit-', ' for pods and this node'),
     masqueraded: set(`masqueraded-${all}`, `${all} whose clients are masqueraded`),
     rejected: set(`rejected-${all}`, `${all} without endpoints`),
     dropped: set(`dropped-${all}`, `${all} without endpoints on this node`),
     sessionAffinity: {
       ...table,
-      set: infix === '' ? 'session-affinity' : 'session-affinity-nodeports',
-      key: [client, ...sources],
-      data: endpoint,
+      set: affinity.name,
+      key: affinity.key,
+      data: affinity.data,
       flags: dynamic,
       size: maxAffinityClients,
       gcIntervalMs: affinityGcMs,
@@ -164,6 +185,33 @@ function frontendSets({ table, names, key, sources, client, endpoint }: Frontend
     affinityOf: cached((seconds) =>
       set(`session-affinity-${all}-${seconds}`, `${all} with session affinity of ${seconds} seconds`),
     ),
+  }
+}
+
+function endpointSets(
+  { table, names: { one, all }, key, endpoint }: FrontendPlan,
+  prefix: string,
+  purpose: string,
+): EndpointSets {
+  const set = (name: string, comment: string): NfSet => ({
+    ...table,
+    set: `${prefix}${name}`,
+    key,
+    comment: `${comment}${purpose}`,
+  })
+  return {
+    all: set(`${all}-with-endpoints`, `${all} with endpoints`),
+    withCount: cached((count) =>
+      set(`${all}-with-${count}`, `${all} with ${count} endpoint${count === 1 ? '' : 's'}`),
+    ),
+    inBucket: cached((bucket) => {
+      const first = bucket * bucketSize + 1
+      return set(`${all}-bucket-${bucket}`, `${all} with ${first} to ${first + bucketSize - 1} endpoints`)
+    }),
+    endpointAt: cached((index) => ({
+      ...set(`${one}-endpoint-${index}`, `endpoint ${index} of ${all}`),
+      data: endpoint,
+    })),
   }
 }
 
@@ -177,17 +225,72 @@ function cached(make: (number: number) => NfSet): (number: number) => NfSet {
   }
 }
 
+/** A set that exists while its number is in use. */
+export interface NumberedSet {
+  readonly set: NfSet
+  /** The number counts seconds of affinity, is the prefix length of sources, or is a number of `EndpointSets`. */
+  readonly kind: 'affinity' | 'sources' | keyof Omit<EndpointSets, 'all'>
+  readonly number: number
+  readonly isNodePort: boolean
+  readonly isShortCircuit: boolean
+}
+
+/** The first and the last number of each kind. */
+function rangeOf(kind: NumberedSet['kind'], family: IpFamily): readonly [number, number] {
+  const ranges: Readonly<Record<NumberedSet['kind'], readonly [number, number]>> = {
+    affinity: [1, 999_999_999],
+    sources: [0, hostPrefixLength(family)],
+    withCount: [1, maxEndpoints],
+    inBucket: [1, bucketOf(maxEndpoints)],
+    endpointAt: [0, maxEndpoints - 1],
+  }
+  return ranges[kind]
+}
+
+const numberedName =
+  /^(?<prefix>short-circuit-)?(?<base>.+?-(?:with|bucket|endpoint)|session-affinity-\w+|allowed-sources)-(?<digits>\d{1,9})$/u
+
+/** undefined: the schema has no such set. */
+export function numberedSet(schema: NftSchema, name: string): NumberedSet | undefined {
+  const { prefix, base = '', digits = '' } = numberedName.exec(name)?.groups ?? {}
+  const isShortCircuit = prefix !== undefined
+  const isNodePort = base.includes('nodeport')
+  const sets = isNodePort ? schema.nodePorts : schema.services
+  const list = isShortCircuit ? sets.shortCircuit : sets.endpoints
+  const kinds = {
+    affinity: sets.affinityOf,
+    sources: schema.allowedSources,
+    withCount: list.withCount,
+    inBucket: list.inBucket,
+    endpointAt: list.endpointAt,
+  }
+  const [, kind] = kindOfBase.find(([pattern]) => pattern.test(base)) ?? []
+  if (kind === undefined) return undefined
+  const number = Number(digits)
+  const [first, last] = rangeOf(kind, schema.table.family)
+  if (number < first || number > last) return undefined
+  const set = kinds[kind](number)
+  return set.set === name ? { set, kind, number, isNodePort, isShortCircuit } : undefined
+}
+
+const kindOfBase: readonly (readonly [RegExp, NumberedSet['kind']])[] = [
+  [/^session-affinity-/u, 'affinity'],
+  [/^allowed-sources$/u, 'sources'],
+  [/-with$/u, 'withCount'],
+  [/-bucket$/u, 'inBucket'],
+  [/-endpoint$/u, 'endpointAt'],
+]
+
 /** The set of this name in the table of a family; undefined: the mode has no such set. */
 export function setNamed(family: IpFamily, name: string): NfSet | undefined {
-  const { table: _, services, nodePorts, allowedSources, ...others } = schemaOf(family)
-  const sets = [services, nodePorts].flatMap(({ affinityOf: __, ...each }) => Object.values(each))
-  const known = [...Object.values(others), ...sets].find(({ set }) => set === name)
-  if (known !== undefined) return known
-  const { base = '', number } = /^(?<base>.*)-(?<number>\d+)$/u.exec(name)?.groups ?? {}
-  const make = {
-    'allowed-sources': allowedSources,
-    'session-affinity-services': services.affinityOf,
-    'session-affinity-nodeports': nodePorts.affinityOf,
-  }[base]
-  return make?.(Number(number))
+  const schema = schemaOf(family)
+  const { table: _, services, nodePorts, allowedSources: __, ...others } = schema
+  const known = [...Object.values(others), ...fixedSetsOf(services), ...fixedSetsOf(nodePorts)]
+  return known.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set
+}
+
+/** The sets without a number. */
+function fixedSetsOf(sets: FrontendSets): readonly NfSet[] {
+  const { endpoints, shortCircuit, affinityOf: _, ...others } = sets
+  return [endpoints.all, shortCircuit.all, ...Object.values(others)]
 }

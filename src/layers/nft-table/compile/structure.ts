@@ -1,11 +1,11 @@
 // The table of the mode without its elements: sets, chains and rules. They depend on the numbers of endpoints, the prefix lengths
 // and the affinity times in use, never on the number of Services.
 import type { NfChain, NfRule, NfSet, NfTable, NfTableKey } from '../../../kernel/index.js'
-import { type ChainPlan, type FrontendUse, type StructureUse, sorted } from './chain-plan.js'
+import { type ChainPlan, type FrontendUse, sorted, type StructureUse } from './chain-plan.js'
 import { baseChains } from './base-chains.js'
 import { checkChains } from './filter-chains.js'
 import { translationChains } from './nat-chains.js'
-import { type FrontendSets, schemaOf } from './schema.js'
+import { bucketOf, type EndpointSets, type FrontendSets, schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
 /** A chain with all of its rules, in order. */
@@ -60,16 +60,28 @@ function setsOf(
   ]
 }
 
-function frontendSetsOf(sets: FrontendSets, { affinitySeconds }: FrontendUse): readonly NfSet[] {
-  const { counts, endpoints, shortCircuitCounts, masqueraded, rejected, dropped, sessionAffinity } = sets
+/** Each change finds its sets in a list, in the order in which they were made: those of most changes come first. */
+function frontendSetsOf(sets: FrontendSets, use: FrontendUse): readonly NfSet[] {
+  const { masqueraded, rejected, dropped, sessionAffinity } = sets
+  const { counts, shortCircuitCounts, affinitySeconds } = use
   return [
-    counts,
-    endpoints,
-    shortCircuitCounts,
+    ...endpointSetsOf(sets.endpoints, counts),
+    ...endpointSetsOf(sets.shortCircuit, shortCircuitCounts),
     masqueraded,
     rejected,
     dropped,
     ...(affinitySeconds.size === 0 ? [] : [sessionAffinity]),
     ...sorted(affinitySeconds).map(sets.affinityOf),
+  ]
+}
+
+function endpointSetsOf(sets: EndpointSets, counts: ReadonlySet<number>): readonly NfSet[] {
+  const inUse = sorted(counts)
+  const buckets = [...new Set(inUse.map(bucketOf))].filter((bucket) => bucket > 0)
+  return [
+    sets.all,
+    ...buckets.map(sets.inBucket),
+    ...inUse.map(sets.withCount),
+    ...Array.from({ length: inUse.at(-1) ?? 0 }, (_, index) => sets.endpointAt(index)),
   ]
 }

@@ -9,7 +9,7 @@ import {
   type NfTransaction,
 } from '../../../kernel/index.js'
 import { setsOf } from './frontend-elements.js'
-import { type FrontendState, splitPacked } from './frontend-state.js'
+import { type FrontendState, splitEndpoints } from './frontend-state.js'
 import { type FrontendId, isUdp, nodePortIdLength, packBytes, type PackedBytes } from './packed.js'
 import type { TableContent } from './content.js'
 
@@ -45,7 +45,7 @@ export function losesAffinity(before: FrontendState, target: FrontendState, stri
 }
 
 function endpointsOf({ endpoints, shortCircuit }: FrontendState, stride: number): ReadonlySet<PackedBytes> {
-  return new Set([...splitPacked(endpoints, stride), ...splitPacked(shortCircuit, stride)])
+  return new Set([...splitEndpoints(endpoints, stride), ...splitEndpoints(shortCircuit, stride)])
 }
 
 /** The clients of a frontend that stay: those of these endpoints with no more time left than a new client gets. */

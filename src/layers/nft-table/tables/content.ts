@@ -93,11 +93,6 @@ export class TableContent {
     this.#use.noteSet(this.schema, name)
   }
 
-  /** The kernel has a chain of this name. */
-  noteChain(name: string): void {
-    this.#use.noteChain(name)
-  }
-
   /**
    * Compiles the structure for the settings, and for what the frontends have and want. `changed`: the frontends that may have changed
    * since the last call. A frontend is dirty from its change to the next write.

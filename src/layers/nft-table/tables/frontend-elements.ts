@@ -1,9 +1,9 @@
 // The elements by which the state of a frontend changes.
-import { type FrontendSets, type NftSchema, shortCircuitOffset } from '../compile/schema.js'
+import type { EndpointSets, FrontendSets, NftSchema } from '../compile/schema.js'
 import type { NfSet } from '../../../kernel/index.js'
 import type { FrontendEntry } from './entries.js'
-import { frontendFlags, type FrontendState, splitSources } from './frontend-state.js'
-import { packCount, type PackedBytes, type Packer } from './packed.js'
+import { frontendFlags, type FrontendState, holeOf, splitSources } from './frontend-state.js'
+import type { PackedBytes, Packer } from './packed.js'
 
 export interface FlagSet {
   readonly flag: number
@@ -12,8 +12,10 @@ export interface FlagSet {
 
 /** The sets that say yes or no about frontends of a kind. */
 export function flagSets(schema: NftSchema, isNodePort: boolean): readonly FlagSet[] {
-  const { masqueraded, rejected, dropped } = setsOf(schema, isNodePort)
+  const { endpoints, shortCircuit, masqueraded, rejected, dropped } = setsOf(schema, isNodePort)
   const common = [
+    { flag: frontendFlags.endpoints, set: endpoints.all },
+    { flag: frontendFlags.shortCircuit, set: shortCircuit.all },
     { flag: frontendFlags.masqueraded, set: masqueraded },
     { flag: frontendFlags.rejected, set: rejected },
     { flag: frontendFlags.dropped, set: dropped },
@@ -25,31 +27,17 @@ export function setsOf(schema: NftSchema, isNodePort: boolean): FrontendSets {
   return isNodePort ? schema.nodePorts : schema.services
 }
 
-/** An element: its key, and its data in a map. */
+/** An element: its key, and in a map its data, which begins at `from`. */
 export interface PackedElement {
   readonly key: PackedBytes
   readonly data?: PackedBytes
-}
-
-/** Elements whose keys end with consecutive indexes of numgen. */
-export interface PackedRun {
-  /** The key of each element without its last word, the index. */
-  readonly key: PackedBytes
-  /** The index of the first element. */
-  readonly index: number
-  /** Number of elements. */
-  readonly count: number
-  /** Data of the elements, one after the other from this place on. Elements to delete have none. */
-  readonly data: PackedBytes
-  readonly from: number
+  readonly from?: number
 }
 
 /** A transaction, as it takes elements of an object. */
 export interface ElementChanges {
   add(set: NfSet, owner: FrontendEntry, element: PackedElement): void
   remove(set: NfSet, owner: FrontendEntry, element: PackedElement): void
-  addRun(set: NfSet, owner: FrontendEntry, run: PackedRun): void
-  removeRun(set: NfSet, owner: FrontendEntry, run: PackedRun): void
 }
 
 /** The layout of the elements of one family. */
@@ -68,20 +56,19 @@ export function planFrontend(
 ): void {
   const { acknowledged: before, id, isNodePort } = entry
   const sets = setsOf(layout.schema, isNodePort)
-  const endpoints = { plan, entry, set: sets.endpoints, endpointBytes: layout.packer.endpointBytes }
-  planEndpoints(endpoints, [before.endpoints, target.endpoints], 0)
-  planEndpoints(endpoints, [before.shortCircuit, target.shortCircuit], shortCircuitOffset)
-  planNumber(plan, entry, sets.counts, [before.count, target.count])
-  const shortCircuits = [before.shortCircuitCount, target.shortCircuitCount] as const
-  planNumber(plan, entry, sets.shortCircuitCounts, shortCircuits)
+  const { endpointBytes } = layout.packer
+  const change = { plan, entry, endpointBytes }
+  planEndpoints(change, sets.endpoints, [before.endpoints, target.endpoints])
+  planEndpoints(change, sets.shortCircuit, [before.shortCircuit, target.shortCircuit])
+  planNumber(change, sets.endpoints.inBucket, [before.bucket, target.bucket])
+  planNumber(change, sets.endpoints.withCount, [before.count, target.count])
+  planNumber(change, sets.shortCircuit.inBucket, [before.shortCircuitBucket, target.shortCircuitBucket])
+  planNumber(change, sets.shortCircuit.withCount, [before.shortCircuitCount, target.shortCircuitCount])
   if (before.flags !== target.flags) {
     for (const { flag, set } of layout.flagSets[isNodePort ? 'nodePorts' : 'services'])
       planMember({ plan, entry, set, key: id }, (before.flags & flag) !== 0, (target.flags & flag) !== 0)
   }
-  if (before.affinitySeconds !== target.affinitySeconds) {
-    if (before.affinitySeconds > 0) plan.remove(sets.affinityOf(before.affinitySeconds), entry, { key: id })
-    if (target.affinitySeconds > 0) plan.add(sets.affinityOf(target.affinitySeconds), entry, { key: id })
-  }
+  planNumber(change, sets.affinityOf, [before.affinitySeconds, target.affinitySeconds])
   if (before.sources !== target.sources) planSources(plan, layout, entry, target.sources)
 }
 
@@ -91,25 +78,23 @@ interface Change {
   readonly entry: FrontendEntry
 }
 
+/** An endpoint that stays at its index has no operation. */
 function planEndpoints(
-  { plan, entry, set, endpointBytes }: Change & { readonly set: NfSet; readonly endpointBytes: number },
+  { plan, entry, endpointBytes }: Change & { readonly endpointBytes: number },
+  sets: EndpointSets,
   [before, after]: readonly [PackedBytes, PackedBytes],
-  offset: number,
 ): void {
   if (before === after) return
   const key = entry.id
-  const common = Math.min(before.length, after.length)
-  for (let from = 0; from < common; from += endpointBytes) {
-    const to = from + endpointBytes
-    if (isSamePart(before, after, from, to)) continue
-    const changed = { key, index: offset + from / endpointBytes, count: 1, data: after, from }
-    plan.removeRun(set, entry, changed)
-    plan.addRun(set, entry, changed)
+  const hole = holeOf(endpointBytes)
+  const most = Math.max(before.length, after.length)
+  for (let from = 0; from < most; from += endpointBytes) {
+    if (from < before.length && from < after.length && isSamePart(before, after, from, from + endpointBytes))
+      continue
+    const set = sets.endpointAt(from / endpointBytes)
+    if (from < before.length && !before.startsWith(hole, from)) plan.remove(set, entry, { key })
+    if (from < after.length && !after.startsWith(hole, from)) plan.add(set, entry, { key, data: after, from })
   }
-  const count = Math.abs(before.length - after.length) / endpointBytes
-  const rest = { key, index: offset + common / endpointBytes, count, data: after, from: common }
-  if (before.length > common) plan.removeRun(set, entry, rest)
-  if (after.length > common) plan.addRun(set, entry, rest)
 }
 
 function planSources(
@@ -127,15 +112,15 @@ function planSources(
   }
 }
 
+/** Moves the frontend from the set of a number to the set of another; 0: none. */
 function planNumber(
-  plan: ElementChanges,
-  entry: FrontendEntry,
-  set: NfSet,
+  { plan, entry }: Change,
+  setOf: (number: number) => NfSet,
   [before, after]: readonly [number, number],
 ): void {
   if (before === after) return
-  if (before > 0) plan.remove(set, entry, { key: entry.id })
-  if (after > 0) plan.add(set, entry, { key: entry.id, data: packCount(after) })
+  if (before > 0) plan.remove(setOf(before), entry, { key: entry.id })
+  if (after > 0) plan.add(setOf(after), entry, { key: entry.id })
 }
 
 function planMember(

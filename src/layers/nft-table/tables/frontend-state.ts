@@ -1,20 +1,31 @@
 // The elements of one frontend in all sets, as one value.
 import type { Cidr } from '../../../address.js'
 import type { DesiredFrontend } from '../compile/desired.js'
+import { bucketOf } from '../compile/schema.js'
 import type { PackedBytes, Packer } from './packed.js'
 
 /** Membership of the sets that say yes or no about a frontend; bits of `FrontendState.flags`. */
-export const frontendFlags = { masqueraded: 1, rejected: 2, dropped: 4, firewalled: 8 } as const
+export const frontendFlags = {
+  masqueraded: 1,
+  rejected: 2,
+  dropped: 4,
+  firewalled: 8,
+  endpoints: 16,
+  shortCircuit: 32,
+} as const
 
 /** The elements of a frontend. Values of one kind have the same fields in the same order: there are many. */
 export interface FrontendState {
-  /** Data of the endpoints with index 0, 1, .. */
+  /** Data of the endpoints with index 0, 1, ..; `holeOf` where the kernel has none and has one with a higher index. */
   readonly endpoints: PackedBytes
   /** Data of the endpoints for short circuits. */
   readonly shortCircuit: PackedBytes
-  /** Published number of endpoints. 0: no element. */
+  /** Published number of endpoints. 0: in no set of a number. */
   readonly count: number
   readonly shortCircuitCount: number
+  /** 0: in no set of a bucket. */
+  readonly bucket: number
+  readonly shortCircuitBucket: number
   readonly flags: number
   /** 0: in no set of session affinity. */
   readonly affinitySeconds: number
@@ -28,6 +39,8 @@ export const absent: FrontendState = {
   shortCircuit: '',
   count: 0,
   shortCircuitCount: 0,
+  bucket: 0,
+  shortCircuitBucket: 0,
   flags: 0,
   affinitySeconds: 0,
   sources: '',
@@ -40,32 +53,81 @@ export function isSameState(a: FrontendState, b: FrontendState): boolean {
       a.shortCircuit === b.shortCircuit &&
       a.count === b.count &&
       a.shortCircuitCount === b.shortCircuitCount &&
+      a.bucket === b.bucket &&
+      a.shortCircuitBucket === b.shortCircuitBucket &&
       a.flags === b.flags &&
       a.affinitySeconds === b.affinitySeconds &&
       a.sources === b.sources)
   )
 }
 
-/** Whether the state has an element that neither of the others has. A list of which the end is missing has none. */
+/** The parts of a state that are a number of a set; 0: in no set. */
+export const numberParts = [
+  'count',
+  'shortCircuitCount',
+  'bucket',
+  'shortCircuitBucket',
+  'affinitySeconds',
+] as const satisfies readonly (keyof FrontendState)[]
+
+export type NumberPart = (typeof numberParts)[number]
+
+/** Whether the state has an element that neither of the others has. */
 export function isForeign(state: FrontendState, others: readonly FrontendState[], packer: Packer): boolean {
-  const { endpoints, shortCircuit, count, shortCircuitCount, flags, affinitySeconds, sources } = state
-  const isIn = (value: number, of: (other: FrontendState) => number): boolean =>
-    value === 0 || others.some((other) => of(other) === value)
-  const known = others.flatMap((other) => splitSources(other.sources, packer.addressBytes))
+  const { endpoints, shortCircuit, flags, sources } = state
+  const { endpointBytes, addressBytes } = packer
+  const known = others.flatMap((other) => splitSources(other.sources, addressBytes))
   return !(
-    others.some((other) => other.endpoints.startsWith(endpoints)) &&
-    others.some((other) => other.shortCircuit.startsWith(shortCircuit)) &&
-    isIn(count, (other) => other.count) &&
-    isIn(shortCircuitCount, (other) => other.shortCircuitCount) &&
+    others.some((other) => isPartOf(endpoints, other.endpoints, endpointBytes)) &&
+    others.some((other) => isPartOf(shortCircuit, other.shortCircuit, endpointBytes)) &&
+    numberParts.every((part) => state[part] === 0 || others.some((other) => other[part] === state[part])) &&
     (flags & ~others.reduce((all, other) => all | other.flags, 0)) === 0 &&
-    isIn(affinitySeconds, (other) => other.affinitySeconds) &&
-    splitSources(sources, packer.addressBytes).every((source) => known.includes(source))
+    splitSources(sources, addressBytes).every((source) => known.includes(source))
   )
 }
 
+/** Whether each endpoint of the list has the same index in the other one. */
+function isPartOf(list: PackedBytes, other: PackedBytes, stride: number): boolean {
+  const hole = holeOf(stride)
+  const others = splitPacked(other, stride)
+  return splitPacked(list, stride).every((endpoint, index) => endpoint === hole || endpoint === others[index])
+}
+
 /** Whether packets meet the frontend's endpoints. */
-export function isPublished({ count, shortCircuitCount }: FrontendState): boolean {
-  return count + shortCircuitCount > 0
+export function isPublished({ count, shortCircuitCount, flags }: FrontendState): boolean {
+  return (
+    count + shortCircuitCount > 0 || (flags & (frontendFlags.endpoints | frontendFlags.shortCircuit)) !== 0
+  )
+}
+
+/** Stands for the endpoint of an index that the kernel lacks: no endpoint has the address and the port 0. */
+export function holeOf(stride: number): PackedBytes {
+  return '\0'.repeat(stride)
+}
+
+/** The list with this endpoint at the index; undefined: with none. */
+export function withEndpoint(
+  list: PackedBytes,
+  index: number,
+  endpoint: PackedBytes | undefined,
+  stride: number,
+): PackedBytes {
+  const at = index * stride
+  if (endpoint === undefined) {
+    if (at >= list.length) return list
+    return withoutEnd(list.slice(0, at) + holeOf(stride) + list.slice(at + stride), stride)
+  }
+  if (list.startsWith(endpoint, at) && at < list.length) return list
+  const before = at > list.length ? list + holeOf(at - list.length) : list.slice(0, at)
+  return before + endpoint + list.slice(at + stride)
+}
+
+/** The list up to its last endpoint. */
+function withoutEnd(list: PackedBytes, stride: number): PackedBytes {
+  const hole = holeOf(stride)
+  let { length } = list
+  while (length > 0 && list.startsWith(hole, length - stride)) length -= stride
+  return list.slice(0, length)
 }
 
 export function packFrontend(packer: Packer, desired: DesiredFrontend): FrontendState {
@@ -76,12 +138,18 @@ export function packFrontend(packer: Packer, desired: DesiredFrontend): Frontend
     (isMasqueraded ? frontendFlags.masqueraded : 0) |
     (refusal === 'reject' ? frontendFlags.rejected : 0) |
     (refusal === 'drop' ? frontendFlags.dropped : 0) |
-    (allowedSources === undefined ? 0 : frontendFlags.firewalled)
+    (allowedSources === undefined ? 0 : frontendFlags.firewalled) |
+    (endpoints === '' ? 0 : frontendFlags.endpoints) |
+    (shortCircuit === '' ? 0 : frontendFlags.shortCircuit)
+  const count = endpoints.length / packer.endpointBytes
+  const shortCircuitCount = shortCircuit.length / packer.endpointBytes
   return {
     endpoints,
     shortCircuit,
-    count: endpoints.length / packer.endpointBytes,
-    shortCircuitCount: shortCircuit.length / packer.endpointBytes,
+    count,
+    shortCircuitCount,
+    bucket: bucketOf(count),
+    shortCircuitBucket: bucketOf(shortCircuitCount),
     flags,
     affinitySeconds,
     sources: packSources(packer, allowedSources ?? []),
@@ -103,6 +171,12 @@ export function joinSources(networks: readonly PackedBytes[]): PackedBytes {
 /** Each network of a packed list. */
 export function splitSources(sources: PackedBytes, addressBytes: number): readonly PackedBytes[] {
   return splitPacked(sources, 1 + addressBytes)
+}
+
+/** The endpoints of a list, without holes. */
+export function splitEndpoints(list: PackedBytes, stride: number): readonly PackedBytes[] {
+  const hole = holeOf(stride)
+  return splitPacked(list, stride).filter((endpoint) => endpoint !== hole)
 }
 
 export function splitPacked(packed: PackedBytes, stride: number): readonly PackedBytes[] {

@@ -16,8 +16,6 @@ const protocols = ['tcp', 'udp', 'sctp'] as const satisfies readonly FrontendPro
 /** Each field of a key takes whole words. */
 const wordBytes = 4
 const portBytes = 2 * wordBytes
-/** inet_service: two bytes in network order. */
-const countBytes = 2
 
 /** Length of the KEY of a node port: protocol, port. */
 export const nodePortIdLength = portBytes
@@ -25,16 +23,6 @@ export const nodePortIdLength = portBytes
 /** Whether the frontend's protocol is UDP. */
 export function isUdp(id: FrontendId): boolean {
   return id.charCodeAt(id.length - portBytes) === protocolNumbers.udp
-}
-
-/** Number of endpoints as data of a map of counts. */
-export function packCount(count: number): PackedBytes {
-  return String.fromCharCode(count >>> 8, count & 255)
-}
-
-/** Inverse of packCount(). */
-export function unpackCount(bytes: Uint8Array): number {
-  return ((bytes[0] ?? 0) << 8) | (bytes[countBytes - 1] ?? 0)
 }
 
 export function packBytes(bytes: Uint8Array): PackedBytes {

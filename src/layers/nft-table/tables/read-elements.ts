@@ -1,20 +1,21 @@
 // Takes the elements of the kernel's sets into the acknowledged states.
 import { NfElements, type NfSet } from '../../../kernel/index.js'
-import type { NftSchema } from '../compile/schema.js'
+import { type NftSchema, numberedSet } from '../compile/schema.js'
 import { FrontendEntry, HeldEntry } from './entries.js'
-import { flagSets, setsOf } from './frontend-elements.js'
+import { flagSets } from './frontend-elements.js'
 import {
   absent,
   type FrontendState,
+  holeOf,
   isForeign,
   isSameState,
   joinSources,
+  type NumberPart,
   splitSources,
+  withEndpoint,
 } from './frontend-state.js'
 import type { HeldSet, TableContent } from './content.js'
-import { type FrontendId, packBytes, type PackedBytes, unpackCount } from './packed.js'
-import { numberedSet } from './static-sets.js'
-import { readEndpoints } from './read-endpoints.js'
+import { type FrontendId, packBytes, type PackedBytes } from './packed.js'
 
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */
 export interface ElementDrift {
@@ -116,30 +117,14 @@ export class ElementReader {
   }
 
   #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
-    const sets = setsOf(this.#schema, isNodePort)
-    return [
-      { set: sets.endpoints, isNodePort, read: readLists },
-      {
-        set: sets.counts,
-        isNodePort,
-        read: readCounts((state, count) => (state.count === count ? state : { ...state, count })),
-      },
-      {
-        set: sets.shortCircuitCounts,
-        isNodePort,
-        read: readCounts((state, shortCircuitCount) =>
-          state.shortCircuitCount === shortCircuitCount ? state : { ...state, shortCircuitCount },
-        ),
-      },
-      ...flagSets(this.#schema, isNodePort).map(({ set, flag }) => ({
-        set,
-        isNodePort,
-        read: readMembers((state, isMember) => {
-          const flags = isMember ? state.flags | flag : state.flags & ~flag
-          return flags === state.flags ? state : { ...state, flags }
-        }),
-      })),
-    ]
+    return flagSets(this.#schema, isNodePort).map(({ set, flag }) => ({
+      set,
+      isNodePort,
+      read: readMembers((state, isMember) => {
+        const flags = isMember ? state.flags | flag : state.flags & ~flag
+        return flags === state.flags ? state : { ...state, flags }
+      }),
+    }))
   }
 
   #readerOf(name: string): FrontendReader | undefined {
@@ -147,28 +132,61 @@ export class ElementReader {
     if (fixed !== undefined) return fixed
     const numbered = numberedSet(this.#schema, name)
     if (numbered === undefined) return undefined
-    const { kind, number, isNodePort, set } = numbered
-    const read = (elements: NfElements): ReadParts =>
-      kind === 'sources' ? this.#readSources(elements, number) : this.#readAffinity(elements, number)
+    const { kind, number, isNodePort, isShortCircuit, set } = numbered
+    const read = (elements: NfElements): ReadParts => {
+      switch (kind) {
+        case 'sources':
+          return this.#readSources(elements, number)
+        case 'endpointAt':
+          return this.#readEndpoints(elements, isShortCircuit ? 'shortCircuit' : 'endpoints', number)
+        case 'affinity':
+          return this.#readNumber(elements, 'affinitySeconds', number)
+        case 'withCount':
+          return this.#readNumber(elements, isShortCircuit ? 'shortCircuitCount' : 'count', number)
+        case 'inBucket':
+          return this.#readNumber(elements, isShortCircuit ? 'shortCircuitBucket' : 'bucket', number)
+      }
+    }
     return { set, isNodePort, read }
   }
 
-  /** A frontend that is in the sets of two times stays in the one that was read first: it is a stray in the other. */
-  #readAffinity(elements: NfElements, seconds: number): ReadParts {
+  /** A frontend that is in the sets of two numbers stays in the one that was read first: it is a stray in the other. */
+  #readNumber(elements: NfElements, part: NumberPart, number: number): ReadParts {
     const members = keysOf(elements)
     const { frontends } = this.#content
     const strays = [...members].filter((id) => {
-      const known = frontends.get(id)?.acknowledged.affinitySeconds ?? 0
-      return known !== 0 && known !== seconds
+      const known = frontends.get(id)?.acknowledged[part] ?? 0
+      return known !== 0 && known !== number
     })
     for (const id of strays) members.delete(id)
     return {
       ids: members,
       strays,
       update: (state, id) => {
-        if (members.has(id))
-          return state.affinitySeconds === seconds ? state : { ...state, affinitySeconds: seconds }
-        return state.affinitySeconds === seconds ? { ...state, affinitySeconds: 0 } : state
+        if (members.has(id)) return state[part] === number ? state : { ...state, [part]: number }
+        return state[part] === number ? { ...state, [part]: 0 } : state
+      },
+    }
+  }
+
+  /** The endpoints with one index. An element that says what a hole says is a stray: we never write it. */
+  #readEndpoints(elements: NfElements, list: 'endpoints' | 'shortCircuit', index: number): ReadParts {
+    const { endpointBytes } = this.#content.packer
+    const hole = holeOf(endpointBytes)
+    const found = new Map<FrontendId, PackedBytes>()
+    const strays: FrontendId[] = []
+    for (let element = 0; element < elements.length; element++) {
+      const id = packBytes(elements.key(element))
+      const endpoint = packBytes(elements.data(element))
+      if (endpoint === hole) strays.push(id)
+      else found.set(id, endpoint)
+    }
+    return {
+      ids: found.keys(),
+      strays,
+      update: (state, id) => {
+        const endpoints = withEndpoint(state[list], index, found.get(id), endpointBytes)
+        return endpoints === state[list] ? state : { ...state, [list]: endpoints }
       },
     }
   }
@@ -195,36 +213,6 @@ export class ElementReader {
         return sources === state.sources ? state : { ...state, sources }
       },
     }
-  }
-}
-
-function readLists(elements: NfElements): ReadParts {
-  const { lists, strays } = readEndpoints(elements)
-  return {
-    ids: lists.keys(),
-    strays,
-    update: (state, id) => {
-      const { endpoints = '', shortCircuit = '' } = lists.get(id) ?? {}
-      if (state.endpoints === endpoints && state.shortCircuit === shortCircuit) return state
-      return { ...state, endpoints, shortCircuit }
-    },
-  }
-}
-
-function readCounts(
-  withCount: (state: FrontendState, count: number) => FrontendState,
-): (elements: NfElements) => ReadParts {
-  return (elements) => {
-    const counts = new Map<FrontendId, number>()
-    const strays: FrontendId[] = []
-    for (let index = 0; index < elements.length; index++) {
-      const id = packBytes(elements.key(index))
-      const count = unpackCount(elements.data(index))
-      // We never write a count of 0: a frontend without endpoints has no element.
-      if (count === 0) strays.push(id)
-      else counts.set(id, count)
-    }
-    return { ids: counts.keys(), strays, update: (state, id) => withCount(state, counts.get(id) ?? 0) }
   }
 }
 

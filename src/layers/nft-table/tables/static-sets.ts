@@ -1,7 +1,7 @@
 // Sets with a few elements that settings decide: they are written as a whole.
 import { type Cidr, type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
-import { NfElements, type NfOp, type NfSet, hostPrefixLength } from '../../../kernel/index.js'
-import type { NftSchema } from '../compile/schema.js'
+import { NfElements, type NfOp, type NfSet } from '../../../kernel/index.js'
+import { type NftSchema, numberedSet } from '../compile/schema.js'
 
 /** A set whose elements are replaced together. */
 export class StaticSet {
@@ -104,30 +104,9 @@ function numberBytes(value: bigint, length: number): Uint8Array {
   return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
 }
 
-interface NumberedSet {
-  readonly kind: 'sources' | 'affinity'
-  /** Prefix length, or seconds. */
-  readonly number: number
-  readonly isNodePort: boolean
-  readonly set: NfSet
-}
-
 /** The set of this name that the table has while something needs it; undefined: the schema has no such set. */
 export function occasionalSet(schema: NftSchema, name: string): NfSet | undefined {
   const { nodePortIPs, services, nodePorts } = schema
   const unnumbered = [nodePortIPs, services.sessionAffinity, nodePorts.sessionAffinity]
   return unnumbered.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set
-}
-
-/** undefined: the schema has no such set. */
-export function numberedSet(schema: NftSchema, name: string): NumberedSet | undefined {
-  const number = Number(/-(\d{1,9})$/.exec(name)?.[1] ?? NaN)
-  if (Number.isNaN(number)) return undefined
-  const candidates: NumberedSet[] = [
-    { kind: 'affinity', number, isNodePort: false, set: schema.services.affinityOf(number) },
-    { kind: 'affinity', number, isNodePort: true, set: schema.nodePorts.affinityOf(number) },
-  ]
-  if (number <= hostPrefixLength(schema.table.family))
-    candidates.push({ kind: 'sources', number, isNodePort: false, set: schema.allowedSources(number) })
-  return candidates.find(({ set }) => set.set === name)
 }

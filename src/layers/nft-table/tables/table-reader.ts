@@ -37,6 +37,9 @@ export class Reading {
   }
 }
 
+/** Readings for one comparison of all chains, while transactions come between. */
+const mostComparisons = 5
+
 export interface ReadOptions {
   /** Objects that no route wants stay for now. */
   readonly keepsLeftovers: boolean
@@ -72,19 +75,28 @@ export class TableReader {
     return reading
   }
 
-  /** The chains of the table that another program removed or changed, a sentence each. Reads all of them at once. Throws KernelError. */
+  /**
+   * The chains of the table that another program removed or changed, a sentence each. Reads all of them at once, and again if a
+   * transaction came between, of which the acknowledged state may not know yet. Throws KernelError.
+   */
   async chainDifferences(): Promise<readonly string[]> {
-    const { table, structure } = this.#content
+    const { table, structure, staleParts } = this.#content
     const nftables = this.#nftables
-    const found = await orAbsent(async () => ({
-      chains: await nftables.chains(table),
-      rules: await nftables.rules(table),
-    }))
-    const { missingChains, changedChains } = structure.compare(found?.chains ?? [], found?.rules ?? [])
-    return [
-      ...missingChains.map((chain) => `chain ${chain} is missing`),
-      ...changedChains.map((chain) => `chain ${chain} has other rules`),
-    ]
+    for (let attempt = 1; ; attempt++) {
+      const before = await nftables.generation()
+      const found = await orAbsent(async () => ({
+        chains: await nftables.chains(table),
+        rules: await nftables.rules(table),
+      }))
+      const after = await nftables.generation()
+      const { missingChains, changedChains } = structure.compare(found?.chains ?? [], found?.rules ?? [])
+      const differences = [
+        ...missingChains.map((chain) => `chain ${chain} is missing`),
+        ...changedChains.map((chain) => `chain ${chain} has other rules`),
+      ]
+      const isWhole = before === after && staleParts.knows(after)
+      if (differences.length === 0 || isWhole || attempt === mostComparisons) return differences
+    }
   }
 
   /**
@@ -136,9 +148,6 @@ export class TableReader {
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const counters = (await this.#nftables.counters(table)).map(({ counter }) => counter)
     const { missingSets, missingChains } = structure.readObjects({ table: state, sets, chains, counters })
-    // Chains that are out of use stay until a full comparison: a restart before it adopts them.
-    if (state !== undefined && !structure.isUnusable)
-      for (const { chain } of chains) this.#content.noteChain(chain)
     for (const name of missingSets) reading.note('set-missing', name)
     for (const name of missingChains) reading.note('chain-missing', name)
     return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))

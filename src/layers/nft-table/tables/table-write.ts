@@ -299,7 +299,7 @@ function isMoreThan(frontends: readonly FrontendEntry[], limit: number, endpoint
   let size = 0
   for (const { acknowledged, desired } of frontends) {
     if (acknowledged === desired) continue
-    size += 2 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
+    size += 4 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes
     if (size > limit) return true
   }
   return false

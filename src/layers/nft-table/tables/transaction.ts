@@ -13,7 +13,7 @@ import type { KernelError } from '../../../errors.js'
 import { losesAffinity } from './affinity.js'
 import type { HeldSet, TableContent } from './content.js'
 import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
-import { type PackedElement, type PackedRun, planFrontend } from './frontend-elements.js'
+import { type PackedElement, planFrontend } from './frontend-elements.js'
 import { absent, arrange, type FrontendState, isSameState } from './frontend-state.js'
 import type { FrontendId } from './packed.js'
 import type { StaticSet } from './static-sets.js'
@@ -120,19 +120,11 @@ export class Transaction {
     this.size++
   }
 
-  add(set: NfSet, owner: ElementOwner, { key, data }: PackedElement): void {
+  add(set: NfSet, owner: ElementOwner, { key, data, from }: PackedElement): void {
     const { elements, owners } = this.#addedOf(set)
-    elements.addPacked(key, data)
+    elements.addPacked(key, data, from)
     owners.push(owner)
     this.size++
-  }
-
-  removeRun(set: NfSet, owner: ElementOwner, run: PackedRun): void {
-    this.#pushRun(this.#removedOf(set), owner, run, '')
-  }
-
-  addRun(set: NfSet, owner: ElementOwner, run: PackedRun): void {
-    this.#pushRun(this.#addedOf(set), owner, run, run.data)
   }
 
   /** The operations: all deletions of elements, then all additions, since an element whose data changes is in both. */
@@ -180,20 +172,6 @@ export class Transaction {
       removed: sets.flatMap(({ removed }) => removed ?? []),
       added: sets.flatMap(({ added }) => added ?? []),
     }
-  }
-
-  #pushRun(
-    { elements, owners }: Change,
-    owner: ElementOwner,
-    { key, index, count, from }: PackedRun,
-    data: string,
-  ): void {
-    const { dataBytes } = elements.layout
-    for (let nth = 0; nth < count; nth++) {
-      elements.addPacked(key, data, from + nth * dataBytes, index + nth)
-      owners.push(owner)
-    }
-    this.size += count
   }
 
   #removedOf(set: NfSet): Change {

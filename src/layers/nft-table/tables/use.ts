@@ -1,8 +1,7 @@
 // The values in elements for which the table needs chains and sets.
 import type { StructureUse } from '../compile/chain-plan.js'
-import { maxEndpoints, type NftSchema } from '../compile/schema.js'
+import { type NftSchema, numberedSet } from '../compile/schema.js'
 import { absent, type FrontendState, splitSources } from './frontend-state.js'
-import { numberedSet } from './static-sets.js'
 import type { Packer } from './packed.js'
 
 interface FrontendUses {
@@ -41,19 +40,12 @@ export class UsedValues implements StructureUse {
   noteSet(schema: NftSchema, name: string): void {
     const found = numberedSet(schema, name)
     if (found === undefined) return
-    const { kind, isNodePort, number } = found
+    const { kind, isNodePort, isShortCircuit, number } = found
+    const uses = isNodePort ? this.nodePorts : this.services
     if (kind === 'sources') this.prefixLengths.add(number)
-    else (isNodePort ? this.nodePorts : this.services).affinitySeconds.add(number)
-  }
-
-  /** The kernel has the chain: one for a number of endpoints says that the number was in use. */
-  noteChain(name: string): void {
-    const [, isShortCircuit, kind, digits = ''] =
-      /^(short-circuit-)?(service|nodeport)-(\d{1,5})$/.exec(name) ?? []
-    const count = Number(digits)
-    if (count === 0 || count > maxEndpoints) return
-    const { counts, shortCircuitCounts } = kind === 'nodeport' ? this.nodePorts : this.services
-    ;(isShortCircuit === undefined ? counts : shortCircuitCounts).add(count)
+    if (kind === 'affinity') uses.affinitySeconds.add(number)
+    // The number has sets for its bucket and for each index too.
+    if (kind === 'withCount') (isShortCircuit ? uses.shortCircuitCounts : uses.counts).add(number)
   }
 
   clear(): void {

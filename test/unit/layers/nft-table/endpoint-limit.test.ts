@@ -25,13 +25,13 @@ it('a service port with too many endpoints is reported once, and its recovery; a
   limit.note(key, decided(maxEndpoints + 2))
   limit.note(key, undefined)
   limit.note(key, decided(1))
-  const text = 'Service port shop/web:http/TCP: it has 65536 endpoints, and Viaduct uses the first 65535'
+  const text = 'Service port shop/web:http/TCP: it has 4097 endpoints, and Viaduct uses the first 4096'
   assert.deepEqual(
     log.lines.map(({ level, message }) => `${level} ${message}`),
     [
       `warn Service is not programmed as specified: ${text}`,
       'info Service is programmed as specified now',
-      `warn Service is not programmed as specified: ${text.replace('65536', '65537')}`,
+      `warn Service is not programmed as specified: ${text.replace('4097', '4098')}`,
     ],
   )
 })

@@ -28,6 +28,13 @@ function commands(settings: NftModeSettings, rest: Partial<StructureUse>): reado
   return printTransaction(ops).trimEnd().split('\n')
 }
 
+/** Elements of a verdict map that lead to the endpoints `from` to `to` - 1. */
+function endpoints(from: number, to: number): string {
+  return Array.from({ length: to - from }, (_, nth) => `${nth} : goto service-endpoint-${from + nth}`).join(
+    ', ',
+  )
+}
+
 /** Number of commands for Services with 1 to `largest` endpoints. */
 function sizeFor(largest: number): number {
   const counts = Array.from({ length: largest }, (_, index) => index + 1)
@@ -54,22 +61,23 @@ describe('the structure of nftables mode', () => {
         'add set ip6 kube-proxy nodeport-ips { type ipv6_addr ; comment "IPs that accept NodePort traffic" ; }',
         'add set ip6 kube-proxy service-cidrs { type ipv6_addr ; flags interval ; comment "networks of ClusterIPs" ; }',
         'add set ip6 kube-proxy hairpin-connections { type ipv6_addr . ipv6_addr . inet_proto . inet_service ; comment "service hairpin connections" ; }',
-        'add map ip6 kube-proxy service-endpoint-counts { type ipv6_addr . inet_proto . inet_service : inet_service ; comment "number of endpoints of services" ; }',
-        'add map ip6 kube-proxy service-endpoints { typeof ip6 daddr . meta l4proto . th dport . numgen random mod 2 : ip6 daddr . th dport ; comment "endpoints of services, from index 0, and for short circuits from index 2147483648" ; }',
-        'add map ip6 kube-proxy short-circuit-counts { type ipv6_addr . inet_proto . inet_service : inet_service ; comment "number of endpoints of services for pods and this node" ; }',
+        'add set ip6 kube-proxy services-with-endpoints { type ipv6_addr . inet_proto . inet_service ; comment "services with endpoints" ; }',
+        'add set ip6 kube-proxy services-with-1 { type ipv6_addr . inet_proto . inet_service ; comment "services with 1 endpoint" ; }',
+        'add map ip6 kube-proxy service-endpoint-0 { type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service ; comment "endpoint 0 of services" ; }',
+        'add set ip6 kube-proxy short-circuit-services-with-endpoints { type ipv6_addr . inet_proto . inet_service ; comment "services with endpoints for pods and this node" ; }',
         'add set ip6 kube-proxy masqueraded-services { type ipv6_addr . inet_proto . inet_service ; comment "services whose clients are masqueraded" ; }',
         'add set ip6 kube-proxy rejected-services { type ipv6_addr . inet_proto . inet_service ; comment "services without endpoints" ; }',
         'add set ip6 kube-proxy dropped-services { type ipv6_addr . inet_proto . inet_service ; comment "services without endpoints on this node" ; }',
-        'add map ip6 kube-proxy nodeport-endpoint-counts { type inet_proto . inet_service : inet_service ; comment "number of endpoints of nodeports" ; }',
-        'add map ip6 kube-proxy nodeport-endpoints { typeof meta l4proto . th dport . numgen random mod 2 : ip6 daddr . th dport ; comment "endpoints of nodeports, from index 0, and for short circuits from index 2147483648" ; }',
-        'add map ip6 kube-proxy short-circuit-nodeport-counts { type inet_proto . inet_service : inet_service ; comment "number of endpoints of nodeports for pods and this node" ; }',
+        'add set ip6 kube-proxy nodeports-with-endpoints { type inet_proto . inet_service ; comment "nodeports with endpoints" ; }',
+        'add set ip6 kube-proxy short-circuit-nodeports-with-endpoints { type inet_proto . inet_service ; comment "nodeports with endpoints for pods and this node" ; }',
         'add set ip6 kube-proxy masqueraded-nodeports { type inet_proto . inet_service ; comment "nodeports whose clients are masqueraded" ; }',
         'add set ip6 kube-proxy rejected-nodeports { type inet_proto . inet_service ; comment "nodeports without endpoints" ; }',
         'add set ip6 kube-proxy dropped-nodeports { type inet_proto . inet_service ; comment "nodeports without endpoints on this node" ; }',
         'add set ip6 kube-proxy firewalled-services { type ipv6_addr . inet_proto . inet_service ; comment "services with loadBalancerSourceRanges" ; }',
         'add chain ip6 kube-proxy services',
         'add chain ip6 kube-proxy service-traffic',
-        'add chain ip6 kube-proxy service-1',
+        'add chain ip6 kube-proxy service-with-1',
+        'add chain ip6 kube-proxy service-endpoint-0',
         'add chain ip6 kube-proxy nodeports',
         'add chain ip6 kube-proxy nodeport-traffic',
         'add chain ip6 kube-proxy masquerading',
@@ -86,13 +94,14 @@ describe('the structure of nftables mode', () => {
         'add chain ip6 kube-proxy nat-prerouting { type nat hook prerouting priority -101 ; policy accept ; }',
         'add chain ip6 kube-proxy nat-output { type nat hook output priority -101 ; policy accept ; }',
         'add chain ip6 kube-proxy nat-postrouting { type nat hook postrouting priority 99 ; policy accept ; }',
-        'add rule ip6 kube-proxy services ip6 daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
+        'add rule ip6 kube-proxy services ip6 daddr . meta l4proto . th dport @services-with-endpoints goto service-traffic',
         'add rule ip6 kube-proxy services ip6 daddr @nodeport-ips goto nodeports',
         'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
-        'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport map @service-endpoint-counts 1 goto service-1',
-        'add rule ip6 kube-proxy service-traffic dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-        'add rule ip6 kube-proxy service-1 dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-        'add rule ip6 kube-proxy nodeports meta l4proto . th dport map @nodeport-endpoint-counts != 0 goto nodeport-traffic',
+        'add rule ip6 kube-proxy service-traffic ip6 daddr . meta l4proto . th dport @services-with-1 goto service-with-1',
+        'add rule ip6 kube-proxy service-traffic goto service-endpoint-0',
+        'add rule ip6 kube-proxy service-with-1 goto service-endpoint-0',
+        'add rule ip6 kube-proxy service-endpoint-0 dnat ip6 to ip6 daddr . meta l4proto . th dport map @service-endpoint-0',
+        'add rule ip6 kube-proxy nodeports meta l4proto . th dport @nodeports-with-endpoints goto nodeport-traffic',
         'add rule ip6 kube-proxy nodeport-traffic meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000',
         'add rule ip6 kube-proxy masquerading meta mark & 0x00004000 != 0x00000000 meta mark set meta mark ^ 0x00004000 masquerade fully-random',
         'add rule ip6 kube-proxy masquerading ct status dnat ip6 saddr . ip6 daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random',
@@ -156,23 +165,27 @@ describe('the structure of nftables mode', () => {
       use: { services: use({ counts: [2], shortCircuitCounts: [3], affinitySeconds: [60] }) },
       chains: /^(services|service-traffic|short-circuit-\S+) /,
       rules: [
-        'services ip daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
-        'services ip daddr . meta l4proto . th dport map @short-circuit-counts != 0 goto short-circuit-service-sources',
+        'services ip daddr . meta l4proto . th dport @services-with-endpoints goto service-traffic',
+        'services ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints goto short-circuit-service-sources',
         'services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports',
         'service-traffic ip daddr @cluster-ips ip saddr & 255.255.255.0 != 10.244.1.0 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
         'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
-        'service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts != 0 jump short-circuit-service-sources',
+        'service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints jump short-circuit-service-sources',
         'service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
-        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts 2 goto service-2',
-        'service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
+        'service-traffic ip daddr . meta l4proto . th dport @services-with-2 goto service-with-2',
+        'service-traffic goto service-endpoint-0',
         'short-circuit-service-sources ip saddr & 255.255.255.0 10.244.1.0 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
         'short-circuit-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-service-sources fib saddr type local goto short-circuit-service-traffic comment "short-circuit local traffic"',
         'short-circuit-service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
-        'short-circuit-service-traffic ip daddr . meta l4proto . th dport map @short-circuit-counts 3 goto short-circuit-service-3',
-        'short-circuit-service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
-        'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 offset 2147483648 map @service-endpoints',
-        'short-circuit-service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
+        'short-circuit-service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-3 goto short-circuit-service-with-3',
+        'short-circuit-service-traffic goto short-circuit-service-endpoint-0',
+        'short-circuit-service-with-3 numgen random mod 3 vmap { 0 : goto short-circuit-service-endpoint-0, 1 : goto short-circuit-service-endpoint-1, 2 : goto short-circuit-service-endpoint-2 }',
+        'short-circuit-service-endpoint-0 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-0',
+        'short-circuit-service-endpoint-1 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-1',
+        'short-circuit-service-endpoint-1 goto short-circuit-service-endpoint-0',
+        'short-circuit-service-endpoint-2 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-2',
+        'short-circuit-service-endpoint-2 goto short-circuit-service-endpoint-0',
       ],
     },
     {
@@ -180,15 +193,16 @@ describe('the structure of nftables mode', () => {
       use: { nodePorts: use({ shortCircuitCounts: [1] }) },
       chains: /^(nodeports|nodeport-traffic|short-circuit-\S+) /,
       rules: [
-        'nodeports meta l4proto . th dport map @nodeport-endpoint-counts != 0 goto nodeport-traffic',
-        'nodeports meta l4proto . th dport map @short-circuit-nodeport-counts != 0 goto short-circuit-nodeport-sources',
+        'nodeports meta l4proto . th dport @nodeports-with-endpoints goto nodeport-traffic',
+        'nodeports meta l4proto . th dport @short-circuit-nodeports-with-endpoints goto short-circuit-nodeport-sources',
         'nodeport-traffic meta l4proto . th dport @masqueraded-nodeports meta mark set meta mark | 0x00004000',
-        'nodeport-traffic meta l4proto . th dport map @short-circuit-nodeport-counts != 0 jump short-circuit-nodeport-sources',
+        'nodeport-traffic meta l4proto . th dport @short-circuit-nodeports-with-endpoints jump short-circuit-nodeport-sources',
         'short-circuit-nodeport-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-nodeport-sources fib saddr type local goto short-circuit-nodeport-traffic comment "short-circuit local traffic"',
-        'short-circuit-nodeport-traffic meta l4proto . th dport map @short-circuit-nodeport-counts 1 goto short-circuit-nodeport-1',
-        'short-circuit-nodeport-traffic dnat ip to meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @nodeport-endpoints',
-        'short-circuit-nodeport-1 dnat ip to meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @nodeport-endpoints',
+        'short-circuit-nodeport-traffic meta l4proto . th dport @short-circuit-nodeports-with-1 goto short-circuit-nodeport-with-1',
+        'short-circuit-nodeport-traffic goto short-circuit-nodeport-endpoint-0',
+        'short-circuit-nodeport-with-1 goto short-circuit-nodeport-endpoint-0',
+        'short-circuit-nodeport-endpoint-0 dnat ip to meta l4proto . th dport map @short-circuit-nodeport-endpoint-0',
       ],
     },
     {
@@ -209,7 +223,7 @@ describe('the structure of nftables mode', () => {
       use: {},
       chains: /^(services|nodeport-endpoints-check) /,
       rules: [
-        'services ip daddr . meta l4proto . th dport map @service-endpoint-counts != 0 goto service-traffic',
+        'services ip daddr . meta l4proto . th dport @services-with-endpoints goto service-traffic',
         'services ip daddr @nodeport-ips goto nodeports',
         'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @dropped-nodeports drop',
         'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @rejected-nodeports reject with icmp port-unreachable',
@@ -222,8 +236,8 @@ describe('the structure of nftables mode', () => {
       chains: /^(session-affinity-\S+|filter-\S+) .*(update|return|affinity)/,
       rules: [
         'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst @session-affinity-services-60 update @session-affinity { ip saddr . ct original ip daddr . meta l4proto . ct original proto-dst timeout 1m : ip daddr . th dport }',
-        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst map @service-endpoint-counts != 0 return',
-        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst map @short-circuit-counts != 0 return',
+        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst @services-with-endpoints return',
+        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst @short-circuit-services-with-endpoints return',
         'session-affinity-nodeports-update meta l4proto . ct original proto-dst @session-affinity-nodeports-10800 update @session-affinity-nodeports { ip saddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }',
         'filter-input ct state new ct status dnat jump session-affinity-update',
         'filter-input ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
@@ -267,34 +281,24 @@ describe('the structure of nftables mode', () => {
       rules: ['services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports'],
     },
     {
-      name: 'counts are compared in buckets of 16, in ascending order',
-      use: { services: use({ counts: Array.from({ length: 18 }, (_, index) => 10 * (18 - index)) }) },
-      chains: /^(service-traffic|service-bucket-\d+) /,
+      name: 'numbers of endpoints above 16 share a rule for each bucket of 16 numbers, in ascending order',
+      use: { services: use({ counts: [170, 1, 16, 33, 17, 32] }) },
+      chains: /^(service-traffic|services-bucket-\d+) /,
       rules: [
         'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
-        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 160 goto service-bucket-0',
-        'service-traffic ip daddr . meta l4proto . th dport map @service-endpoint-counts <= 180 goto service-bucket-1',
-        'service-traffic dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 10 goto service-10',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 20 goto service-20',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 30 goto service-30',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 40 goto service-40',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 50 goto service-50',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 60 goto service-60',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 70 goto service-70',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 80 goto service-80',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 90 goto service-90',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 100 goto service-100',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 110 goto service-110',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 120 goto service-120',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 130 goto service-130',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 140 goto service-140',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 150 goto service-150',
-        'service-bucket-0 ip daddr . meta l4proto . th dport map @service-endpoint-counts 160 goto service-160',
-        'service-bucket-0 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-        'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 170 goto service-170',
-        'service-bucket-1 ip daddr . meta l4proto . th dport map @service-endpoint-counts 180 goto service-180',
-        'service-bucket-1 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
+        'service-traffic ip daddr . meta l4proto . th dport @services-with-1 goto service-with-1',
+        'service-traffic ip daddr . meta l4proto . th dport @services-with-16 goto service-with-16',
+        'service-traffic ip daddr . meta l4proto . th dport @services-bucket-1 goto services-bucket-1',
+        'service-traffic ip daddr . meta l4proto . th dport @services-bucket-2 goto services-bucket-2',
+        'service-traffic ip daddr . meta l4proto . th dport @services-bucket-10 goto services-bucket-10',
+        'service-traffic goto service-endpoint-0',
+        'services-bucket-1 ip daddr . meta l4proto . th dport @services-with-17 goto service-with-17',
+        'services-bucket-1 ip daddr . meta l4proto . th dport @services-with-32 goto service-with-32',
+        'services-bucket-1 goto service-endpoint-0',
+        'services-bucket-2 ip daddr . meta l4proto . th dport @services-with-33 goto service-with-33',
+        'services-bucket-2 goto service-endpoint-0',
+        'services-bucket-10 ip daddr . meta l4proto . th dport @services-with-170 goto service-with-170',
+        'services-bucket-10 goto service-endpoint-0',
       ],
     },
   ]
@@ -346,15 +350,24 @@ describe('the structure of nftables mode', () => {
     }
   })
 
-  it('has a chain per number of endpoints, whose second rule is for a moment', () => {
-    const used = { services: use({ counts: [1, 3], shortCircuitCounts: [2] }) }
-    assert.deepEqual(rulesOf(makeNftSettings(), used, /^(short-circuit-)?service-\d/), [
-      'service-1 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-      'service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 map @service-endpoints',
-      'service-3 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 map @service-endpoints',
-      'short-circuit-service-2 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 2 offset 2147483648 map @service-endpoints',
-      'short-circuit-service-2 dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 1 offset 2147483648 map @service-endpoints',
+  it('chooses one of more than 64 endpoints by blocks of 16, each endpoint equally likely', () => {
+    const used = { services: use({ counts: [64, 66] }) }
+    const rules = rulesOf(makeNftSettings(), used, /^service-(with|block)-/)
+    assert.deepEqual(rules, [
+      `service-with-64 numgen random mod 64 vmap { ${endpoints(0, 64)} }`,
+      'service-with-66 numgen random mod 66 vmap { 0-15 : goto service-block-0, 16-31 : goto service-block-1, 32-47 : goto service-block-2, 48-63 : goto service-block-3, 64 : goto service-endpoint-64, 65 : goto service-endpoint-65 }',
+      ...[0, 1, 2, 3].map(
+        (block) =>
+          `service-block-${block} numgen random mod 16 vmap { ${endpoints(16 * block, 16 * block + 16)} }`,
+      ),
     ])
+  })
+
+  it('looks up each map in one rule', () => {
+    const rules = commands(makeNftSettings(), { services: use({ counts: [1, 3, 70] }) })
+    const maps = rules.flatMap((rule) => /map @(\S+)/u.exec(rule)?.[1] ?? [])
+    assert.equal(maps.length, 70)
+    assert.equal(new Set(maps).size, 70)
   })
 
   it('is the same for the same values in any order', () => {
@@ -364,8 +377,9 @@ describe('the structure of nftables mode', () => {
   })
 
   it('grows with what is in use only', () => {
-    // Per number: a chain, its two rules, the comparison; per bucket: a chain, its last rule, the comparison.
-    assert.equal(sizeFor(160) - sizeFor(32), 128 * 4 + 8 * 3)
+    // Per number: a set, a chain, its rule, the comparison; a map, its chain with two rules; per bucket: a set, a chain, its last rule, the
+    // comparison; per block of 16: a chain and its rule.
+    assert.equal(sizeFor(160) - sizeFor(80), 80 * (4 + 4) + 5 * 4 + 5 * 2)
   })
 
   it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
@@ -375,8 +389,11 @@ describe('the structure of nftables mode', () => {
       nodePorts: everything,
       prefixLengths: new Set([8]),
     })
-    const names = [...sets.map(({ set }) => set), ...chains.map(({ chain }) => chain.chain)]
-    assert.equal(new Set(names).size, names.length)
+    const setNames = sets.map(({ set }) => set)
+    const chainNames = chains.map(({ chain }) => chain.chain)
+    assert.equal(new Set(setNames).size, setNames.length)
+    assert.equal(new Set(chainNames).size, chainNames.length)
+    const names = [...setNames, ...chainNames]
     const otherTypes = [
       'service-ips',
       'service-nodeports',

@@ -30,7 +30,7 @@ describe('the table of nftables mode that another program changes', () => {
     {
       name: 'empties a map',
       drift: ['elements-changed'],
-      change: async () => [{ op: 'flush-set', set: schema.services.counts }],
+      change: async () => [{ op: 'flush-set', set: schema.services.endpoints.endpointAt(0) }],
     },
     {
       name: 'adds an element to a set',
@@ -41,14 +41,31 @@ describe('the table of nftables mode that another program changes', () => {
     },
     {
       name: 'adds an endpoint beyond a list',
+      drift: ['elements-changed'],
+      change: async ({ nftables }) => {
+        const { withCount, endpointAt } = schema.services.endpoints
+        const key = (await nftables.elements(withCount(1))).key(0)
+        const data = Uint8Array.of(10, 244, 0, 9, 0, 80, 0, 0)
+        return [{ op: 'add-elements', elements: new NfElements(endpointAt(1)).add(key, { data }) }]
+      },
+    },
+    {
+      name: 'adds an endpoint without an address',
       drift: ['element-unexpected'],
       change: async ({ nftables }) => {
-        const { endpoints } = schema.services
-        const key = (await nftables.elements(endpoints)).key(0).slice()
-        key[12] = 77
-        return [
-          { op: 'add-elements', elements: new NfElements(endpoints).add(key, { data: new Uint8Array(8) }) },
-        ]
+        const { withCount, endpointAt } = schema.services.endpoints
+        const key = (await nftables.elements(withCount(1))).key(0)
+        const elements = new NfElements(endpointAt(1)).add(key, { data: new Uint8Array(8) })
+        return [{ op: 'add-elements', elements }]
+      },
+    },
+    {
+      name: 'publishes another number of endpoints too',
+      drift: ['element-unexpected'],
+      change: async ({ nftables }) => {
+        const { withCount } = schema.services.endpoints
+        const key = (await nftables.elements(withCount(1))).key(0)
+        return [{ op: 'add-elements', elements: new NfElements(withCount(2)).add(key) }]
       },
     },
     {
@@ -97,10 +114,10 @@ describe('the table of nftables mode that another program changes', () => {
       return await elements(set)
     }
     const other = new ModelNftables(lab.nftables.namespace)
-    await other.apply([{ op: 'flush-set', set: schema.services.counts }])
+    await other.apply([{ op: 'flush-set', set: schema.services.endpoints.withCount(1) }])
     lab.tables.noteChanges((await watch.next()) ?? [])
     await lab.tables.look('partial')
-    assert.deepEqual(read, ['service-endpoint-counts'])
+    assert.deepEqual(read, ['services-with-1'])
     await lab.write()
     await other.apply([{ op: 'add-table', table: { family: 'ipv4', table: 'other' } }])
     assert.equal(lab.tables.noteChanges((await watch.next()) ?? []), false)
@@ -132,7 +149,7 @@ describe('the table of nftables mode that another program changes', () => {
   it('is read again when a write shows that it changed', async () => {
     const lab = await written(web, api)
     const other = new ModelNftables(lab.nftables.namespace)
-    await other.apply([{ op: 'flush-set', set: schema.services.endpoints }])
+    await other.apply([{ op: 'flush-set', set: schema.services.endpoints.endpointAt(0) }])
     lab.claim(service(1, '10.244.0.2'))
     assert.equal(await lab.write(), true)
     assertContent(lab, [service(1, '10.244.0.2'), api])
@@ -159,7 +176,7 @@ describe('the table of nftables mode that another program changes', () => {
 })
 
 describe('the table of nftables mode with another layout', () => {
-  const vmap: NfSet = { ...table, set: 'service-ips', key: schema.services.counts.key, data: 'verdict' }
+  const vmap: NfSet = { ...table, set: 'service-ips', key: schema.services.rejected.key, data: 'verdict' }
   const affinity: NfSet = { ...table, set: 'affinity-ABC', key: ['ipv4_addr'] }
   const chain = (name: string) => ({ ...table, chain: name })
   const hook = { type: 'nat', hook: 'prerouting', priority: -100 } as const
@@ -252,7 +269,7 @@ describe('the table of nftables mode with another layout', () => {
     const other = new ModelNftables()
     await other.apply([
       { op: 'add-table', table },
-      { op: 'add-set', set: { ...schema.services.counts, data: ['mark'] } },
+      { op: 'add-set', set: { ...schema.services.endpoints.endpointAt(0), data: ['mark'] } },
     ])
     const lab = openNftLab({ namespace: other.namespace })
     lab.claim(web)
@@ -262,6 +279,8 @@ describe('the table of nftables mode with another layout', () => {
 
   const notInUse: readonly (readonly [ours: NfSet, other: Partial<NfSet>])[] = [
     [schema.allowedSources(24), { key: ['ipv4_addr'] }],
+    [schema.services.endpoints.endpointAt(1), { data: ['mark'] }],
+    [schema.services.endpoints.withCount(2), { key: ['ipv4_addr'] }],
     [schema.services.affinityOf(600), { key: ['ipv4_addr'] }],
     [schema.services.sessionAffinity, { data: ['mark'] }],
   ]

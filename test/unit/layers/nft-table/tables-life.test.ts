@@ -51,18 +51,9 @@ describe('the table of nftables mode after a restart', () => {
     assertContent(next, [service(1, '10.244.0.2'), api])
   })
 
-  it('loses elements that belong to no list', async () => {
+  it('fills a list that lacks its first endpoint', async () => {
     const { nftables } = await written(web)
-    const { endpoints } = schema.services
-    const elements = await nftables.elements(endpoints)
-    const [first, second] = [elements.key(0).slice(), elements.key(1).slice()]
-    const isFirst = first[12] === 0
-    await nftables.apply([
-      {
-        op: 'delete-elements',
-        elements: new NfElements(endpoints).add(isFirst ? first : second, { data: new Uint8Array(8) }),
-      },
-    ])
+    await nftables.apply([{ op: 'flush-set', set: schema.services.endpoints.endpointAt(0) }])
     const next = openNftLab({ namespace: nftables.namespace })
     next.claim(web)
     assert.equal(await next.write(), true)
@@ -74,10 +65,10 @@ describe('the table of nftables mode after a restart', () => {
 describe('elements that belong to nothing', () => {
   const { services } = schema
 
-  it('a count of 0 goes, and does not stop the Service that gets endpoints', async () => {
+  it('an endpoint without an address goes, and does not stop the Service that gets endpoints', async () => {
     const { nftables } = await written(web, service(2))
     const key = (await nftables.elements(services.rejected)).key(0).slice()
-    const elements = new NfElements(services.counts).add(key, { data: new Uint8Array(2) })
+    const elements = new NfElements(services.endpoints.endpointAt(0)).add(key, { data: new Uint8Array(8) })
     await nftables.apply([{ op: 'add-elements', elements }])
     const next = openNftLab({ namespace: nftables.namespace })
     next.claim(web, api)
@@ -113,7 +104,7 @@ describe('the table of nftables mode when the kernel refuses', () => {
     const refused = Buffer.from(ip('10.96.0.2').split('.').map(Number)).toString('latin1')
     lab.nftables.plan = {
       fault: (op) => {
-        if (op.op !== 'add-elements' || op.elements.set.set !== 'service-endpoint-counts') return undefined
+        if (op.op !== 'add-elements' || op.elements.set.set !== 'services-with-1') return undefined
         for (let element = 0; element < op.elements.length; element++)
           if (Buffer.from(op.elements.key(element)).toString('latin1').startsWith(refused))
             return { errno: EINVAL, element }
@@ -172,14 +163,14 @@ describe('the table of nftables mode when the kernel refuses', () => {
     lab.nftables.plan = { transactionFault: () => (++sent === 3 ? ENOMEM : undefined) }
     assert.equal(await lab.write(), false)
     const half = modelContent(lab)
-    assert.equal(half['service-endpoints']?.length, 8000)
+    assert.equal(half['service-endpoint-0']?.length, 40)
     const model = lab.nftables.namespace.tables.ipv4.get('kube-proxy')
     assert.equal(model?.chains.has('nat-prerouting'), false)
     await lab.clock.advance(1000)
     assert.equal(await lab.write(), true)
     assertContent(lab, routes)
     const added = lab.nftables.transactions.map((ops) => countElements([ops])['add-elements'])
-    assert.deepEqual(added, [undefined, 8040, 8040, ...Array<number>(6).fill(8040), 4320])
+    assert.deepEqual(added, [undefined, 8120, 8120, ...Array<number>(6).fill(8120), 4360])
     for (const ops of lab.nftables.transactions.slice(0, -1))
       assert.ok(ops.every((op) => op.op !== 'add-chain' || op.chain.hook === undefined))
   })

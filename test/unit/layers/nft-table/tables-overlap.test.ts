@@ -107,7 +107,7 @@ describe('a large write of the table of nftables mode', () => {
   it('makes a new table that no packet enters before the last transaction', async () => {
     const { nftables, writing } = await largeWrite()
     assert.equal(await finish(nftables, writing), true)
-    assert.deepEqual(elementsOf(nftables), [undefined, ...Array<number>(5).fill(8040), 200])
+    assert.deepEqual(elementsOf(nftables), [undefined, ...Array<number>(5).fill(8120), 200])
     for (const ops of nftables.transactions.slice(0, -1)) assert.ok(!ops.some(isBaseChain))
     assert.ok(nftables.transactions.at(-1)?.some(isBaseChain))
   })
@@ -115,10 +115,10 @@ describe('a large write of the table of nftables mode', () => {
   it('publishes numbers of endpoints in a table that serves only after the kernel has taken all endpoints', async () => {
     const { lab, nftables, writing } = await largeWrite(other)
     assert.equal(await finish(nftables, writing), true)
-    assert.deepEqual(elementsOf(nftables), [...Array<number>(5).fill(part), 400])
+    assert.deepEqual(elementsOf(nftables), [...Array<number>(5).fill(part), 800])
     for (const ops of nftables.transactions.slice(0, -1))
       for (const op of ops)
-        if (op.op === 'add-elements') assert.equal(op.elements.set.set, 'service-endpoints')
+        if (op.op === 'add-elements') assert.match(op.elements.set.set, /^service-endpoint-\d+$/u)
     assertContent(lab, [other, ...routes])
   })
 
@@ -135,15 +135,15 @@ describe('a large write of the table of nftables mode', () => {
       assert.equal(nftables.waiting, 0)
       assert.equal(await writing, false)
       assert.equal(nftables.transactions.length, taken + 1)
-      assert.equal(modelContent(lab)['service-endpoints']?.length, taken * part + 1)
-      assert.equal(modelContent(lab)['service-endpoint-counts']?.length, 1)
+      assert.equal(modelContent(lab)['service-endpoint-0']?.length, (taken * part) / endpointsEach + 1)
+      assert.equal(modelContent(lab)['services-with-endpoints']?.length, 1)
       nftables.plan = {}
       nftables.transactions.splice(0)
       await lab.clock.advance(1000)
       assert.equal(await finish(nftables, lab.write()), true)
       assertContent(lab, [other, ...routes])
       const added = elementsOf(nftables).reduce<number>((sum, count = 0) => sum + count, 0)
-      assert.equal(added, (5 - taken) * part + 400)
+      assert.equal(added, (5 - taken) * part + 800)
     })
 
   it('leaves out the service port of a refused element although the next transaction is planned', async () => {
@@ -177,6 +177,6 @@ describe('a large write of the table of nftables mode', () => {
     await nftables.work()
     assert.equal(isDone, true)
     assert.equal(await done, false)
-    assert.deepEqual(elementsOf(nftables), [undefined, 8040])
+    assert.deepEqual(elementsOf(nftables), [undefined, 8120])
   })
 })

@@ -76,8 +76,8 @@ describe('the table of nftables mode', () => {
     { name: 'the first endpoint is removed', from: ['a', 'b', 'c'], to: ['b', 'c'], added: 2, deleted: 3 },
     { name: 'an endpoint is replaced', from: ['a', 'b', 'c'], to: ['a', 'c', 'd'], added: 1, deleted: 1 },
     { name: 'the order changes', from: ['a', 'b', 'c'], to: ['c', 'b', 'a'], added: 0, deleted: 0 },
-    { name: 'all endpoints go', from: ['a', 'b'], to: [], added: 1, deleted: 3 },
-    { name: 'the first endpoint comes', from: [], to: ['a'], added: 2, deleted: 1 },
+    { name: 'all endpoints go', from: ['a', 'b'], to: [], added: 1, deleted: 4 },
+    { name: 'the first endpoint comes', from: [], to: ['a'], added: 3, deleted: 1 },
     { name: 'two of five go', from: ['a', 'b', 'c', 'd', 'e'], to: ['b', 'c', 'e'], added: 2, deleted: 4 },
   ]
   for (const { name, from, to, added, deleted } of changes) {
@@ -174,14 +174,14 @@ describe('the table of nftables mode', () => {
     lab.release(busy.key)
     await lab.write()
     const table = lab.nftables.namespace.tables.ipv4.get('kube-proxy')
-    assert.ok(table !== undefined && table.chains.has('service-2'))
+    assert.ok(table !== undefined && table.chains.has('service-with-2'))
     assert.equal(await lab.tables.look('full'), false)
     assert.equal(lab.tables.isWriteDue, true)
     await lab.write()
     assert.equal(lab.tables.isWriteDue, false)
     const names = [...table.chains.keys(), ...table.sets.keys()]
     assert.deepEqual(
-      names.filter((name) => /^service-2$|allowed-sources-|session-affinity/.test(name)),
+      names.filter((name) => /^services?-with-2$|-endpoint-1$|allowed-sources-|session-affinity/.test(name)),
       [],
     )
     const fresh = openNftLab()

@@ -15,6 +15,7 @@ import { backends, plainRoute } from '../../../support/routes.js'
 
 const web = plainRoute({ clusterBackends: backends(8080, '10.1.0.1', '10.1.0.2') })
 const { endpoints } = schemaOf('ipv4').services
+const first = endpoints.endpointAt(0)
 
 function contentOf(route = web): TableContent {
   const content = new TableContent('ipv4')
@@ -33,7 +34,7 @@ describe('a transaction of the table', () => {
   it('is printed, and thrown away without an effect', () => {
     const content = contentOf()
     const lines = printTransaction(planned(content).ops)
-    assert.match(lines, /service-endpoint-counts/u)
+    assert.match(lines, /services-with-2/u)
     assert.equal(printTransaction(planned(content).ops), lines)
   })
 
@@ -47,14 +48,11 @@ describe('a transaction of the table', () => {
 
   it('holds the elements in the form that the kernel gets', () => {
     const [op] = planned(contentOf()).ops.filter(
-      (each) => 'elements' in each && each.elements.set === endpoints,
+      (each) => 'elements' in each && each.elements.set === endpoints.endpointAt(1),
     )
-    const key = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0]
-    const expected = new NfElements(endpoints)
-    for (const index of [0, 1])
-      expected.add(Uint8Array.from([...key, index, 0, 0, 0]), {
-        data: Uint8Array.from([10, 1, 0, index + 1, 0x1f, 0x90, 0, 0]),
-      })
+    const key = Uint8Array.of(10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0)
+    const data = Uint8Array.of(10, 1, 0, 2, 0x1f, 0x90, 0, 0)
+    const expected = new NfElements(endpoints.endpointAt(1)).add(key, { data })
     assert.ok(op !== undefined && 'elements' in op)
     assert.deepEqual(op.elements.bytes, expected.bytes)
   })
@@ -62,13 +60,13 @@ describe('a transaction of the table', () => {
   it('names the object of a refused element', () => {
     const content = contentOf()
     const transaction = planned(content)
-    const operation = transaction.ops.findIndex((op) => 'elements' in op && op.elements.set === endpoints)
+    const operation = transaction.ops.findIndex((op) => 'elements' in op && op.elements.set === first)
     const error = new KernelError({
       errno: constants.errno.EINVAL,
       subsystem: 'nftables',
       operation: 'add elements',
     })
-    const failures = [{ operation, element: 1, error }]
+    const failures = [{ operation, element: 0, error }]
     const { owners, isDrift } = transaction.refusalOf({ state: 'refused', failures, handles: new Map() })
     assert.deepEqual([...owners.values()], [error])
     assert.deepEqual(
@@ -81,6 +79,6 @@ describe('a transaction of the table', () => {
 
 describe('packed elements', () => {
   it('must have the length of a key of the set', () => {
-    assert.throws(() => new NfElements(endpoints).addPacked('\x0a'), /a key of 1 bytes in service-endpoints/u)
+    assert.throws(() => new NfElements(first).addPacked('\x0a'), /a key of 1 bytes in service-endpoint-0/u)
   })
 })
