@@ -88,6 +88,7 @@ export function isForeign(state: FrontendState, others: readonly FrontendState[]
 
 /** Whether each endpoint of the list has the same index in the other one. */
 function isPartOf(list: PackedBytes, other: PackedBytes, stride: number): boolean {
+  if (other.startsWith(list)) return true
   const hole = holeOf(stride)
   const others = splitPacked(other, stride)
   return splitPacked(list, stride).every((endpoint, index) => endpoint === hole || endpoint === others[index])
@@ -117,7 +118,9 @@ export function withEndpoint(
     if (at >= list.length) return list
     return withoutEnd(list.slice(0, at) + holeOf(stride) + list.slice(at + stride), stride)
   }
-  if (list.startsWith(endpoint, at) && at < list.length) return list
+  // As at a start, which reads index after index: the engine joins the parts later.
+  if (at === list.length) return list + endpoint
+  if (list.startsWith(endpoint, at)) return list
   const before = at > list.length ? list + holeOf(at - list.length) : list.slice(0, at)
   return before + endpoint + list.slice(at + stride)
 }

@@ -106,7 +106,7 @@ export class ElementReader {
       const state = update(entry.acknowledged, entry.id)
       if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
       changed++
-      if (isForeign(state, [entry.acknowledged, entry.desired], packer))
+      if (isForeign(state, [entry.desired, entry.acknowledged], packer))
         foreign.note(`${entry.id}${Object.values(state).join()}`)
       entry.acknowledged = isSameState(state, absent) ? absent : state
       if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
