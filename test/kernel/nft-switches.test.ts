@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { kubeProxyOnly, writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
+import { eventually } from '../support/traffic.js'
 import type { AgentProcess } from '../traffic/agent-process.js'
 import { assertServed, SwitchLab } from '../traffic/switch-lab.js'
 
@@ -49,14 +50,14 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
   it("from kube-proxy's nftables mode: its chains and maps are gone afterwards", async () => {
     assert.ok(ofKubeProxy(await objectNames()).length > kubeProxyOnly.length)
     assertServed(await lab.during(async () => await start('nftables')))
-    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+    await eventually(objectNames, (names) => ofKubeProxy(names).length === 0)
     assertServed(await lab.during(stop))
   })
 
   it('back to kube-proxy, and again to nftables mode', async () => {
     assertServed(await lab.during(async () => await writeKubeProxyTables(lab.node, lab.kubeProxyNodes)))
     assertServed(await lab.during(async () => await start('nftables')))
-    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+    await eventually(objectNames, (names) => ofKubeProxy(names).length === 0)
   })
 
   // kube-proxy's transaction deletes the set of these addresses. The kernel refused it (EBUSY): a chain that kube-proxy does not know used
@@ -72,7 +73,7 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
       4,
     )
     assertServed(await lab.during(async () => await start('nftables')))
-    assert.deepEqual(ofKubeProxy(await objectNames()), [])
+    await eventually(objectNames, (names) => ofKubeProxy(names).length === 0)
   })
 
   it('a Service whose endpoints come and go while clients connect', async () => {

@@ -197,6 +197,7 @@ describe('a table that has another owner', () => {
     await lab.deliver(...web, listed)
     for (const line of before) assert.ok(find(lab, '').includes(line), line)
     await lab.deliver(synced)
+    await lab.clock.advance(1000)
     const fresh = await started(...web)
     assert.deepEqual(content(lab), content(fresh))
     await Promise.all([lab.stop(), fresh.stop()])

@@ -100,6 +100,12 @@ export class NftLab<N extends Nftables = ModelNftables> {
     return (await this.pass()).isWritten
   }
 
+  /** The write that removes what no rule leads to any more, a second after the last write. */
+  async cleanUp(): Promise<void> {
+    await this.clock.advance(1000)
+    await this.write()
+  }
+
   async pass(): Promise<{ readonly isWritten: boolean; readonly pass: Pass }> {
     const { clock, log } = this
     const metrics = this.#metrics[this.family]

@@ -44,6 +44,8 @@ export interface StructureDrift {
 /** Objects of the table that the structure does not have. */
 export interface UnknownObjects {
   readonly sets: readonly string[]
+  readonly baseChains: readonly string[]
+  /** Those that are no base chains. */
   readonly chains: readonly string[]
   /** kube-proxy's nftables mode has some; Viaduct has none. */
   readonly counters: readonly string[]
@@ -180,18 +182,26 @@ export class StructureState {
     }
   }
 
+  /** The kernel does not have the object of an operation that empties or deletes it. */
+  noteAbsent(op: NfOp): void {
+    this.#lacking = undefined
+    if (op.op === 'flush-chain' || op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
+    else this.confirm([op])
+  }
+
   get hasUnknown(): boolean {
-    const { sets, chains, counters } = this.unknown
-    return sets.length + chains.length + counters.length > 0
+    return Object.values(this.unknown).some((names: readonly string[]) => names.length > 0)
   }
 
   /** Objects that the structure does not have. */
   get unknown(): UnknownObjects {
     const sets = new Set(this.sets.map(({ set }) => set))
-    const chains = new Set(this.chains.map(({ chain }) => chain.chain))
+    const wanted = new Set(this.chains.map(({ chain }) => chain.chain))
+    const chains = [...this.#chains].filter(([name]) => !wanted.has(name))
     return {
       sets: [...this.#sets].filter((set) => !sets.has(set)),
-      chains: [...this.#chains.keys()].filter((chain) => !chains.has(chain)),
+      baseChains: chains.filter(([, { hook }]) => hook !== undefined).map(([name]) => name),
+      chains: chains.filter(([, { hook }]) => hook === undefined).map(([name]) => name),
       counters: [...this.#counters],
     }
   }
@@ -239,6 +249,17 @@ export class StructureState {
     const wanted = this.chains.find(({ chain }) => chain.chain === name)?.rules ?? []
     const written = this.#chains.get(name)?.rules ?? []
     return !isPartOf(found, written) && !isPartOf(found, wanted)
+  }
+
+  /** Whether a chain has some of the rules that we wrote, in their order, and no others. */
+  hasLostRules(name: string, found: readonly NfRuleState[]): boolean {
+    return found.length > 0 && isPartOf(found, this.#chains.get(name)?.rules ?? [])
+  }
+
+  /** Whether the kernel has the chain with the rules that we want, or we do not want it. */
+  isAsWanted(name: string): boolean {
+    const wanted = this.chains.find(({ chain }) => chain.chain === name)
+    return wanted === undefined || this.#isAcknowledged(wanted)
   }
 
   /** Whether most rules of the chains that the kernel had are gone, and none that we neither wrote nor want is there. */

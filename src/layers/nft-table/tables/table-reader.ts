@@ -188,7 +188,11 @@ export class TableReader {
     if (!structure.isReadable(name)) return
     const rules = await this.#nftables.rules({ ...table, chain: name })
     const isForeign = structure.hasForeignRules(name, rules)
+    const hasLost = structure.hasLostRules(name, rules)
     if (structure.readRules(name, rules)) return
+    // Another agent removes the rules that lead to a chain a second before the chain.
+    if (hasLost) this.#content.recompile()
+    if (structure.isAsWanted(name)) return
     reading.note('chain-changed', name)
     if (isForeign) reading.foreign.set(name, { kind: 'rules', sample: '' })
   }

@@ -13,7 +13,7 @@ import type { ServicePortKey } from '../../../model/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
 import { AffinityCleaner } from './affinity.js'
-import { removeUnknown } from './clean-up-unknown.js'
+import { CleanUp } from './clean-up.js'
 import { TableContent } from './content.js'
 import { networkElements } from './static-sets.js'
 import { DriftReports, type Reading, TableReader } from './table-reader.js'
@@ -61,6 +61,7 @@ export class NftTable {
   /** Number of transactions that the kernel took so far. */
   #applied = 0
   readonly #affinity: AffinityCleaner
+  readonly #cleanUp: CleanUp
   readonly #retries: RetryQueue<Work>
   readonly #questions: KernelQuestions
   readonly #leftOut: LeftOutObjects<ServicePortKey>
@@ -75,8 +76,6 @@ export class NftTable {
   /** Another owner of the table serves until all objects are known. */
   #isWaiting = false
   #isDenied = false
-  /** The table may have objects that it does not need. */
-  #isUnclean = false
 
   constructor(options: NftTableOptions) {
     const { family, nftables, clock } = options
@@ -85,6 +84,7 @@ export class NftTable {
     this.#reader = new TableReader(nftables, this.#content)
     this.#drift = new DriftReports({ ...options, table: this.#content.table.table })
     this.#affinity = new AffinityCleaner({ nftables, send: this.#send, clock, content: this.#content })
+    this.#cleanUp = new CleanUp({ send: this.#send, clock, content: this.#content })
     this.#retries = new RetryQueue(clock)
     this.#questions = new KernelQuestions(options)
     this.#leftOut = new LeftOutObjects({
@@ -167,7 +167,7 @@ export class NftTable {
     if (this.#content.settings === undefined) throw new BugError('a write before the settings')
     if (this.#isWaiting && !isComplete) return false
     // All objects are known from the first such call on.
-    this.#isUnclean ||= isComplete && !this.#isComplete
+    if (isComplete && !this.#isComplete) this.#cleanUp.note()
     this.#isComplete ||= isComplete
     if ((await this.#read()) === undefined) {
       pass.fail()
@@ -218,7 +218,8 @@ export class NftTable {
     if (this.#isWaiting) return false
     const isDue = (work: Work): boolean => !this.#retries.has(work) || this.#retries.due().includes(work)
     if (this.#isBehind) return isDue('read') && isDue('write')
-    if (this.#isUnclean && this.#isComplete && isDue('clean-up')) return true
+    const isCleanUpNext = this.#retries.has('clean-up') || this.#cleanUp.nextInMs() === 0
+    if (this.#isComplete && isCleanUpNext && isDue('clean-up')) return true
     return this.#affinity.nextInMs() === 0 && isDue('affinity')
   }
 
@@ -229,6 +230,7 @@ export class NftTable {
     const times = [this.#retries.nextInMs()]
     if (!this.#isBehind) times.push(this.#leftOut.nextInMs())
     if (!this.#isBehind && !this.#retries.has('affinity')) times.push(this.#affinity.nextInMs())
+    if (!this.#isBehind && !this.#retries.has('clean-up')) times.push(this.#cleanUp.nextInMs())
     const next = Math.min(...times.map((time) => time ?? Infinity))
     return next === Infinity ? undefined : next
   }
@@ -266,8 +268,9 @@ export class NftTable {
 
   #noteDrift(reading: Reading): void {
     // Another program may have added objects.
-    this.#isUnclean ||= this.#isComplete && this.#content.structure.hasUnknown
+    if (this.#isComplete && this.#content.structure.hasUnknown) this.#cleanUp.note()
     if (!reading.isDifferent) return
+    this.#cleanUp.restart()
     this.#isBehind = true
     this.#drift.add(reading)
   }
@@ -277,7 +280,7 @@ export class NftTable {
     const { structure } = this.#content
     this.#content.recompile()
     if (!this.#isComplete || !structure.hasUnknown) return
-    this.#isUnclean = true
+    this.#cleanUp.note()
     this.#isBehind = true
   }
 
@@ -311,21 +314,21 @@ export class NftTable {
 
   /** The work that follows once everything is in the kernel. */
   async #finish(pass: Pass): Promise<void> {
-    const { metrics } = this.#options
     if (this.#affinity.nextInMs() === 0)
       await this.#ask('affinity', async () => await this.#affinity.search())
-    if (!this.#isUnclean || !this.#isComplete) return
-    const errors = await this.#ask(
-      'clean-up',
-      async () => await removeUnknown(this.#send, this.#content, pass),
-    )
-    if (!(errors instanceof KernelError)) {
-      for (const error of errors) pass.note(error.message)
-      this.#isUnclean = errors.length > 0
+    if (this.#isComplete) await this.#removeUnknown(pass)
+  }
+
+  async #removeUnknown(pass: Pass): Promise<void> {
+    if (this.#cleanUp.nextInMs() !== 0) {
+      this.#retries.settle('clean-up')
+      return
     }
-    if (this.#isUnclean) {
+    const errors = await this.#ask('clean-up', async () => await this.#cleanUp.run(pass))
+    if (!(errors instanceof KernelError)) for (const error of errors) pass.note(error.message)
+    if (errors instanceof KernelError || errors.length > 0) {
       this.#retries.fail('clean-up')
-      metrics.nftablesCleanupFailures.inc()
+      this.#options.metrics.nftablesCleanupFailures.inc()
     } else this.#retries.settle('clean-up')
   }
 

@@ -240,8 +240,9 @@ describe('the table of nftables mode with another layout', () => {
     const place = (test: (op: NfOp) => boolean): number => first.findIndex(test)
     const rewritten = place((op) => op.op === 'flush-chain' && op.chain.chain === 'services')
     assert.ok(rewritten > place((op) => op.op === 'add-elements'), 'the chains change after the elements')
-    assertContent(lab, [web, api])
     const fresh = await written(web, api)
+    await lab.cleanUp()
+    assertContent(lab, [web, api])
     assert.deepEqual(namesOf(lab), namesOf(fresh))
   })
 
@@ -251,6 +252,7 @@ describe('the table of nftables mode with another layout', () => {
     lab.claim(web)
     lab.nftables.plan = { fault: (op) => (isBusy(op) ? constants.errno.EBUSY : undefined) }
     assert.equal(await lab.write(), true)
+    await lab.cleanUp()
     const model = namespace.tables.ipv4.get('kube-proxy')
     assert.deepEqual(
       [...(model?.chains.keys() ?? [])].filter((name) => /ABC/.test(name)),

@@ -34,6 +34,7 @@ describe('the table of nftables mode after a restart', () => {
     assert.equal(await next.tables.look('full'), false)
     assert.equal(next.tables.isWriteDue, true)
     await next.write()
+    await next.cleanUp()
     assert.deepEqual(namesOf(next), namesOf(await written(service(1, '10.244.0.2'), api)))
   })
 
@@ -146,6 +147,7 @@ describe('the table of nftables mode when the kernel refuses', () => {
     await lab.write()
     await lab.tables.look('full')
     await lab.write()
+    await lab.cleanUp()
     assert.ok(!namesOf(lab).includes('nodeport-ips'))
     lab.tables.setSettings(onNode)
     const addresses = Array.from({ length: 51_000 }, (_, index) => `10.${index >> 8}.1.${index & 255}`)

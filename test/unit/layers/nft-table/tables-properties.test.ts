@@ -203,6 +203,7 @@ describe('properties of the table of nftables mode', () => {
         const history = new History()
         for (const step of steps) await history.run(step)
         await history.run({ kind: 'compare' })
+        await history.lab.cleanUp()
         const { namespace } = history.lab.nftables
         const { sets, chains } = compileStructure(settings, useOf(winning([...history.routes.values()])))
         const model = namespace.tables.ipv4.get('kube-proxy')

@@ -163,6 +163,7 @@ describe('the table of nftables mode', () => {
     await lab.write()
     assert.equal(await lab.tables.look('full'), false)
     await lab.write()
+    await lab.cleanUp()
     assert.equal(lab.nftables.namespace.tables.ipv4.get('kube-proxy')?.sets.has('nodeport-ips'), false)
   })
 
@@ -178,6 +179,7 @@ describe('the table of nftables mode', () => {
     assert.equal(await lab.tables.look('full'), false)
     assert.equal(lab.tables.isWriteDue, true)
     await lab.write()
+    await lab.cleanUp()
     assert.equal(lab.tables.isWriteDue, false)
     const names = [...table.chains.keys(), ...table.sets.keys()]
     assert.deepEqual(
