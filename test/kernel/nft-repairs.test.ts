@@ -1,9 +1,11 @@
 // Another program changes the table of nftables mode: the agent writes what was touched, and nothing else.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { writeKubeProxyTables } from '../support/kube-proxy-nftables.js'
 import { blocksOf, orderedListing } from '../support/nft-listing.js'
 import { NftMonitor } from '../support/nft-monitor.js'
+import { eventually } from '../support/traffic.js'
 import type { AgentProcess } from '../traffic/agent-process.js'
 import { assertServed, SwitchLab } from '../traffic/switch-lab.js'
 
@@ -118,6 +120,6 @@ describe('a foreign change of the table', { timeout: 120_000 }, () => {
         repaired(async () => await writeKubeProxyTables(lab.node, lab.kubeProxyNodes), 'IPv4', 'IPv6'),
       ),
     )
-    assert.deepEqual(await listed(), whole)
+    await eventually(listed, (now) => isDeepStrictEqual(now, whole))
   })
 })

@@ -234,6 +234,7 @@ const smallExample = `table ip kube-proxy {
 
 	chain service-with-2 {
 		numgen random mod 2 vmap { 0 : goto service-endpoint-0, 1 : goto service-endpoint-1 }
+		goto service-endpoint-0
 	}
 
 	chain service-endpoint-0 {
@@ -257,6 +258,7 @@ const smallExample = `table ip kube-proxy {
 
 	chain nodeport-with-2 {
 		numgen random mod 2 vmap { 0 : goto nodeport-endpoint-0, 1 : goto nodeport-endpoint-1 }
+		goto nodeport-endpoint-0
 	}
 
 	chain nodeport-endpoint-0 {

@@ -175,12 +175,13 @@ export function readRule(family: IpFamily, read: RuleAttributes): NfRuleState {
  * Whether the kernel would show `wanted` as `found`. Counted packets make no difference. NB: the kernel does not show the
  * protocol of x_tables matches.
  */
-export function isSameRule(wanted: NfRule, found: NfRuleState): boolean {
+export function isSameRule(wanted: NfRule, found: NfRule): boolean {
   return (
-    wanted.table === found.table &&
-    wanted.chain === found.chain &&
-    wanted.comment === found.comment &&
-    Buffer.from(expressionBytes(wanted)).equals(expressionBytes(found))
+    wanted === found ||
+    (wanted.table === found.table &&
+      wanted.chain === found.chain &&
+      wanted.comment === found.comment &&
+      Buffer.from(expressionBytes(wanted)).equals(expressionBytes(found)))
   )
 }
 

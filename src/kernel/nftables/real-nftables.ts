@@ -33,7 +33,14 @@ import type {
   Nftables,
   NftWatch,
 } from './nftables.js'
-import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
+import {
+  chainRecord,
+  counterRecord,
+  ruleRecord,
+  type SetAttributes,
+  setRecord,
+  tableRecord,
+} from './schema.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
 /** Listed in native/nftables/nft_tables.h. */
@@ -110,28 +117,35 @@ export class RealNftables implements Nftables {
 
   async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
     const read = await this.#list('rules', ruleRecord, scope)
+    // A request for each anonymous set of a chain, or one for those of all chains.
+    const sets = scope.chain === undefined ? await this.#list('sets', setRecord, scope) : []
+    const known = new Map(sets.map((set) => [set.name, set]))
     const rules: NfRuleState[] = []
-    for (const rule of read) rules.push(await this.#withElements(readRule(scope.family, rule)))
+    for (const rule of read) rules.push(await this.#withElements(readRule(scope.family, rule), known))
     return rules
   }
 
   /** The rule, with the elements of its anonymous sets. */
-  async #withElements(rule: NfRuleState): Promise<NfRuleState> {
+  async #withElements(rule: NfRuleState, known: ReadonlyMap<string, SetAttributes>): Promise<NfRuleState> {
     if (!rule.expressions.some(isAnonymousLookup)) return rule
     const expressions: NfExpression[] = []
     for (const each of rule.expressions) {
       const isIn = isAnonymousLookup(each)
-      const elements = isIn ? await this.#anonymousElements(rule, each.set) : undefined
+      const elements = isIn ? await this.#anonymousElements(rule, each.set, known) : undefined
       expressions.push(isIn && elements !== undefined ? { ...each, elements } : each)
     }
     return { ...rule, expressions }
   }
 
   /** undefined: the set has gone with its rule, or has fields that we do not know. */
-  async #anonymousElements({ family, table }: NfRuleState, name: string): Promise<NfElements | undefined> {
+  async #anonymousElements(
+    { family, table }: NfRuleState,
+    name: string,
+    known: ReadonlyMap<string, SetAttributes>,
+  ): Promise<NfElements | undefined> {
     const elements = await orRefusal(
       async () => {
-        const [read] = await this.#list('sets', setRecord, { family, table, name })
+        const read = known.get(name) ?? (await this.#list('sets', setRecord, { family, table, name }))[0]
         const set = read === undefined ? undefined : readSet(family, read)
         return set === undefined ? undefined : await this.elements(set)
       },

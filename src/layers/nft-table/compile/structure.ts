@@ -36,12 +36,18 @@ export function compileStructure(settings: NftModeSettings, use: StructureUse): 
   }
 }
 
-function chainOf(table: NfTableKey, { chain, hook, rules }: ChainPlan): StructureChain {
+/** The same plan gives the same chain: the comparison of two structures costs what is new. Each plan is of one table. */
+const chainsOfPlans = new WeakMap<ChainPlan, StructureChain>()
+
+function chainOf(table: NfTableKey, plan: ChainPlan): StructureChain {
+  const { chain, hook, rules } = plan
   const key = { ...table, chain }
-  return {
+  const made = chainsOfPlans.get(plan) ?? {
     chain: hook === undefined ? key : { ...key, hook },
     rules: rules.map((rule) => ({ ...key, ...rule })),
   }
+  chainsOfPlans.set(plan, made)
+  return made
 }
 
 function setsOf(

@@ -11,6 +11,7 @@ import {
   isSameState,
   joinSources,
   type NumberPart,
+  numberParts,
   splitSources,
   withEndpoint,
 } from './frontend-state.js'
@@ -48,8 +49,59 @@ interface FrontendReader {
 interface ReadParts {
   /** The states with the part that was read; the state is the acknowledged one. */
   readonly update: (state: FrontendState, id: FrontendId) => FrontendState
+  /** The frontends in the set. */
   readonly ids: Iterable<FrontendId>
+  /** Those that were in the set before, and perhaps others. */
+  readonly concerned: (known: KnownFrontends) => Iterable<FrontendEntry>
   readonly strays?: readonly PackedBytes[]
+}
+
+/**
+ * The frontends of one kind by what the kernel had before a reading: those that a set concerns beside those in it. A table has
+ * thousands of sets, so that a walk of all frontends for each would be quadratic.
+ */
+class KnownFrontends {
+  readonly all: FrontendEntry[] = []
+  readonly withSources: FrontendEntry[] = []
+  readonly #byNumber = new Map<NumberPart, Map<number, FrontendEntry[]>>()
+  /** By the length of the list in bytes. */
+  readonly #byLength = new Map<ListPart, Map<number, FrontendEntry[]>>()
+
+  add(entry: FrontendEntry): void {
+    const { acknowledged } = entry
+    this.all.push(entry)
+    if (acknowledged === absent) return
+    if (acknowledged.sources !== '') this.withSources.push(entry)
+    for (const part of numberParts) addTo(this.#byNumber, part, acknowledged[part], entry)
+    for (const part of listParts) addTo(this.#byLength, part, acknowledged[part].length, entry)
+  }
+
+  /** In the set of this number. */
+  withNumber(part: NumberPart, number: number): readonly FrontendEntry[] {
+    return this.#byNumber.get(part)?.get(number) ?? []
+  }
+
+  /** With a list that is longer than so many bytes. */
+  *withLonger(part: ListPart, bytes: number): Iterable<FrontendEntry> {
+    for (const [length, entries] of this.#byLength.get(part) ?? []) if (length > bytes) yield* entries
+  }
+}
+
+type ListPart = 'endpoints' | 'shortCircuit'
+const listParts: readonly ListPart[] = ['endpoints', 'shortCircuit']
+
+function addTo<T>(
+  index: Map<T, Map<number, FrontendEntry[]>>,
+  part: T,
+  number: number,
+  entry: FrontendEntry,
+): void {
+  if (number === 0) return
+  const entries = index.get(part) ?? new Map<number, FrontendEntry[]>()
+  index.set(part, entries)
+  const some = entries.get(number)
+  if (some === undefined) entries.set(number, [entry])
+  else some.push(entry)
 }
 
 /** Reads sets into the content of one family's table. */
@@ -58,6 +110,8 @@ export class ElementReader {
   readonly #schema: NftSchema
   readonly #fixed = new Map<string, FrontendReader>()
   readonly #held = new Map<string, HeldSet>()
+  /** Of the reading in progress; undefined: it has not needed them yet. */
+  #known: { readonly services: KnownFrontends; readonly nodePorts: KnownFrontends } | undefined
 
   constructor(content: TableContent) {
     this.#content = content
@@ -65,6 +119,11 @@ export class ElementReader {
     for (const held of content.heldSets) this.#held.set(held.set.set, held)
     for (const isNodePort of [false, true])
       for (const reader of this.#fixedReaders(isNodePort)) this.#fixed.set(reader.set.set, reader)
+  }
+
+  /** A reading begins or ends: acknowledged states change by `read` alone meanwhile. */
+  forget(): void {
+    this.#known = undefined
   }
 
   /** The set of the schema with this name whose elements are states; undefined: there is none. */
@@ -93,16 +152,18 @@ export class ElementReader {
   }
 
   #update(
-    { update, ids, strays = [] }: ReadParts,
+    { update, ids, concerned, strays = [] }: ReadParts,
     isNodePort: boolean,
     keepsLeftovers: boolean,
   ): ElementDrift {
     const { frontends, packer } = this.#content
-    for (const id of ids) if (frontends.get(id) === undefined) frontends.add(new FrontendEntry(id))
+    const known = this.#knownFrontends(isNodePort)
     let changed = 0
     const foreign = new Sample()
-    for (const entry of frontends.values()) {
-      if (entry.isNodePort !== isNodePort) continue
+    const found = Array.from(ids, (id) => frontends.get(id) ?? this.#enter(known, id))
+    for (const entry of joined(found, concerned(known))) {
+      // A state without elements and holder is forgotten, and another entry may stand for its frontend since.
+      if (frontends.get(entry.id) !== entry) continue
       const state = update(entry.acknowledged, entry.id)
       if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
       changed++
@@ -114,6 +175,21 @@ export class ElementReader {
       frontends.settle(entry)
     }
     return { changed, foreign: foreign.smallest, strays }
+  }
+
+  #knownFrontends(isNodePort: boolean): KnownFrontends {
+    if (this.#known === undefined) {
+      this.#known = { services: new KnownFrontends(), nodePorts: new KnownFrontends() }
+      for (const entry of this.#content.frontends.values())
+        (entry.isNodePort ? this.#known.nodePorts : this.#known.services).add(entry)
+    }
+    return isNodePort ? this.#known.nodePorts : this.#known.services
+  }
+
+  #enter(known: KnownFrontends, id: FrontendId): FrontendEntry {
+    const entry = this.#content.frontends.add(new FrontendEntry(id))
+    known.add(entry)
+    return entry
   }
 
   #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
@@ -161,6 +237,7 @@ export class ElementReader {
     for (const id of strays) members.delete(id)
     return {
       ids: members,
+      concerned: (known) => known.withNumber(part, number),
       strays,
       update: (state, id) => {
         if (members.has(id)) return state[part] === number ? state : { ...state, [part]: number }
@@ -183,6 +260,7 @@ export class ElementReader {
     }
     return {
       ids: found.keys(),
+      concerned: (known) => known.withLonger(list, index * endpointBytes),
       strays,
       update: (state, id) => {
         const endpoints = withEndpoint(state[list], index, found.get(id), endpointBytes)
@@ -203,6 +281,7 @@ export class ElementReader {
     }
     return {
       ids: networks.keys(),
+      concerned: (known) => known.withSources,
       update: (state, id) => {
         const read = networks.get(id)
         if (read === undefined && state.sources === '') return state
@@ -216,12 +295,21 @@ export class ElementReader {
   }
 }
 
+function* joined<T>(first: Iterable<T>, second: Iterable<T>): Iterable<T> {
+  yield* first
+  yield* second
+}
+
 function readMembers(
   withMember: (state: FrontendState, isMember: boolean) => FrontendState,
 ): (elements: NfElements) => ReadParts {
   return (elements) => {
     const members = keysOf(elements)
-    return { ids: members, update: (state, id) => withMember(state, members.has(id)) }
+    return {
+      ids: members,
+      concerned: (known) => known.all,
+      update: (state, id) => withMember(state, members.has(id)),
+    }
   }
 }
 

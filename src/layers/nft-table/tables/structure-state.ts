@@ -1,5 +1,4 @@
 // The sets, chains and rules that the kernel has, against those that the elements in use need.
-import { isDeepStrictEqual } from 'node:util'
 import {
   isSameRule,
   isUsableSet,
@@ -69,6 +68,9 @@ interface Lacking {
 export class StructureState {
   readonly #schema: NftSchema
   #wanted: Structure | undefined
+  /** By name. */
+  #wantedChains: ReadonlyMap<string, StructureChain> = new Map()
+  #wantedSets: ReadonlyMap<string, NfSet> = new Map()
   #isTableKnown = false
   #isUnusable = false
   /** Sets of the table that the kernel has. */
@@ -86,6 +88,8 @@ export class StructureState {
   /** Sets, chains and rules for the elements in use. Compares the rules of all chains, so that `plan` need not. */
   set wanted(wanted: Structure) {
     this.#wanted = wanted
+    this.#wantedChains = new Map(wanted.chains.map((each) => [each.chain.chain, each]))
+    this.#wantedSets = new Map(wanted.sets.map((set) => [set.set, set]))
     this.#lacking = undefined
     for (const { chain, rules } of wanted.chains) {
       const known = this.#chains.get(chain.chain)
@@ -95,7 +99,7 @@ export class StructureState {
           ? known.found !== undefined &&
             isSameHook(chain.hook, known.hook) &&
             areSameRules(rules, known.found)
-          : isDeepStrictEqual(known.rules, rules)
+          : areSameRules(rules, known.rules)
       if (isSame) this.#chains.set(chain.chain, { hook: known.hook, rules })
     }
   }
@@ -166,7 +170,6 @@ export class StructureState {
   confirm(ops: readonly NfOp[]): void {
     if (ops.length === 0) return
     this.#lacking = undefined
-    const chains = new Map(this.chains.map((chain) => [chain.chain.chain, chain]))
     for (const op of ops) {
       if (op.op === 'delete-table') this.#isUnusable = false
       else if (op.op === 'add-table') this.#isTableKnown = true
@@ -175,7 +178,7 @@ export class StructureState {
       else if (op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
       else if (op.op === 'delete-counter') this.#counters.delete(op.counter.counter)
       else if (op.op === 'add-chain' || op.op === 'flush-chain') {
-        const wanted = chains.get(op.chain.chain)
+        const wanted = this.#wantedChains.get(op.chain.chain)
         const hook = wanted?.chain.hook ?? this.#chains.get(op.chain.chain)?.hook
         this.#chains.set(op.chain.chain, { hook, rules: wanted?.rules ?? [] })
       }
@@ -195,11 +198,9 @@ export class StructureState {
 
   /** Objects that the structure does not have. */
   get unknown(): UnknownObjects {
-    const sets = new Set(this.sets.map(({ set }) => set))
-    const wanted = new Set(this.chains.map(({ chain }) => chain.chain))
-    const chains = [...this.#chains].filter(([name]) => !wanted.has(name))
+    const chains = [...this.#chains].filter(([name]) => !this.#wantedChains.has(name))
     return {
-      sets: [...this.#sets].filter((set) => !sets.has(set)),
+      sets: [...this.#sets].filter((set) => !this.#wantedSets.has(set)),
       baseChains: chains.filter(([, { hook }]) => hook !== undefined).map(([name]) => name),
       chains: chains.filter(([, { hook }]) => hook === undefined).map(([name]) => name),
       counters: [...this.#counters],
@@ -210,7 +211,7 @@ export class StructureState {
   readObjects({ table, sets, chains, counters }: ReadObjects): Omit<StructureDrift, 'changedChains'> {
     this.#lacking = undefined
     const hasOtherType = sets.some(({ set, attributes }) => {
-      const wanted = this.sets.find((each) => each.set === set) ?? occasionalSet(this.#schema, set)
+      const wanted = this.#wantedSets.get(set) ?? occasionalSet(this.#schema, set)
       return wanted !== undefined && !isUsableSet(wanted, attributes)
     })
     this.#isUnusable = hasOtherType || table?.flags?.includes('dormant') === true
@@ -236,7 +237,7 @@ export class StructureState {
     const known = this.#chains.get(name)
     if (known === undefined) return true
     this.#lacking = undefined
-    const wanted = this.chains.find(({ chain }) => chain.chain === name)
+    const wanted = this.#wantedChains.get(name)
     const { hook } = known
     const candidates = isSameHook(wanted?.chain.hook, hook) ? [wanted?.rules ?? [], known.rules] : []
     const rules = candidates.find((expected) => expected !== undefined && areSameRules(expected, found))
@@ -246,7 +247,7 @@ export class StructureState {
 
   /** Whether a chain has a rule that we neither wrote nor want. What is left of ours in its order has none. */
   hasForeignRules(name: string, found: readonly NfRuleState[]): boolean {
-    const wanted = this.chains.find(({ chain }) => chain.chain === name)?.rules ?? []
+    const wanted = this.#wantedChains.get(name)?.rules ?? []
     const written = this.#chains.get(name)?.rules ?? []
     return !isPartOf(found, written) && !isPartOf(found, wanted)
   }
@@ -258,7 +259,7 @@ export class StructureState {
 
   /** Whether the kernel has the chain with the rules that we want, or we do not want it. */
   isAsWanted(name: string): boolean {
-    const wanted = this.chains.find(({ chain }) => chain.chain === name)
+    const wanted = this.#wantedChains.get(name)
     return wanted === undefined || this.#isAcknowledged(wanted)
   }
 
@@ -266,8 +267,9 @@ export class StructureState {
   isFlushed(found: readonly NfRuleState[]): boolean {
     let written = 0
     let left = 0
+    const foundByChain = rulesByChain(found)
     for (const [name, { rules = [] }] of this.#chains) {
-      const rulesOfChain = found.filter(({ chain }) => chain === name)
+      const rulesOfChain = foundByChain.get(name) ?? []
       if (this.hasForeignRules(name, rulesOfChain)) return false
       written += rules.length
       left += rulesOfChain.length
@@ -281,10 +283,11 @@ export class StructureState {
     rules: readonly NfRuleState[],
   ): Omit<StructureDrift, 'missingSets'> {
     const hooks = new Map(chains.map(({ chain, hook }) => [chain, hook]))
+    const foundByChain = rulesByChain(rules)
     const missing = this.chains.filter(({ chain }) => !hooks.has(chain.chain))
     const changed = this.chains.filter(({ chain, rules: wanted }) => {
       if (!hooks.has(chain.chain)) return false
-      const found = rules.filter((rule) => rule.chain === chain.chain)
+      const found = foundByChain.get(chain.chain) ?? []
       const expected = this.#chains.get(chain.chain)?.rules ?? wanted
       return !isSameHook(chain.hook, hooks.get(chain.chain)) || !areSameRules(expected, found)
     })
@@ -293,7 +296,7 @@ export class StructureState {
 
   /** Whether a chain of this name is in the kernel and in the structure. */
   isReadable(name: string): boolean {
-    return this.#chains.has(name) && this.chains.some(({ chain }) => chain.chain === name)
+    return this.#chains.has(name) && this.#wantedChains.has(name)
   }
 
   #findLacking(): Lacking {
@@ -335,13 +338,25 @@ function namesOf(chains: readonly StructureChain[]): readonly string[] {
   return chains.map(({ chain }) => chain.chain)
 }
 
-function areSameRules(expected: readonly NfRule[], found: readonly NfRuleState[]): boolean {
+/** The rules of each chain, in order. */
+export function rulesByChain(rules: readonly NfRuleState[]): ReadonlyMap<string, readonly NfRuleState[]> {
+  const chains = new Map<string, NfRuleState[]>()
+  for (const rule of rules) {
+    const known = chains.get(rule.chain)
+    if (known === undefined) chains.set(rule.chain, [rule])
+    else known.push(rule)
+  }
+  return chains
+}
+
+function areSameRules(expected: readonly NfRule[], found: readonly NfRule[]): boolean {
   return (
-    found.length === expected.length &&
-    found.every((rule, index) => {
-      const other = expected[index]
-      return other !== undefined && isSameRule(other, rule)
-    })
+    expected === found ||
+    (found.length === expected.length &&
+      found.every((rule, index) => {
+        const other = expected[index]
+        return other !== undefined && isSameRule(other, rule)
+      }))
   )
 }
 

@@ -7,11 +7,12 @@ import type { FamilyMetrics } from '../../../metrics/index.js'
 import { shortened } from '../../shared/index.js'
 import { DriftCounter } from '../../objects/index.js'
 import type { ForeignContent } from '../other-agents.js'
-import { isUsableSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
+import { isUsableSet, type NfRuleState, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
 import type { TableContent } from './content.js'
 import type { PartsToRead } from './stale-parts.js'
+import { rulesByChain } from './structure-state.js'
 
 export type NftDriftKind =
   'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
@@ -65,12 +66,15 @@ export class TableReader {
     if (staleParts.isNone) return reading
     const parts = staleParts.take()
     this.#content.compile()
+    this.#elements.forget()
     try {
       if (parts.isAll) await this.#readAll(reading, options)
       else await this.#readParts(parts, reading, options)
     } catch (error) {
       staleParts.markAllStale()
       throw error
+    } finally {
+      this.#elements.forget()
     }
     return reading
   }
@@ -122,7 +126,12 @@ export class TableReader {
     ])
     for (const name of names) await this.#readSet(name, found, reading, options)
     this.#content.compile()
-    for (const { chain } of structure.chains) await this.#readRules(chain.chain, reading)
+    const { table } = this.#content
+    const rules = rulesByChain((await orAbsent(async () => await this.#nftables.rules(table))) ?? [])
+    for (const { chain } of structure.chains)
+      this.#takeRules(chain.chain, rules.get(chain.chain) ?? [], reading)
+    // A former run may have removed the rules for sets that are out of use, and not the sets yet.
+    if (structure.isForeign) this.#content.recompile()
   }
 
   async #readParts(parts: PartsToRead, reading: Reading, options: ReadOptions): Promise<void> {
@@ -186,7 +195,12 @@ export class TableReader {
   async #readRules(name: string, reading: Reading): Promise<void> {
     const { structure, table } = this.#content
     if (!structure.isReadable(name)) return
-    const rules = await this.#nftables.rules({ ...table, chain: name })
+    this.#takeRules(name, await this.#nftables.rules({ ...table, chain: name }), reading)
+  }
+
+  #takeRules(name: string, rules: readonly NfRuleState[], reading: Reading): void {
+    const { structure } = this.#content
+    if (!structure.isReadable(name)) return
     const isForeign = structure.hasForeignRules(name, rules)
     const hasLost = structure.hasLostRules(name, rules)
     if (structure.readRules(name, rules)) return

@@ -181,6 +181,7 @@ describe('the structure of nftables mode', () => {
         'short-circuit-service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-3 goto short-circuit-service-with-3',
         'short-circuit-service-traffic goto short-circuit-service-endpoint-0',
         'short-circuit-service-with-3 numgen random mod 3 vmap { 0 : goto short-circuit-service-endpoint-0, 1 : goto short-circuit-service-endpoint-1, 2 : goto short-circuit-service-endpoint-2 }',
+        'short-circuit-service-with-3 goto short-circuit-service-endpoint-0',
         'short-circuit-service-endpoint-0 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-0',
         'short-circuit-service-endpoint-1 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-1',
         'short-circuit-service-endpoint-1 goto short-circuit-service-endpoint-0',
@@ -355,11 +356,13 @@ describe('the structure of nftables mode', () => {
     const rules = rulesOf(makeNftSettings(), used, /^service-(with|block)-/)
     assert.deepEqual(rules, [
       `service-with-64 numgen random mod 64 vmap { ${endpoints(0, 64)} }`,
+      'service-with-64 goto service-endpoint-0',
       'service-with-66 numgen random mod 66 vmap { 0-15 : goto service-block-0, 16-31 : goto service-block-1, 32-47 : goto service-block-2, 48-63 : goto service-block-3, 64 : goto service-endpoint-64, 65 : goto service-endpoint-65 }',
-      ...[0, 1, 2, 3].map(
-        (block) =>
-          `service-block-${block} numgen random mod 16 vmap { ${endpoints(16 * block, 16 * block + 16)} }`,
-      ),
+      'service-with-66 goto service-endpoint-0',
+      ...[0, 1, 2, 3].flatMap((block) => [
+        `service-block-${block} numgen random mod 16 vmap { ${endpoints(16 * block, 16 * block + 16)} }`,
+        `service-block-${block} goto service-endpoint-0`,
+      ]),
     ])
   })
 
@@ -377,9 +380,9 @@ describe('the structure of nftables mode', () => {
   })
 
   it('grows with what is in use only', () => {
-    // Per number: a set, a chain, its rule, the comparison; a map, its chain with two rules; per bucket: a set, a chain, its last rule, the
-    // comparison; per block of 16: a chain and its rule.
-    assert.equal(sizeFor(160) - sizeFor(80), 80 * (4 + 4) + 5 * 4 + 5 * 2)
+    // Per number: a set, a chain with two rules, the comparison; a map, its chain with two rules; per bucket: a set, a chain, its last rule,
+    // the comparison; per block of 16: a chain with two rules.
+    assert.equal(sizeFor(160) - sizeFor(80), 80 * (5 + 4) + 5 * 4 + 5 * 3)
   })
 
   it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
@@ -431,5 +434,35 @@ describe('the known structure of nftables mode', () => {
     comparisons = 0
     assert.deepEqual(state.plan({ isForeign: false }), { first: [], last: [] })
     assert.equal(comparisons, 0)
+  })
+
+  // The comparison did not see the elements of anonymous maps.
+  it('writes a chain whose map leads to other chains', () => {
+    const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [80] }) })
+    const state = new StructureState(schemaOf('ipv4'))
+    state.wanted = structure
+    const { first, last } = state.plan({ isForeign: false })
+    state.confirm([...first, ...last])
+    const others = structure.chains.find(({ chain }) => chain.chain === 'service-block-1')?.rules ?? []
+    const chains = structure.chains.map(({ chain, rules }) => ({
+      chain,
+      rules: chain.chain === 'service-block-0' ? others.map((rule) => ({ ...rule, ...chain })) : rules,
+    }))
+    state.wanted = { ...structure, chains }
+    assert.deepEqual(
+      state.plan({ isForeign: false }).first.map(({ op }) => op),
+      ['flush-chain', 'add-rule', 'add-rule'],
+    )
+  })
+
+  it('makes the chains of a number once', () => {
+    const of = (...counts: readonly number[]) =>
+      compileStructure(makeNftSettings(), { ...nothing, services: use({ counts }) }).chains
+    const before = new Set(of(20, 100))
+    const added = of(20, 100, 101).filter((chain) => !before.has(chain))
+    const named = added
+      .map(({ chain }) => chain.chain)
+      .filter((name) => /-(?:with|endpoint|block)-/u.test(name))
+    assert.deepEqual(named, ['service-with-101', 'service-endpoint-100'])
   })
 })

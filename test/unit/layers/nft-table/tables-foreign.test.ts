@@ -146,6 +146,27 @@ describe('the table of nftables mode that another program changes', () => {
     await watch.close()
   })
 
+  // Each set of a number or of an index was compared with all frontends.
+  it('is compared as a whole by as many walks of all frontends with 2 endpoints as with 200', async ({
+    mock,
+  }) => {
+    const walks = mock.method(ObjectTable.prototype, 'values')
+    const counts: number[] = []
+    for (const size of [2, 200]) {
+      const endpoints = Array.from({ length: size }, (_, index) => `10.244.1.${index + 1}`)
+      const lab = await written(service(1, ...endpoints), api)
+      walks.mock.resetCalls()
+      const next = openNftLab({ namespace: lab.nftables.namespace })
+      next.claim(service(1, ...endpoints), api)
+      assert.equal(await next.write(), true)
+      next.tables.noteChanges([{ kind: 'overrun' }])
+      assert.equal(await next.tables.look('full'), false)
+      assert.deepEqual(next.nftables.transactions, [])
+      counts.push(walks.mock.callCount())
+    }
+    assert.equal(counts[0], counts[1])
+  })
+
   it('is read again when a write shows that it changed', async () => {
     const lab = await written(web, api)
     const other = new ModelNftables(lab.nftables.namespace)
