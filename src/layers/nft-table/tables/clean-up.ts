@@ -11,8 +11,8 @@ import type { UnknownObjects } from './structure-state.js'
 const opsPerTransaction = 1000
 
 /**
- * What no rule and no element leads to any more stays as it is for this long: the kernel does not wait for packets that are on their
- * way, and a chain that is empty when one arrives translates nothing. A packet takes microseconds.
+ * An object stays as it is for this long after the last rule or element that led to it: the kernel does not wait for packets that are on
+ * their way, and a chain that is empty when one arrives translates nothing. A packet takes microseconds.
  */
 const restMs = 1000
 

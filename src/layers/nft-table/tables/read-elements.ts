@@ -18,6 +18,13 @@ import {
 import type { HeldSet, TableContent } from './content.js'
 import { type FrontendId, packBytes, type PackedBytes } from './packed.js'
 
+export interface ReadOptions {
+  /** Objects that no route wants stay for now. */
+  readonly keepsLeftovers: boolean
+  /** The kernel was not read before. */
+  readonly isFirst: boolean
+}
+
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */
 export interface ElementDrift {
   readonly changed: number
@@ -33,7 +40,8 @@ const unchanged: ElementDrift = { changed: 0, foreign: undefined, strays: [] }
 class Sample {
   smallest: string | undefined
 
-  note(value: string): void {
+  note(value: string | undefined): void {
+    if (value === undefined) return
     if (this.smallest === undefined || value < this.smallest) this.smallest = value
   }
 }
@@ -54,6 +62,8 @@ interface ReadParts {
   /** Those that were in the set before, and perhaps others. */
   readonly concerned: (known: KnownFrontends) => Iterable<FrontendEntry>
   readonly strays?: readonly PackedBytes[]
+  /** A sample of what the state has from the set, if neither the desired nor the acknowledged state has it. Default: compares all parts. */
+  readonly foreignIn?: (state: FrontendState, entry: FrontendEntry) => string | undefined
 }
 
 /**
@@ -110,7 +120,7 @@ export class ElementReader {
   readonly #schema: NftSchema
   readonly #fixed = new Map<string, FrontendReader>()
   readonly #held = new Map<string, HeldSet>()
-  /** Of the reading in progress; undefined: it has not needed them yet. */
+  /** The reading in progress uses these; undefined: it has not needed them yet. */
   #known: { readonly services: KnownFrontends; readonly nodePorts: KnownFrontends } | undefined
 
   constructor(content: TableContent) {
@@ -133,12 +143,11 @@ export class ElementReader {
 
   /**
    * Replaces what the set says in all acknowledged states; undefined: the kernel has no such set. Objects that differ are dirty.
-   * `keepsLeftovers`: objects that no holder wants stay for now.
    */
   read(
     name: string,
     elements: NfElements | undefined,
-    { keepsLeftovers }: { readonly keepsLeftovers: boolean },
+    { keepsLeftovers, isFirst }: ReadOptions,
   ): ElementDrift {
     const held = this.#held.get(name)
     if (held !== undefined) return readHeld(held, elements, keepsLeftovers)
@@ -148,15 +157,15 @@ export class ElementReader {
     const isEmpty = elements === undefined || elements.length === 0
     // As at a start on a node without the table.
     if (isEmpty && this.#content.frontends.acknowledgedCount === 0) return unchanged
-    return this.#update(read(elements ?? new NfElements(set)), isNodePort, keepsLeftovers)
+    return this.#update(read(elements ?? new NfElements(set)), isNodePort, { keepsLeftovers, isFirst })
   }
 
   #update(
-    { update, ids, concerned, strays = [] }: ReadParts,
+    { update, ids, concerned, strays = [], foreignIn = this.#foreignIn }: ReadParts,
     isNodePort: boolean,
-    keepsLeftovers: boolean,
+    { keepsLeftovers, isFirst }: ReadOptions,
   ): ElementDrift {
-    const { frontends, packer } = this.#content
+    const { frontends } = this.#content
     const known = this.#knownFrontends(isNodePort)
     let changed = 0
     const foreign = new Sample()
@@ -167,8 +176,8 @@ export class ElementReader {
       const state = update(entry.acknowledged, entry.id)
       if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
       changed++
-      if (isForeign(state, [entry.desired, entry.acknowledged], packer))
-        foreign.note(`${entry.id}${Object.values(state).join()}`)
+      // The first reading finds what a former owner left: nothing is acknowledged.
+      if (!isFirst) foreign.note(foreignIn(state, entry))
       entry.acknowledged = isSameState(state, absent) ? absent : state
       if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
       frontends.markDirty(entry)
@@ -176,6 +185,11 @@ export class ElementReader {
     }
     return { changed, foreign: foreign.smallest, strays }
   }
+
+  readonly #foreignIn = (state: FrontendState, { id, desired, acknowledged }: FrontendEntry) =>
+    isForeign(state, [desired, acknowledged], this.#content.packer)
+      ? `${id}${Object.values(state).join()}`
+      : undefined
 
   #knownFrontends(isNodePort: boolean): KnownFrontends {
     if (this.#known === undefined) {
@@ -265,6 +279,12 @@ export class ElementReader {
       update: (state, id) => {
         const endpoints = withEndpoint(state[list], index, found.get(id), endpointBytes)
         return endpoints === state[list] ? state : { ...state, [list]: endpoints }
+      },
+      // A list is read part by part: a comparison of the whole list for each of them would be quadratic.
+      foreignIn: (_, { id, desired }) => {
+        const endpoint = found.get(id)
+        const isKnown = endpoint === undefined || desired[list].startsWith(endpoint, index * endpointBytes)
+        return isKnown ? undefined : `${id}${list}${index}${endpoint}`
       },
     }
   }

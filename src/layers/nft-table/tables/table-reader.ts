@@ -9,7 +9,7 @@ import { DriftCounter } from '../../objects/index.js'
 import type { ForeignContent } from '../other-agents.js'
 import { isUsableSet, type NfRuleState, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
-import { ElementReader } from './read-elements.js'
+import { ElementReader, type ReadOptions } from './read-elements.js'
 import type { TableContent } from './content.js'
 import type { PartsToRead } from './stale-parts.js'
 import { rulesByChain } from './structure-state.js'
@@ -40,11 +40,6 @@ export class Reading {
 
 /** Readings for one comparison of all chains, while transactions come between. */
 const mostComparisons = 5
-
-export interface ReadOptions {
-  /** Objects that no route wants stay for now. */
-  readonly keepsLeftovers: boolean
-}
 
 export class TableReader {
   readonly #nftables: Nftables

@@ -253,7 +253,7 @@ export class NftTable {
   async #read(): Promise<Reading | undefined> {
     const { staleParts } = this.#content
     if (!this.#isRead) this.#content.beginReading({ keepLeftovers: !this.#isComplete })
-    const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
+    const options = { keepsLeftovers: !this.#isRead && !this.#isComplete, isFirst: !this.#isRead }
     const isReported = this.#isRead && !this.#isWaiting && !staleParts.isNone
     const reading = await this.#ask('read', async () => await this.#reader.read(options))
     this.#noteRights(reading)
@@ -293,7 +293,8 @@ export class NftTable {
       affinity: this.#affinity,
       pass,
       isStopping: () => this.#isStopping,
-      readAgain: async () => this.#noteDrift(await this.#reader.read({ keepsLeftovers: false })),
+      readAgain: async () =>
+        this.#noteDrift(await this.#reader.read({ keepsLeftovers: false, isFirst: false })),
       noteLeftOut: (route, cause) => this.#leftOut.add(route, cause),
     })
   }

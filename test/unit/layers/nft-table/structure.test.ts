@@ -2,7 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { printTransaction } from '../../../../src/kernel/index.js'
 import { type NftModeSettings } from '../../../../src/layers/nft-table/index.js'
-import { compileStructure, type StructureUse, schemaOf } from '../../../../src/layers/nft-table/testing.js'
+import {
+  compileStructure,
+  type Structure,
+  type StructureUse,
+  schemaOf,
+} from '../../../../src/layers/nft-table/testing.js'
 import { StructureState } from '../../../../src/layers/nft-table/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
 import { cidr, ip } from '../../../support/routes.js'
@@ -33,6 +38,10 @@ function endpoints(from: number, to: number): string {
   return Array.from({ length: to - from }, (_, nth) => `${nth} : goto service-endpoint-${from + nth}`).join(
     ', ',
   )
+}
+
+function chainsFor(...counts: readonly number[]): Structure['chains'] {
+  return compileStructure(makeNftSettings(), { ...nothing, services: use({ counts }) }).chains
 }
 
 /** Number of commands for Services with 1 to `largest` endpoints. */
@@ -456,10 +465,8 @@ describe('the known structure of nftables mode', () => {
   })
 
   it('makes the chains of a number once', () => {
-    const of = (...counts: readonly number[]) =>
-      compileStructure(makeNftSettings(), { ...nothing, services: use({ counts }) }).chains
-    const before = new Set(of(20, 100))
-    const added = of(20, 100, 101).filter((chain) => !before.has(chain))
+    const before = new Set(chainsFor(20, 100))
+    const added = chainsFor(20, 100, 101).filter((chain) => !before.has(chain))
     const named = added
       .map(({ chain }) => chain.chain)
       .filter((name) => /-(?:with|endpoint|block)-/u.test(name))
