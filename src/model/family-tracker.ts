@@ -8,6 +8,7 @@ import {
   type ServiceProtocol,
 } from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
+import { DirtyPorts } from './dirty-ports.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { PortIndex } from './port-index.js'
@@ -92,7 +93,7 @@ export class FamilyTracker implements ServiceView {
   /** Objects with problems, or without a cluster IP, by kind and name. */
   readonly #reported = new Map<string, ReportedObject & ObjectReport>()
   #report: ReportProblems | undefined
-  #dirty = new Set<ServicePortKey>()
+  readonly #dirty = new DirtyPorts()
 
   /** `serviceCidrs`: those of both families. */
   constructor(family: IpFamily, rules: ExposureRules, serviceCidrs: ServiceCidrs) {
@@ -154,7 +155,12 @@ export class FamilyTracker implements ServiceView {
   }
 
   get hasDirty(): boolean {
-    return this.#dirty.size > 0
+    return this.#dirty.serviceCount > 0
+  }
+
+  /** Every service port became dirty by one change, as by `markAll`, and not all have been taken since. */
+  get areAllDirty(): boolean {
+    return this.#dirty.areAll
   }
 
   /** Whether the service port is among those that `take` will return. */
@@ -162,21 +168,41 @@ export class FamilyTracker implements ServiceView {
     return this.#dirty.has(key)
   }
 
-  /** The service ports that changed since the last call. */
-  take(): ReadonlySet<ServicePortKey> {
-    const dirty = this.#dirty
-    this.#dirty = new Set()
-    return dirty
+  /** Service ports that become dirty from now on are of this generation or a later one. Each `take` ends one. */
+  get dirtyGeneration(): number {
+    return this.#dirty.generation
+  }
+
+  /** Whether a port of the Service, `namespace/name`, has been dirty since this generation or an earlier one. */
+  isDirtySince(service: string, generation: number): boolean {
+    return this.#dirty.hasSince(service, generation)
+  }
+
+  /**
+   * The service ports that changed since the last call. `units`: returns a share of them with about as much work, in which Services take
+   * turns (`DirtyPorts`); the others wait for the next call. Absent: all.
+   */
+  take(units?: number): ReadonlySet<ServicePortKey> {
+    return units === undefined ? this.#dirty.takeAll() : this.#dirty.takeShare(units)
   }
 
   /** Makes every service port dirty, after a change that may concern them all, such as the node's zone. */
   markAll(): void {
-    for (const key of this.#ports.keys()) this.#dirty.add(key)
+    this.mark(this.#ports.keys())
+    this.#dirty.noteAll()
   }
 
   /** Makes those of these service ports dirty that exist. */
   mark(keys: Iterable<ServicePortKey>): void {
-    for (const key of keys) if (this.#ports.has(key)) this.#dirty.add(key)
+    for (const key of keys) {
+      const port = this.#ports.get(key)
+      if (port !== undefined) this.#dirty.add(key, this.#slices.endpointsPerPort(port.service))
+    }
+  }
+
+  /** The service port is dirty no more: a pass has taken its present state without `take`. */
+  unmark(key: ServicePortKey): void {
+    this.#dirty.discard(key)
   }
 
   /** The Service of the EndpointSlice, both as `namespace/name`; undefined: the slice is unknown. */
@@ -290,8 +316,8 @@ export class FamilyTracker implements ServiceView {
     if (after !== undefined) this.#index.add(after)
     for (const port of [before, after]) {
       if (port === undefined) continue
-      this.#dirty.add(port.key)
-      for (const key of this.#index.externalAtNodePorts(port)) this.#dirty.add(key)
+      this.#dirty.add(port.key, this.#slices.endpointsPerPort(port.service))
+      this.mark(this.#index.externalAtNodePorts(port))
     }
   }
 
@@ -310,10 +336,11 @@ export class FamilyTracker implements ServiceView {
   #markChanged(changes: readonly ChangedPorts[]): boolean {
     for (const { service, portIds } of changes) {
       this.#healthChecks.markChanged(service)
+      const endpoints = this.#slices.endpointsPerPort(service)
       for (const portId of portIds) {
         const key = servicePortKey(service, portId)
         // A port of an unknown Service needs no work yet. The Service makes it dirty when it arrives.
-        if (this.#ports.has(key)) this.#dirty.add(key)
+        if (this.#ports.has(key)) this.#dirty.add(key, endpoints)
       }
     }
     return changes.length > 0

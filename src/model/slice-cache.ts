@@ -67,6 +67,13 @@ export class SliceCache {
     return mergeEndpoints(slices.map((slice) => slice.of(portId)))
   }
 
+  /** Number of endpoints of one port of the Service at most. An endpoint in several slices counts once per slice. */
+  endpointsPerPort(service: string): number {
+    let count = 0
+    for (const { endpoints } of this.#byService.get(service) ?? []) count += endpoints.length
+    return count
+  }
+
   /** Number of endpoints of all ports. An endpoint in several slices counts once per slice. */
   get endpointCount(): number {
     return this.#endpointCount

@@ -1,0 +1,171 @@
+// The dirty service ports of one IP family, in the order in which they take their turns.
+import type { ServicePortKey } from './service-port.js'
+
+/** The dirty ports of one Service. */
+interface DirtyService {
+  readonly name: string
+  /** By key, the port that waits longest first: the generation in which each became dirty. */
+  readonly ports: Map<ServicePortKey, number>
+  /** Units of work of one port. */
+  unitsPerPort: number
+  /** Index in `DirtyPorts.#bySize`. */
+  size: number
+}
+
+/** Sizes are powers of two, and a Service has less than 2^32 units of work. */
+const sizes = 32
+
+/**
+ * The dirty service ports of one family. Services take turns, so that none waits for all the work of another: half of each share goes to
+ * the Services with the least work, and the rest to the Service whose last turn is longest ago, which then waits for its next turn behind
+ * all others. So the changes of a small Service are in the next share, and each Service has a port in one of the next N shares, where N
+ * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint of it.
+ */
+export class DirtyPorts {
+  /** By name, in the order of turns. */
+  readonly #services = new Map<string, DirtyService>()
+  /** The same by the logarithm of their units of work, each list in the order in which they came to it. */
+  readonly #bySize = Array.from({ length: sizes }, () => new Map<string, DirtyService>())
+  #generation = 0
+  #areAll = false
+
+  /** Number of Services with dirty ports. */
+  get serviceCount(): number {
+    return this.#services.size
+  }
+
+  /** Every service port became dirty by one change, and not all have been taken since. */
+  get areAll(): boolean {
+    return this.#areAll
+  }
+
+  /** Ports that become dirty from now on have this generation or a later one. */
+  get generation(): number {
+    return this.#generation
+  }
+
+  has(key: ServicePortKey): boolean {
+    return this.#services.get(serviceOf(key))?.ports.has(key) === true
+  }
+
+  /** Whether a port of the Service waits that became dirty in this generation or before. */
+  hasSince(service: string, generation: number): boolean {
+    for (const since of this.#services.get(service)?.ports.values() ?? []) return since <= generation
+    return false
+  }
+
+  /** Makes a port dirty. `endpoints`: their number. A port that is dirty keeps its place. */
+  add(key: ServicePortKey, endpoints: number): void {
+    const name = serviceOf(key)
+    const known = this.#services.get(name)
+    const service = known ?? { name, ports: new Map(), unitsPerPort: 0, size: 0 }
+    if (known === undefined) this.#services.set(name, service)
+    if (!service.ports.has(key)) service.ports.set(key, this.#generation)
+    service.unitsPerPort = 1 + endpoints
+    this.#sort(service)
+  }
+
+  /** The caller has made every service port dirty. */
+  noteAll(): void {
+    this.#areAll = true
+  }
+
+  /** The port is taken out of its turn. */
+  discard(key: ServicePortKey): void {
+    const service = this.#services.get(serviceOf(key))
+    if (service?.ports.delete(key) !== true) return
+    if (service.ports.size === 0) this.#remove(service)
+    else this.#sort(service)
+  }
+
+  /** Takes all dirty ports. */
+  takeAll(): Set<ServicePortKey> {
+    const taken = new Set<ServicePortKey>()
+    for (const { ports } of this.#services.values()) for (const key of ports.keys()) taken.add(key)
+    this.#services.clear()
+    for (const list of this.#bySize) list.clear()
+    this.#end()
+    return taken
+  }
+
+  /** Takes a share of about `units` of work, and at least one port if there is any. */
+  takeShare(units: number): Set<ServicePortKey> {
+    const taken = new Set<ServicePortKey>()
+    let left = units - this.#takeSmall(units / 2, taken)
+    // Each Service has one turn at most: those that go to the end come again in the next share.
+    for (const service of [...this.#turnsFor(left)]) {
+      if (left <= 0) break
+      left -= this.#takeTurn(service, left, taken)
+    }
+    this.#end()
+    return taken
+  }
+
+  /** Takes whole Services, the smallest first. Returns their units. */
+  #takeSmall(units: number, taken: Set<ServicePortKey>): number {
+    let spent = 0
+    for (const list of this.#bySize) {
+      for (const service of list.values()) {
+        const work = unitsOf(service)
+        if (spent + work > units) return spent
+        spent += work
+        for (const key of service.ports.keys()) taken.add(key)
+        this.#remove(service)
+      }
+    }
+    return spent
+  }
+
+  /** The Services that are next, as many as have these units together. */
+  *#turnsFor(units: number): Iterable<DirtyService> {
+    let left = units
+    for (const service of this.#services.values()) {
+      if (left <= 0) return
+      left -= unitsOf(service)
+      yield service
+    }
+  }
+
+  #takeTurn(service: DirtyService, units: number, taken: Set<ServicePortKey>): number {
+    let spent = 0
+    for (const key of service.ports.keys()) {
+      if (spent >= units) break
+      spent += service.unitsPerPort
+      service.ports.delete(key)
+      taken.add(key)
+    }
+    this.#services.delete(service.name)
+    if (service.ports.size === 0) this.#remove(service)
+    else {
+      this.#services.set(service.name, service)
+      this.#sort(service)
+    }
+    return spent
+  }
+
+  #end(): void {
+    this.#generation++
+    if (this.#services.size === 0) this.#areAll = false
+  }
+
+  #sort(service: DirtyService): void {
+    const size = Math.min(sizes - 1, Math.floor(Math.log2(unitsOf(service))))
+    if (size !== service.size) this.#bySize[service.size]?.delete(service.name)
+    service.size = size
+    this.#bySize[size]?.set(service.name, service)
+  }
+
+  #remove(service: DirtyService): void {
+    this.#services.delete(service.name)
+    this.#bySize[service.size]?.delete(service.name)
+  }
+}
+
+function unitsOf({ ports, unitsPerPort }: DirtyService): number {
+  return ports.size * unitsPerPort
+}
+
+/** The Service of the port, `namespace/name`: neither part has a colon. */
+function serviceOf(key: ServicePortKey): string {
+  return key.slice(0, key.indexOf(':'))
+}
