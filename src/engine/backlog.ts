@@ -1,16 +1,8 @@
 import type { IpFamily } from '../address.js'
 import type { FamilyMetrics, Observation } from '../metrics/index.js'
 import type { Clock } from '../clock.js'
-import type { EndpointSlice, ObjectChange } from '../source/index.js'
-
-/** A fact that the work that waits depends on. */
-export type Change =
-  /** An event that changed the tracker. */
-  | ObjectChange
-  /** A slice's state that a newer one replaced before it was applied. */
-  | { readonly type: 'replaced'; readonly object: EndpointSlice }
-  /** A Service (`namespace/name`) lost an EndpointSlice. */
-  | { readonly type: 'slice-gone'; readonly service: string }
+import { type Change, EventList, isLeft, type LeftEvents, type LeftPorts, serviceOf } from './event-list.js'
+import { type FirstNames, NameList } from './name-list.js'
 
 /** Whether the kernel follows the events of a family (F-090). */
 export interface FamilyHealth {
@@ -41,23 +33,23 @@ export interface BacklogOptions {
 /** Records since when events of one family wait for the kernel. Times are milliseconds of the clock unless they name another unit. */
 export class Backlog {
   readonly #options: BacklogOptions
-  /** The time of the oldest event that no run has begun with. */
-  #waitingSinceMs: number | undefined
-  /** The time of the oldest event of the run in progress. */
-  #inWorkSinceMs: number | undefined
+  /** The events that no run has begun with. */
+  #waiting: EventList
+  /** Those of the run in progress. */
+  #inWork = new EventList()
+  /** Those of earlier runs whose service ports wait for another share. */
+  #left: readonly LeftEvents[] = []
+  /** The generation of the service ports that the run in progress takes. */
+  #generation = 0
   /** The time of the first failed run since the last complete one: a run without events repairs what another program changed. */
   #failedSinceMs: number | undefined
-  /** The objects of the events that no run has begun with. */
-  #waitingObjects: NameList
-  /** Those of the run in progress. */
-  #objects = new NameList()
   #lastUpdatedMs: number
   readonly #triggerTimes: TriggerTimes
 
   /** `waitingObjects`: the objects of events that came before; others may be added to it until the first run begins. */
   constructor(options: BacklogOptions, waitingObjects = new NameList()) {
     this.#options = options
-    this.#waitingObjects = waitingObjects
+    this.#waiting = new EventList(waitingObjects)
     this.#lastUpdatedMs = options.clock.unixMs()
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
@@ -65,16 +57,22 @@ export class Backlog {
   /** Events came that a run must bring to the kernel. */
   note(changes: readonly Change[]): void {
     const { clock, metrics } = this.#options
-    this.#waitingSinceMs ??= clock.now()
+    this.#waiting.begin(clock.now())
     metrics.lastQueuedTimestampSeconds.set(clock.unixMs() / 1000)
+    if (changes.length === 0) this.#waiting.note(undefined, clock.now())
     this.noteApplied(changes)
   }
 
   /** Changes of events whose time `note` has. `note` does this. */
   noteApplied(changes: readonly Change[]): void {
+    let lost: string | undefined
     for (const change of changes) {
       this.#triggerTimes.note(change)
-      if (change.type === 'set' || change.type === 'delete') noteObject(this.#waitingObjects, change)
+      const isEvent = change.type === 'set' || change.type === 'delete'
+      // A removed slice names no Service: the fact before it does.
+      const service = serviceOf(change) ?? lost
+      this.#waiting.note(service, this.#options.clock.now(), isEvent ? change : undefined)
+      lost = change.type === 'slice-gone' ? change.service : undefined
     }
   }
 
@@ -84,24 +82,41 @@ export class Backlog {
     return this.join()
   }
 
-  /** Events that came since the run began join it. Returns all its events. */
-  join(): RunEvents {
-    this.#inWorkSinceMs ??= this.#waitingSinceMs
-    this.#waitingSinceMs = undefined
-    this.#objects.addAll(this.#waitingObjects.names)
-    this.#waitingObjects = new NameList()
+  /**
+   * Events that came since the run began join it. Returns all its events, those of earlier runs that are left included. `generation`: that
+   * of the service ports that the run takes now.
+   */
+  join(generation = 0): RunEvents {
+    this.#generation = generation
+    this.#inWork.addAll(this.#waiting)
+    this.#waiting = new EventList()
     this.#triggerTimes.join()
-    return { oldestEventMs: this.#inWorkSinceMs, objects: this.#objects.names }
+    const objects = new NameList()
+    for (const events of this.#left) objects.addAll(events.objects.names)
+    objects.addAll(this.#inWork.objects.names)
+    return { oldestEventMs: this.oldestInForce(), objects: objects.names }
   }
 
-  /** The kernel has all events of the run. */
-  settle(): void {
+  /** The time of the oldest event of the run of which no service port is `left`; undefined: there is none. Absent: none is left. */
+  oldestInForce(left?: LeftPorts): number | undefined {
+    if (left === undefined)
+      return earliest([this.#inWork.sinceMs, ...this.#left.map(({ sinceMs }) => sinceMs)])
+    const inForce = this.#events().filter((events) => !isLeft(events, left))
+    return earliest(inForce.map(({ sinceMs }) => sinceMs))
+  }
+
+  /** The kernel has all events of the run, except those with service ports that are `left` for another share. Absent: none is left. */
+  settle(left?: LeftPorts): void {
     const { clock, metrics } = this.#options
-    this.#inWorkSinceMs = undefined
+    this.#left = left === undefined ? [] : this.#events().filter((events) => isLeft(events, left))
+    this.#inWork = new EventList()
     this.#failedSinceMs = undefined
-    this.#objects = new NameList()
     this.#lastUpdatedMs = clock.unixMs()
-    this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds)
+    const isWaiting = (trigger: LeftTrigger): boolean => left !== undefined && isLeft(trigger, left)
+    this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds, {
+      generation: this.#generation,
+      isWaiting,
+    })
   }
 
   /** The run failed: its events wait again, with their former times. Without events, the failure itself counts as one. */
@@ -111,36 +126,31 @@ export class Backlog {
   }
 
   #requeue(): void {
-    this.#waitingSinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs
-    this.#inWorkSinceMs = undefined
-    this.#objects.addAll(this.#waitingObjects.names)
-    this.#waitingObjects = this.#objects
-    this.#objects = new NameList()
+    this.#inWork.addAll(this.#waiting)
+    this.#waiting = this.#inWork
+    this.#inWork = new EventList()
     this.#triggerTimes.waitOn()
+  }
+
+  /** Those of the run in progress, and those that are left. */
+  #events(): readonly LeftEvents[] {
+    const generation = this.#generation
+    return [...this.#left, ...Array.from(this.#inWork.services, (events) => ({ ...events, generation }))]
   }
 
   get health(): FamilyHealth {
     const { family, clock, syncPeriodMs } = this.#options
     // NB: an event that comes during a failure does not make the failure younger.
-    const sinceMs = Math.min(
-      ...[this.#inWorkSinceMs, this.#waitingSinceMs, this.#failedSinceMs].map((ms) => ms ?? Infinity),
-    )
+    const sinceMs = earliest([this.oldestInForce(), this.#waiting.sinceMs, this.#failedSinceMs]) ?? Infinity
     const isHealthy = clock.now() - sinceMs < 2 * syncPeriodMs
     return { family, lastUpdatedMs: this.#lastUpdatedMs, isHealthy }
   }
 }
 
-/** Adds the object of the change. */
-export function noteObject(objects: NameList, change: ObjectChange): void {
-  if (objects.isFull) objects.addUnnamed()
-  else objects.add(nameOf(change))
-}
-
-/** `EndpointSlice default/web-x7k2`, `ServiceCIDR kubernetes`. */
-function nameOf(change: ObjectChange): string {
-  const { kind } = change.type === 'set' ? change.object : change
-  const { namespace, name } = change.type === 'set' ? change.object : change.key
-  return `${kind} ${namespace === '' ? name : `${namespace}/${name}`}`
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  let first: number | undefined
+  for (const ms of times) if (ms !== undefined && (first === undefined || ms < first)) first = ms
+  return first
 }
 
 /** Bound of the list while the kernel refuses. More entries add no information. */
@@ -156,6 +166,8 @@ class TriggerTimes {
   /** Changes that no run has begun with. */
   #waiting: Trigger[] = []
   #inWork: Trigger[] = []
+  /** Those of earlier runs whose service ports wait for another share. */
+  #left: readonly LeftTrigger[] = []
 
   /** `startMs`: the time at which the pipeline opened. A change before it would measure the absence of the agent, not a latency. */
   constructor(family: IpFamily, startMs: number) {
@@ -180,11 +192,23 @@ class TriggerTimes {
     this.#waiting = []
   }
 
-  /** The kernel has all changes of the run. */
-  settle(nowMs: number, latency: Observation): void {
-    if (this.#inWork.length === 0) return
-    // Clocks of two machines may differ.
-    for (const { ms } of this.#inWork) latency.observe(Math.max(0, nowMs - ms) / 1000)
+  /** The kernel has all changes of the run, except those that wait for another share. `generation`: that of the run. */
+  settle(
+    nowMs: number,
+    latency: Observation,
+    {
+      generation,
+      isWaiting,
+    }: { readonly generation: number; readonly isWaiting: (trigger: LeftTrigger) => boolean },
+  ): void {
+    if (this.#inWork.length + this.#left.length === 0) return
+    const left: LeftTrigger[] = []
+    for (const trigger of [...this.#left, ...this.#inWork.map((each) => ({ ...each, generation }))]) {
+      if (isWaiting(trigger)) left.push(trigger)
+      // Clocks of two machines may differ.
+      else latency.observe(Math.max(0, nowMs - trigger.ms) / 1000)
+    }
+    this.#left = left.slice(0, longestList)
     this.#inWork = []
   }
 
@@ -203,6 +227,7 @@ class TriggerTimes {
     const isOther = (trigger: Trigger): boolean => trigger.service !== service
     if (this.#waiting.length > 0) this.#waiting = this.#waiting.filter(isOther)
     if (this.#inWork.length > 0) this.#inWork = this.#inWork.filter(isOther)
+    if (this.#left.length > 0) this.#left = this.#left.filter(isOther)
   }
 }
 
@@ -212,43 +237,7 @@ interface Trigger {
   readonly ms: number
 }
 
-/** Some things by name: their number, and the first names. */
-export interface FirstNames<Name extends string = string> {
-  readonly count: number
-  readonly first: readonly Name[]
-}
-
-/** Greatest number of names of one kind in the record of a pass. */
-export const namedInRecord = 8
-
-/** Counts names, and keeps the first ones, each once. */
-export class NameList<Name extends string = string> {
-  readonly #first: Name[] = []
-  #count = 0
-
-  /** NB: once the list is full, it cannot recognize a name that comes again. */
-  get isFull(): boolean {
-    return this.#first.length === namedInRecord
-  }
-
-  add(name: Name): void {
-    if (this.#first.includes(name)) return
-    this.#count++
-    if (!this.isFull) this.#first.push(name)
-  }
-
-  /** Counts a further thing, whose name is not kept. */
-  addUnnamed(): void {
-    this.#count++
-  }
-
-  addAll({ count, first }: FirstNames<Name>): void {
-    for (const name of first) this.add(name)
-    this.#count += count - first.length
-  }
-
-  /** As they are now. */
-  get names(): FirstNames<Name> {
-    return { count: this.#count, first: [...this.#first] }
-  }
+/** The generation is that of the service ports that its run took. */
+interface LeftTrigger extends Trigger {
+  readonly generation: number
 }

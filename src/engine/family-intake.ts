@@ -2,7 +2,9 @@
 import type { IpFamily } from '../address.js'
 import { type Log, type Problem, StateReporter } from '../log.js'
 import type { FamilyTracker, ReportProblems, ServicePortKey } from '../model/index.js'
-import { Backlog, type BacklogOptions, type Change, type NameList, type RunEvents } from './backlog.js'
+import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
+import type { Change, LeftPorts } from './event-list.js'
+import type { NameList } from './name-list.js'
 import { logFamily } from './sync-report.js'
 
 /** `listed`: all objects except some that cannot be read. `synced`: all objects. */
@@ -79,11 +81,11 @@ export class FamilyIntake {
   }
 
   /**
-   * A change of the present delivery concerns the family, and waits for the run that `needsRun` asks for. `facts`: of the change that it
-   * replaces.
+   * A change of the present delivery concerns the family, and waits for the run that `needsRun` asks for. `service`: the Service,
+   * `namespace/name`, that it is of; undefined: unknown. `facts`: of the change that it replaces.
    */
-  noteWaiting(facts: readonly Change[] = []): void {
-    this.note(facts)
+  noteWaiting(service: string | undefined, facts: readonly Change[] = []): void {
+    this.note([...facts, { type: 'waiting', service }])
     this.#mustApply = true
   }
 
@@ -108,11 +110,17 @@ export class FamilyIntake {
     return this.backlog.begin()
   }
 
+  /** The service ports that wait for another share; undefined: there are none. */
+  get left(): LeftPorts | undefined {
+    return this.tracker.hasDirty ? this.tracker : undefined
+  }
+
   /**
    * The run takes the changed service ports, those of events that came since it began included. Such events join the run. If a
-   * milestone was among them, they wait for the next run, which does what the milestone allows.
+   * milestone was among them, they wait for the next run, which does what the milestone allows. `units`: it takes a share of the service
+   * ports, as `FamilyTracker.take` does.
    */
-  async takeDirty(): Promise<{
+  async takeDirty(units?: number): Promise<{
     readonly dirty: ReadonlySet<ServicePortKey>
     readonly events: RunEvents | undefined
   }> {
@@ -127,8 +135,9 @@ export class FamilyIntake {
     }
     // Those that came during the pauses.
     shared.applyWaiting(shared.waitingCount)
-    const events = shared.known === this.#knownInRun ? this.backlog.join() : undefined
-    return { dirty: this.tracker.take(), events }
+    const events =
+      shared.known === this.#knownInRun ? this.backlog.join(this.tracker.dirtyGeneration) : undefined
+    return { dirty: this.tracker.take(units), events }
   }
 }
 

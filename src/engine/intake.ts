@@ -4,14 +4,15 @@ import type { Config } from '../config/index.js'
 import { type Applied, Tracker } from '../model/index.js'
 import { mergeNodeChanges, noNodeChange, type NodeChange } from '../node/index.js'
 import { type ObjectChange, type ObjectEvent, objectOf } from '../source/index.js'
-import { type Change, NameList, noteObject } from './backlog.js'
 import { EventCounts, type EventMetrics, type ChangeCounts } from './event-counts.js'
+import { type Change, serviceOf } from './event-list.js'
 import {
   FamilyIntake,
   type FamilyIntakeOptions,
   type KnownObjects,
   type SharedIntake,
 } from './family-intake.js'
+import { NameList, noteObject } from './name-list.js'
 
 /** The facts of this node, and the decision when they are sufficient. */
 export interface NodeGate {
@@ -170,7 +171,16 @@ export class Intake implements SharedIntake {
     const changes = replaced === undefined ? [change] : [change, replaced]
     const concerned = new Set(changes.flatMap((each) => this.#tracker.concerned(each)))
     for (const family of this.#families)
-      if (concerned.has(family.family)) family.noteWaiting(replaced && replacedFacts(replaced, change))
+      if (concerned.has(family.family))
+        family.noteWaiting(this.#serviceOf(change), replaced && replacedFacts(replaced, change))
+  }
+
+  /** As `serviceOf`; for a slice that was removed, the Service that has it now. */
+  #serviceOf(change: ObjectChange): string | undefined {
+    if (change.type === 'set' || change.kind !== 'EndpointSlice') return serviceOf(change)
+    const slice = `${change.key.namespace}/${change.key.name}`
+    const owners = this.#families.map(({ tracker }) => tracker.serviceOf(slice))
+    return owners.find((owner) => owner !== undefined)
   }
 }
 

@@ -5,9 +5,10 @@ import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import { type RunEvents, type FirstNames, NameList, namedInRecord } from './backlog.js'
+import type { RunEvents } from './backlog.js'
 import type { InForceTimes } from './in-force-times.js'
 import type { FamilyIntake } from './family-intake.js'
+import { type FirstNames, NameList, namedInRecord } from './name-list.js'
 import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
 import { type PassStages, StageTimes } from './stage-times.js'
 import { logFamily } from './sync-report.js'
@@ -109,10 +110,13 @@ export class Pass {
 
   /**
    * Takes the changed service ports, and records them with their events. Called before the first of them is claimed: from then on what
-   * the agent knows of them is not what the kernel has.
+   * the agent knows of them is not what the kernel has. `units`: as for `FamilyIntake.takeDirty`.
    */
-  async takeDirty(intake: Pick<FamilyIntake, 'takeDirty'>): Promise<ReadonlySet<ServicePortKey>> {
-    const { dirty, events } = await intake.takeDirty()
+  async takeDirty(
+    intake: Pick<FamilyIntake, 'takeDirty'>,
+    units?: number,
+  ): Promise<ReadonlySet<ServicePortKey>> {
+    const { dirty, events } = await intake.takeDirty(units)
     if (events !== undefined) this.#events = events
     return this.noteDirty(dirty)
   }
@@ -198,15 +202,18 @@ export class Pass {
 
   /**
    * Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the time of the last sync stays as it is.
-   * `sizes`: numbers of objects of the layer, by kind. `logged`: kinds of operations that the log line counts.
+   * `sizes`: numbers of objects of the layer, by kind. `logged`: kinds of operations that the log line counts. `oldestInForceMs`: the time
+   * of the oldest event that is in force now completely; undefined: there is none. Absent: that of the oldest event of the pass.
    */
   end({
     hasRefusals,
+    oldestInForceMs = () => this.#events.oldestEventMs,
     sizes = {},
     fields,
     logged,
   }: {
     readonly hasRefusals: boolean
+    readonly oldestInForceMs?: () => number | undefined
     readonly sizes?: Readonly<Record<string, number>>
     readonly fields: Readonly<Record<string, unknown>>
     readonly logged?: readonly AnyKind[] | undefined
@@ -221,8 +228,8 @@ export class Pass {
     const stages = { ...waiting, ...this.stages.timesAt(nowMs) }
     const isComplete = !this.isFailed
     metrics.syncDurationSeconds.observe(durationMs / 1000)
-    if (oldestEventMs !== undefined && isComplete)
-      metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
+    const inForceMs = isComplete ? oldestInForceMs() : undefined
+    if (inForceMs !== undefined) metrics.eventToKernelSeconds.observe((nowMs - inForceMs) / 1000)
     for (const [{ isMetered }, counts] of this.#counts) if (isMetered) counts.report(metrics)
     for (const [kind, size] of Object.entries(sizes)) metrics.ledgerObjects(kind).set(size)
     if (isComplete && !hasRefusals) {

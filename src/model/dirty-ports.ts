@@ -48,8 +48,10 @@ export class DirtyPorts {
     return this.#services.get(serviceOf(key))?.ports.has(key) === true
   }
 
-  /** Whether a port of the Service waits that became dirty in this generation or before. */
-  hasSince(service: string, generation: number): boolean {
+  /** Whether a port of the Service waits that became dirty in this generation or before. undefined: a port of any Service. */
+  hasSince(service: string | undefined, generation: number): boolean {
+    if (service === undefined)
+      return [...this.#services.keys()].some((name) => this.hasSince(name, generation))
     for (const since of this.#services.get(service)?.ports.values() ?? []) return since <= generation
     return false
   }

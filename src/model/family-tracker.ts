@@ -173,8 +173,8 @@ export class FamilyTracker implements ServiceView {
     return this.#dirty.generation
   }
 
-  /** Whether a port of the Service, `namespace/name`, has been dirty since this generation or an earlier one. */
-  isDirtySince(service: string, generation: number): boolean {
+  /** Whether a port of the Service, `namespace/name`, has been dirty since this generation or an earlier one. undefined: a port of any. */
+  isDirtySince(service: string | undefined, generation: number): boolean {
     return this.#dirty.hasSince(service, generation)
   }
 

@@ -1,0 +1,105 @@
+// Events of one family that wait for the kernel, by Service.
+import type { EndpointSlice, ObjectChange } from '../source/index.js'
+import { NameList, noteObject } from './name-list.js'
+
+/** A fact that the work that waits depends on. */
+export type Change =
+  /** An event that changed the tracker. */
+  | ObjectChange
+  /** A slice's state that a newer one replaced before it was applied. */
+  | { readonly type: 'replaced'; readonly object: EndpointSlice }
+  /** A change of the Service (`namespace/name`; undefined: unknown) came, and is not applied yet. */
+  | { readonly type: 'waiting'; readonly service: string | undefined }
+  /** A Service (`namespace/name`) lost an EndpointSlice. */
+  | { readonly type: 'slice-gone'; readonly service: string }
+
+/** The service ports that wait for another share, because a run took only a part of the dirty ones. */
+export interface LeftPorts {
+  /** Whether a port of the Service waits since this generation or an earlier one. `service` undefined: a port of any Service. */
+  isDirtySince(service: string | undefined, generation: number): boolean
+}
+
+/** Events of one Service, or of none. */
+interface ServiceEvents {
+  /** `namespace/name`. */
+  readonly service: string | undefined
+  /** The time of the oldest one. */
+  readonly sinceMs: number
+  readonly objects: NameList
+}
+
+/** Events with service ports that wait for another share. */
+export interface LeftEvents extends ServiceEvents {
+  /** That of the service ports that the run took which began with the events. */
+  readonly generation: number
+}
+
+/** Whether service ports of the events are left. */
+export function isLeft(
+  { service, generation }: Pick<LeftEvents, 'service' | 'generation'>,
+  left: LeftPorts,
+): boolean {
+  return left.isDirtySince(service, generation)
+}
+
+/** Events that wait together. */
+export class EventList {
+  /** The objects of all events. */
+  readonly objects: NameList
+  /** The time of the oldest one; undefined: there is none with a time. */
+  #sinceMs: number | undefined
+  readonly #services = new Map<string | undefined, ServiceEvents>()
+
+  constructor(objects = new NameList()) {
+    this.objects = objects
+  }
+
+  get sinceMs(): number | undefined {
+    return this.#sinceMs
+  }
+
+  /** The events by Service, in the order in which the first one of each came. */
+  get services(): Iterable<ServiceEvents> {
+    return this.#services.values()
+  }
+
+  /** Events came at this time. */
+  begin(nowMs: number): void {
+    this.#sinceMs ??= nowMs
+  }
+
+  /** A change of the Service came. `change`: an object's. */
+  note(service: string | undefined, nowMs: number, change?: ObjectChange): void {
+    const { objects } = this.#of(service, nowMs)
+    if (change === undefined) return
+    noteObject(this.objects, change)
+    noteObject(objects, change)
+  }
+
+  /** Adds later events. */
+  addAll(later: EventList): void {
+    this.#sinceMs ??= later.#sinceMs
+    this.objects.addAll(later.objects.names)
+    for (const { service, sinceMs, objects } of later.#services.values())
+      this.#of(service, sinceMs).objects.addAll(objects.names)
+  }
+
+  #of(service: string | undefined, nowMs: number): ServiceEvents {
+    const known = this.#services.get(service)
+    if (known !== undefined) return known
+    const events = { service, sinceMs: nowMs, objects: new NameList() }
+    this.#services.set(service, events)
+    return events
+  }
+}
+
+/** The Service, `namespace/name`, whose ports the change concerns. undefined: it is known by the object that the change is about. */
+export function serviceOf(change: Change): string | undefined {
+  if (change.type === 'slice-gone' || change.type === 'waiting') return change.service
+  if (change.type === 'delete')
+    return change.kind === 'Service' ? `${change.key.namespace}/${change.key.name}` : undefined
+  const { object } = change
+  if (object.kind === 'Service') return `${object.namespace}/${object.name}`
+  if (object.kind !== 'EndpointSlice' || object.serviceName === undefined) return undefined
+  return `${object.namespace}/${object.serviceName}`
+}
