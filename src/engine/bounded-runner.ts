@@ -14,6 +14,11 @@ export interface BoundedRunnerOptions {
   readonly restFactor?: number
   /** A run starts at the latest this long after the last one ended. */
   readonly maxIntervalMs: number
+  /**
+   * Called after each run: it has left work, and the next run is requested. The minimum interval does not lie between such runs, until they
+   * have gone on for as long as it is. Default: false.
+   */
+  readonly isUnfinished?: () => boolean
   /** A run threw. Without a request the next one is due after `maxIntervalMs`. */
   readonly onCrash: (error: unknown) => void
 }
@@ -34,6 +39,7 @@ const longestRestMs = 1000
  * 7. A run that throws does not end the runner.
  * 8. `stop` resolves after the run in progress, and no run starts afterwards.
  * 9. Nothing runs before `start`.
+ * 10. A run that left work requests the next one. Such a series of runs waits for the minimum interval only after it has gone on for as long.
  */
 export class BoundedRunner {
   readonly #options: BoundedRunnerOptions
@@ -43,6 +49,8 @@ export class BoundedRunner {
   #latest: number
   #cancelTimer: () => void = () => {}
   #running: Promise<void> = Promise.resolve()
+  /** The start of the first one of the runs that left work since the last minimum interval. */
+  #seriesStartMs: number | undefined
 
   constructor(options: BoundedRunnerOptions) {
     this.#options = options
@@ -102,8 +110,10 @@ export class BoundedRunner {
     const { run, clock, minIntervalMs, maxIntervalMs, restFactor = 0, onCrash } = this.#options
     const startMs = clock.now()
     let againInMs: number | undefined
+    let isUnfinished = false
     try {
       againInMs = await run()
+      isUnfinished = this.#options.isUnfinished?.() === true
     } catch (error) {
       onCrash(error)
     }
@@ -111,7 +121,11 @@ export class BoundedRunner {
     this.#state = 'idle'
     const endMs = clock.now()
     const restMs = Math.min((endMs - startMs) * restFactor, longestRestMs)
-    this.#earliest = endMs + Math.max(minIntervalMs, restMs)
+    if (isUnfinished) this.#isRequested = true
+    const seriesStartMs = this.#seriesStartMs ?? startMs
+    const goesOn = isUnfinished && endMs - seriesStartMs < minIntervalMs
+    this.#seriesStartMs = goesOn ? seriesStartMs : undefined
+    this.#earliest = endMs + Math.max(goesOn ? 0 : minIntervalMs, restMs)
     this.#latest = endMs + Math.min(againInMs ?? maxIntervalMs, maxIntervalMs)
     this.#arm()
   }

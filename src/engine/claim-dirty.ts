@@ -11,6 +11,10 @@ import { logFamily } from './sync-report.js'
 interface ClaimDirtyOptions {
   readonly family: IpFamily
   readonly intake: Pick<FamilyIntake, 'takeDirty'>
+  /** The pass takes a share of about so much work, as `FamilyTracker.take` does. Absent: all dirty service ports. */
+  readonly units?: number | undefined
+  /** The service port joins the pass although it is not in its share: it is dirty no more. */
+  readonly unmark: (key: ServicePortKey) => void
   readonly decisions: Pick<RouteDecisions, 'decide'>
   readonly clock: Clock
   readonly log: Log
@@ -31,7 +35,7 @@ interface ClaimDirtyOptions {
 const sliceMs = 8
 
 /**
- * Decides all dirty service ports and claims them, in slices of time. Resolves with their number. The frontends of all of them have their
+ * Decides the dirty service ports, or a share of them, and claims them, in slices of time. Resolves with their number. The frontends of all of them have their
  * owners before the first one is compiled: a service port that loses a frontend, or gains one, is claimed in the same pass, and never
  * with a frontend that it has not in the end.
  */
@@ -58,11 +62,11 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
 }
 
 async function decideDirty(
-  { intake, decisions, pass, claimFrontends, takeConcerned, isStopping }: ClaimDirtyOptions,
+  { intake, units, unmark, decisions, pass, claimFrontends, takeConcerned, isStopping }: ClaimDirtyOptions,
   slices: Slices,
 ): Promise<Map<ServicePortKey, Route | undefined>> {
   const decided = new Map<ServicePortKey, Route | undefined>()
-  let keys = await pass.takeDirty(intake)
+  let keys = await pass.takeDirty(intake, units)
   while (keys.size > 0) {
     for (const key of keys) {
       if (isStopping()) return decided
@@ -73,6 +77,7 @@ async function decideDirty(
       if (slices.isOver) await slices.next()
     }
     keys = pass.noteDirty(new Set([...takeConcerned()].filter((key) => !decided.has(key))))
+    for (const key of keys) unmark(key)
   }
   return decided
 }

@@ -42,6 +42,7 @@ export class FamilyIntake {
   #isConcerned = false
   /** A change of the present delivery that concerns the family waits. */
   #mustApply = false
+  #hasLeft = false
   /** `known` at the start of the run in progress. */
   #knownInRun: KnownObjects = 'nothing'
 
@@ -110,6 +111,11 @@ export class FamilyIntake {
     return this.backlog.begin()
   }
 
+  /** The last `takeDirty` left service ports for another share. */
+  get hasLeft(): boolean {
+    return this.#hasLeft
+  }
+
   /** The service ports that wait for another share; undefined: there are none. */
   get left(): LeftPorts | undefined {
     return this.tracker.hasDirty ? this.tracker : undefined
@@ -137,7 +143,9 @@ export class FamilyIntake {
     shared.applyWaiting(shared.waitingCount)
     const events =
       shared.known === this.#knownInRun ? this.backlog.join(this.tracker.dirtyGeneration) : undefined
-    return { dirty: this.tracker.take(units), events }
+    const dirty = this.tracker.take(units)
+    this.#hasLeft = this.tracker.hasDirty
+    return { dirty, events }
   }
 }
 

@@ -21,6 +21,7 @@ import type { Claim, Layer, Look } from './layer.js'
 import type { Pipeline } from './pipeline.js'
 import { RouteDecisions } from './route-decisions.js'
 import { ServedRoutes } from './served-routes.js'
+import { pausedShareMs, ShareSize, shareMs } from './share-size.js'
 import type { PacketRules } from './packet-rules.js'
 import { StageTimes } from './stage-times.js'
 import { worldSize } from './sync-report.js'
@@ -36,6 +37,8 @@ export interface FamilyOptions<S, D> extends FamilyContext {
   readonly hasPartialSyncs?: boolean
   /** A sync that wrote only changes has failed. Absent: nothing counts them. */
   readonly onPartialFailure?: () => void
+  /** The work of one pass. Absent: it is learned. */
+  readonly shareSize?: Pick<ShareSize, 'units' | 'note'>
   /** Keeps times without transactions, for other programs. Absent: passes follow each other at any time. */
   readonly pause?: PassPause | undefined
 }
@@ -75,6 +78,8 @@ export class Family<S, D> implements Pipeline {
   readonly #stages: StageTimes
   readonly #history = new PassHistory()
   readonly #fullSync = new FullSync()
+  readonly #shareSize: Pick<ShareSize, 'units' | 'note'>
+  #isUnfinished = false
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
     hasFailures: () => this.#wereRefused,
@@ -98,6 +103,8 @@ export class Family<S, D> implements Pipeline {
 
   constructor(options: FamilyOptions<S, D>) {
     this.#options = options
+    this.#shareSize =
+      options.shareSize ?? new ShareSize(options.pause === undefined ? shareMs : pausedShareMs)
     const stages = new StageTimes(options.clock)
     this.#stages = stages
     this.#questions = new KernelQuestions({ ...options, stages })
@@ -168,6 +175,10 @@ export class Family<S, D> implements Pipeline {
     this.#options.pause?.hurry()
   }
 
+  get isUnfinished(): boolean {
+    return this.#isUnfinished
+  }
+
   get knowsObjects(): boolean {
     return this.#intake.known !== 'nothing'
   }
@@ -189,6 +200,7 @@ export class Family<S, D> implements Pipeline {
   }
 
   inForceSince(key: ServicePortKey): number | undefined {
+    if (this.#tracker.isDirty(key)) return undefined
     return this.#inForce.since(key)
   }
 
@@ -259,6 +271,7 @@ export class Family<S, D> implements Pipeline {
     const { pause } = this.#options
     await pause?.begin()
     this.#hasWritten = false
+    this.#isUnfinished = false
     try {
       const run = this.#pass()
       this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
@@ -290,9 +303,11 @@ export class Family<S, D> implements Pipeline {
     pass.reason = this.#reasonOf(look, isRenewed)
     const due = this.#layer.dueRoutes?.() ?? []
     if (due.length > 0) this.#tracker.mark(due)
-    const routes = await this.#claimAll(pass)
+    const startMs = this.#options.clock.now()
+    const routes = await this.#claimAll(pass, this.#shareUnits(isRenewed))
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
+    this.#isUnfinished = this.#intake.hasLeft
     const isTakeover = known === 'synced' && !this.#hasTakenOver
     this.#hasTakenOver ||= isTakeover
     const hasNews = routes > 0 || isRenewed || isTakeover
@@ -300,9 +315,10 @@ export class Family<S, D> implements Pipeline {
     if (state === undefined || state.isWriteDue)
       await this.#write(pass, { look, routes, isRenewed, isTakeover })
     else if (!state.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
+    if (this.#isUnfinished) this.#shareSize.note(this.#options.clock.now() - startMs)
     const { isBehind, nextInMs } = this.#layer.state
     if (isBehind || this.#settings.isReadDue) backlog.waitOn()
-    else backlog.settle()
+    else backlog.settle(this.#intake.left)
     // The former addresses stay in force until the kernel answers.
     if (this.#settings.isReadDue) return Math.min(nextInMs ?? Infinity, readAgainMs)
     return nextInMs
@@ -347,22 +363,33 @@ export class Family<S, D> implements Pipeline {
     return served && { decided, served, desired: this.#mode.compile(served, settings) }
   }
 
+  /**
+   * The work of one pass; undefined: all. Until everything was in the kernel once, and after a change that concerns all service ports, nothing
+   * is gained by shares, and the whole takes longer.
+   */
+  #shareUnits(isRenewed: boolean): number | undefined {
+    const isWhole = !this.#isComplete || isRenewed || this.#tracker.areAllDirty
+    return isWhole || this.#layer.writesAll === true ? undefined : this.#shareSize.units
+  }
+
   /** Resolves with the number of service ports that changed. */
-  async #claimAll(pass: Pass): Promise<number> {
+  async #claimAll(pass: Pass, units: number | undefined): Promise<number> {
     const { admission } = this.#mode
-    const claimed = await this.#claimDirty(pass)
+    const claimed = await this.#claimDirty(pass, units)
     if (admission === undefined) return claimed
     const changed = await admission.renew()
     if (changed.length > 0) this.#tracker.mark(changed)
-    return claimed + (changed.length > 0 ? await this.#claimDirty(pass) : 0)
+    return claimed + (changed.length > 0 ? await this.#claimDirty(pass, units) : 0)
   }
 
-  async #claimDirty(pass: Pass): Promise<number> {
+  async #claimDirty(pass: Pass, units: number | undefined): Promise<number> {
     const staged: Promise<void>[] = []
     const routes = await claimDirty({
       ...this.#options,
       pass,
+      units,
       intake: this.#intake,
+      unmark: (key) => this.#tracker.unmark(key),
       decisions: this.#decisions,
       claim: (key, decided) => this.#prepareAndClaim(key, decided),
       claimFrontends: (key, decided) => this.#served.claim(key, decided),
@@ -409,7 +436,14 @@ export class Family<S, D> implements Pipeline {
     const world = log.writes('debug') ? worldSize(this.#tracker) : {}
     const fields = { ...kind, routes, ...world, ...sizes, ...logFields }
     // An object that the kernel refuses does not make the sync of the others older.
-    const record = pass.end({ hasRefusals: false, sizes, fields, logged: written.loggedOperations })
+    const oldestInForceMs = (): number | undefined => this.#intake.backlog.oldestInForce(this.#intake.left)
+    const record = pass.end({
+      hasRefusals: false,
+      oldestInForceMs,
+      sizes,
+      fields,
+      logged: written.loggedOperations,
+    })
     this.#history.add(record)
     if (hasPartialSyncs) this.#count(record, isFull)
     if (!isComplete) return

@@ -41,10 +41,12 @@ export interface Pipeline {
   /** Lets the run in progress end at its next batch. */
   stopSoon(): void
   /**
-   * One pass: plan, apply, report. It does nothing before the objects were listed. Until all objects are known, it removes nothing
+   * One pass: plan, apply, report. It takes all changed service ports, or a share of them (`isUnfinished`). It does nothing before the objects were listed. Until all objects are known, it removes nothing
    * that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
    */
   runOnce(): Promise<number | undefined>
+  /** The last run left changed service ports: the next one begins without `minSyncPeriod` between them. */
+  readonly isUnfinished: boolean
   /** The objects were listed: a run may write. */
   readonly knowsObjects: boolean
   /** Everything was in the kernel once, after all objects were known. */

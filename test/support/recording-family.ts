@@ -2,7 +2,7 @@
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
-import { Family, Intake, openProblems } from '../../src/engine/index.js'
+import { Family, type FamilyOptions, Intake, openProblems } from '../../src/engine/index.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { openModelKernel } from '../model/index.js'
@@ -32,16 +32,24 @@ export function openSurroundings() {
 
 type Surroundings = ReturnType<typeof openSurroundings>
 
-/** The mode in one family. `records` gets a line for each route that changed. `onClose`: the family has freed its resources. */
+interface RecordingOptions extends Pick<FamilyOptions<'settings', string>, 'shareSize'> {
+  /** Gets a line for each route that changed. */
+  readonly records: string[]
+  /** The family has freed its resources. */
+  readonly onClose?: () => void
+}
+
+/** The mode in one family. */
 export function openRecordingFamily(
   family: IpFamily,
   surroundings: Surroundings,
-  { records, onClose = () => {} }: { readonly records: string[]; readonly onClose?: () => void },
+  { records, onClose = () => {}, ...rest }: RecordingOptions,
 ): Family<'settings', string> {
   const { metrics, problems } = surroundings
   return new Family({
     ...surroundings,
     ...openModelKernel(),
+    ...rest,
     family,
     syncPeriodMs,
     metrics: metrics[family],

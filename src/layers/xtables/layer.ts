@@ -62,6 +62,11 @@ export class XtablesLayer<S extends XtablesSettings> implements Layer<S, Desired
     this.lookSchedule = new LookSchedule(lookClock, syncPeriodMs)
   }
 
+  /** The kernel's unit is a table. */
+  get writesAll(): boolean {
+    return true
+  }
+
   async open(known: 'listed' | 'synced'): Promise<void> {
     if (this.#opened !== undefined) return
     const isBeside = known === 'listed' && (await hasFormerOwner(this.#options.tables))

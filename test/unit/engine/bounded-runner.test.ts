@@ -53,6 +53,26 @@ describe('the bounded runner', () => {
     assert.equal(bench.clock.pending, 1, 'one timer: the next run')
   })
 
+  it('goes on at once while runs leave work, and pauses when that has gone on for the minimum interval', async () => {
+    let left = 5
+    const bench: Bench = new Bench({
+      minIntervalMs: 100,
+      run: async () => {
+        bench.starts.push(bench.clock.now())
+        bench.clock.skip(40)
+        left--
+        return undefined
+      },
+      isUnfinished: () => left > 0,
+    })
+    bench.runner.request()
+    await bench.clock.advance(1000)
+    assert.deepEqual(bench.starts, [0, 40, 80, 220, 260])
+    bench.runner.request()
+    await bench.clock.advance(1000)
+    assert.equal(bench.starts.length, 6)
+  })
+
   it('combines the requests during a run into the next one', async () => {
     const bench = new Bench({ isSlow: true })
     bench.runner.request()

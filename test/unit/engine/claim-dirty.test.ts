@@ -44,6 +44,7 @@ it('a changed service port is in force at no moment between its claim and the en
         // Each claim takes a slice of its own.
         clock.skip(1000)
       },
+      unmark: (key) => tracker.unmark(key),
       claimFrontends: () => {},
       takeConcerned: () => new Set(),
       onSlice: () => look(keys),

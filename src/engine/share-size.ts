@@ -1,0 +1,34 @@
+// How many dirty service ports one pass takes.
+
+/** A pass that leaves service ports for the next one should take this long: a change that comes meanwhile waits for it. */
+export const shareMs = 20
+
+/** Where a time without transactions follows each pass (`PassPause`), shares take about as long as that time. */
+export const pausedShareMs = 100
+
+/** 64 units: a pass has costs of its own, for which a smaller share is not worth it. */
+const fewestUnits = 64
+
+/** 32,768 units: where the clock shows no time, as in a model, shares stay shares. */
+const mostUnits = 32_768
+
+/** Learns the number of units of work (`DirtyPorts`) that this machine, mode and kernel do in the time of a share. */
+export class ShareSize {
+  readonly #targetMs: number
+  #units = 4096
+
+  constructor(targetMs: number) {
+    this.#targetMs = targetMs
+  }
+
+  get units(): number {
+    return this.#units
+  }
+
+  /** A pass with a whole share took so long. The next share is at most twice or half as large. */
+  note(durationMs: number): void {
+    const factor = durationMs > 0 ? this.#targetMs / durationMs : 2
+    const units = Math.round(this.#units * Math.min(2, Math.max(0.5, factor)))
+    this.#units = Math.min(mostUnits, Math.max(fewestUnits, units))
+  }
+}
