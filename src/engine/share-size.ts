@@ -9,8 +9,8 @@ export const pausedShareMs = 100
 /** 64 units: a pass has costs of its own, for which a smaller share is not worth it. */
 const fewestUnits = 64
 
-/** 32,768 units: where the clock shows no time, as in a model, shares stay shares. */
-const mostUnits = 32_768
+/** A million units: more than the largest Service has. */
+const mostUnits = 1_048_576
 
 /** Learns the number of units of work (`DirtyPorts`) that this machine, mode and kernel do in the time of a share. */
 export class ShareSize {
@@ -25,9 +25,10 @@ export class ShareSize {
     return this.#units
   }
 
-  /** A pass with a whole share took so long. The next share is at most twice or half as large. */
+  /** A pass with a whole share took so long; 0: the clock shows no time. The next share is at most twice or half as large. */
   note(durationMs: number): void {
-    const factor = durationMs > 0 ? this.#targetMs / durationMs : 2
+    if (durationMs <= 0) return
+    const factor = this.#targetMs / durationMs
     const units = Math.round(this.#units * Math.min(2, Math.max(0.5, factor)))
     this.#units = Math.min(mostUnits, Math.max(fewestUnits, units))
   }
