@@ -87,7 +87,7 @@ export interface Layer<S, D> {
   stopSoon?(): void
   /** The objects that the kernel lacks or has otherwise, beside those of a route; a sentence each. Throws KernelError. */
   differences?(): Promise<readonly string[]>
-  /** One write costs as much as all objects together, whatever changed: a pass takes all dirty service ports. Absent: as its changes. */
+  /** One write costs as much as all objects together, regardless of the changes: a pass takes all dirty service ports. Absent: as its changes. */
   readonly writesAll?: boolean
   /** The state now. It may be read at any time. */
   readonly state: LayerState

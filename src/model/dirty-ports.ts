@@ -19,7 +19,7 @@ const sizes = 32
  * The dirty service ports of one family. Services take turns, so that none waits for all the work of another: half of each share goes to
  * the Services with the least work, and the rest to the Service whose last turn is longest ago, which then waits for its next turn behind
  * all others. So the changes of a small Service are in the next share, and each Service has a port in one of the next N shares, where N
- * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint of it.
+ * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint of the port.
  */
 export class DirtyPorts {
   /** By name, in the order of turns. */
@@ -95,7 +95,7 @@ export class DirtyPorts {
     const taken = new Set<ServicePortKey>()
     let left = units - this.#takeSmall(units / 2, taken)
     // Each Service has one turn at most: those that go to the end come again in the next share.
-    for (const service of [...this.#turnsFor(left)]) {
+    for (const service of this.#turnsFor(left)) {
       if (left <= 0) break
       left -= this.#takeTurn(service, left, taken)
     }
@@ -119,13 +119,15 @@ export class DirtyPorts {
   }
 
   /** The Services that are next, as many as have these units together. */
-  *#turnsFor(units: number): Iterable<DirtyService> {
+  #turnsFor(units: number): readonly DirtyService[] {
+    const services: DirtyService[] = []
     let left = units
     for (const service of this.#services.values()) {
-      if (left <= 0) return
+      if (left <= 0) break
       left -= unitsOf(service)
-      yield service
+      services.push(service)
     }
+    return services
   }
 
   #takeTurn(service: DirtyService, units: number, taken: Set<ServicePortKey>): number {

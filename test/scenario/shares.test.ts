@@ -110,7 +110,9 @@ for (const { name, open } of modes) {
       const lab = await openWideLab(open())
       const before = lab.synchronizer.passes.length
       let stopped: Promise<void> | undefined
-      lab.synchronizer.onRunEnd(() => (stopped ??= lab.stop()))
+      lab.synchronizer.onRunEnd(() => {
+        stopped ??= lab.stop()
+      })
       await lab.deliver(wideSlice(1))
       await stopped
       await lab.clock.advance(1000)
@@ -177,7 +179,7 @@ function openRecording(units?: number) {
   /** The last record of each service port that has routes. */
   const routes = (): ReadonlyMap<string, string> => {
     const last = new Map(records.map((line) => [line.split(' to ')[0] ?? '', line]))
-    return new Map([...last].filter(([, line]) => !line.endsWith(' to undefined')).toSorted())
+    return new Map([...last].filter(([, line]) => !line.endsWith(' to undefined')))
   }
   return { ...surroundings, synchronizer, routes }
 }

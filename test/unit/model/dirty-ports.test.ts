@@ -82,7 +82,7 @@ describe('the turns of dirty service ports', () => {
     fc.assert(
       fc.property(fc.array(anyTurn, { maxLength: 60 }), (turns) => {
         const dirty = new DirtyPorts()
-        /** Of each dirty port: the number of shares that it has waited for. */
+        /** How many shares each dirty port has waited for. */
         const waited = new Map<ServicePortKey, number>()
         const takeShare = (units: number): void => {
           const share = dirty.takeShare(units)
