@@ -12,11 +12,15 @@ function addAll(dirty: DirtyPorts, service: string, ports: number, endpoints: nu
   for (let i = 0; i < ports; i++) dirty.add(port(service, i), endpoints)
 }
 
+function serviceOf(key: ServicePortKey): string {
+  return key.slice(3, key.indexOf(':'))
+}
+
 /** The Services of a share, each with its number of ports. */
 function countsOf(share: Iterable<ServicePortKey>): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const key of share) {
-    const name = key.slice(3, key.indexOf(':'))
+    const name = serviceOf(key)
     counts[name] = (counts[name] ?? 0) + 1
   }
   return counts
@@ -82,27 +86,31 @@ describe('the turns of dirty service ports', () => {
     fc.assert(
       fc.property(fc.array(anyTurn, { maxLength: 60 }), (turns) => {
         const dirty = new DirtyPorts()
-        /** How many shares each dirty port has waited for. */
-        const waited = new Map<ServicePortKey, number>()
+        const waiting = new Set<ServicePortKey>()
+        /** The Services with dirty ports, the one whose last turn is longest ago first. */
+        const turnOrder = new Set<string>()
         const takeShare = (units: number): void => {
+          const [next] = turnOrder
           const share = dirty.takeShare(units)
-          assert.equal(share.size > 0, waited.size > 0, 'each share takes a port')
-          for (const key of share) assert.ok(waited.delete(key), `${key} was not dirty`)
-          for (const [key, shares] of waited) {
-            assert.ok(dirty.has(key))
-            // Six Services take turns, and the twelve ports of each.
-            assert.ok(shares < 6 * 12, `${key} has waited for ${shares} shares`)
-            waited.set(key, shares + 1)
+          const served = new Set([...share].map(serviceOf))
+          assert.ok(next === undefined || served.has(next), `it was the turn of ${next}`)
+          for (const key of share) assert.ok(waiting.delete(key), `${key} was not dirty`)
+          for (const key of waiting) assert.ok(dirty.has(key))
+          const left = new Set([...waiting].map(serviceOf))
+          for (const service of served) {
+            turnOrder.delete(service)
+            if (left.has(service)) turnOrder.add(service)
           }
         }
         for (const { added, units } of turns) {
           for (const { service, ports, endpoints } of added) {
             addAll(dirty, service, ports, endpoints)
-            for (let i = 0; i < ports; i++) waited.set(port(service, i), waited.get(port(service, i)) ?? 0)
+            for (let i = 0; i < ports; i++) waiting.add(port(service, i))
+            turnOrder.add(service)
           }
           takeShare(units)
         }
-        while (waited.size > 0) takeShare(1)
+        while (waiting.size > 0) takeShare(1)
         assert.equal(dirty.serviceCount, 0)
       }),
       { numRuns: 1000 },
