@@ -1,6 +1,6 @@
 // The inside of this room, for tests and benchmarks. No file of src imports it.
 export { Backlog, type RunEvents } from './backlog.js'
-export type { Change } from './event-list.js'
+export type { Change, LeftPorts } from './event-list.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { claimDirty } from './claim-dirty.js'
 export type { FamilyIntake } from './family-intake.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ObjectChange } from '../../../src/source/index.js'
-import { Backlog, type Change } from '../../../src/engine/testing.js'
+import { Backlog, type Change, type LeftPorts } from '../../../src/engine/testing.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { slice } from '../../support/objects.js'
 
@@ -108,6 +108,92 @@ describe('the health of a family', () => {
     backlog.begin()
     backlog.settle()
     assert.deepEqual(backlog.health, { family: 'ipv4', lastUpdatedMs: startMs + 1000, isHealthy: true })
+  })
+})
+
+/** A change of the endpoints of the Service, so many seconds after the start. */
+function changeOf(serviceName: string, seconds: number): ObjectChange {
+  const lastChangeMs = startMs + seconds * 1000
+  return { type: 'set', object: slice(`${serviceName}-1`, serviceName, ['10.1.0.1'], { lastChangeMs }) }
+}
+
+function left(...services: readonly (string | undefined)[]): LeftPorts {
+  return { isDirtySince: (service) => services.includes(service) }
+}
+
+describe('events of which service ports wait for another share', () => {
+  it('stay with their time and objects, while those of other Services are in force', async () => {
+    const { backlog, clock, latencies } = new Bench()
+    await clock.advance(5000)
+    backlog.note([changeOf('wide', 1)])
+    await clock.advance(1000)
+    backlog.note([changeOf('small', 4)])
+    backlog.begin()
+    const wide = left('default/wide')
+    assert.equal(backlog.oldestInForce(wide), 6000)
+    backlog.settle(wide)
+    assert.deepEqual(latencies, [2])
+    const objects = { count: 1, first: ['EndpointSlice default/wide-1'] }
+    assert.deepEqual(backlog.begin(), { oldestEventMs: 5000, objects })
+    await clock.advance(2 * period - 1001)
+    assert.ok(backlog.health.isHealthy)
+    await clock.advance(1)
+    assert.equal(backlog.health.isHealthy, false, 'the wide Service waits for two periods')
+    assert.equal(backlog.oldestInForce(), 5000)
+    backlog.settle()
+    assert.ok(backlog.health.isHealthy)
+    assert.deepEqual(latencies, [2, 64])
+  })
+
+  it('wait for the generation of their own run, not for later changes of the Service', () => {
+    const { backlog } = new Bench()
+    const asked: number[] = []
+    const since = {
+      isDirtySince: (_service: string | undefined, generation: number) => {
+        asked.push(generation)
+        return generation > 7
+      },
+    }
+    backlog.note([changeOf('wide', 1)])
+    backlog.begin()
+    backlog.join(8)
+    backlog.settle(since)
+    assert.deepEqual(backlog.begin().objects.count, 1)
+    backlog.join(9)
+    assert.ok(asked.every((generation) => generation === 8))
+    backlog.settle({ isDirtySince: (_service, generation) => generation > 8 })
+    assert.deepEqual(backlog.begin().objects.count, 0)
+  })
+
+  it('stay when the next run fails, and are in force with the run after it', () => {
+    const { backlog } = new Bench()
+    backlog.note([changeOf('wide', 1)])
+    backlog.begin()
+    backlog.settle(left('default/wide'))
+    backlog.begin()
+    backlog.waitOn()
+    assert.equal(backlog.begin().objects.count, 1)
+    backlog.settle()
+    assert.deepEqual(backlog.begin(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
+  })
+
+  it('are those of the Service that lost a slice, and those of no Service wait for any', () => {
+    const { backlog } = new Bench()
+    const removed: ObjectChange = {
+      type: 'delete',
+      kind: 'EndpointSlice',
+      key: { namespace: 'default', name: 'small-1' },
+    }
+    backlog.note([{ type: 'slice-gone', service: 'default/small' }, removed])
+    backlog.note([])
+    backlog.begin()
+    backlog.settle(left('default/small'))
+    assert.equal(backlog.begin().objects.count, 1)
+    backlog.settle()
+    backlog.note([])
+    backlog.begin()
+    backlog.settle(left(undefined))
+    assert.equal(backlog.begin().oldestEventMs, 0)
   })
 })
 
