@@ -1,7 +1,8 @@
 import type { IpFamily } from '../address.js'
-import type { FamilyMetrics, Observation } from '../metrics/index.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { Clock } from '../clock.js'
-import { type Change, EventList, isLeft, type LeftEvents, type LeftPorts, serviceOf } from './event-list.js'
+import { type Change, EventList, type LeftPorts, type ServiceEvents, serviceOf } from './event-list.js'
+import { type LeftEvents, LeftEventList } from './left-events.js'
 import { type FirstNames, NameList } from './name-list.js'
 
 /** Whether the kernel follows the events of a family (F-090). */
@@ -38,20 +39,23 @@ export class Backlog {
   /** Those of the run in progress. */
   #inWork = new EventList()
   /** Those of earlier runs whose service ports wait for another share. */
-  #left: readonly LeftEvents[] = []
+  readonly #left = new LeftEventList()
+  /** The Services with service ports that runs took since the last `settle`. */
+  readonly #taken = new Set<string>()
   /** The generation of the service ports that the run in progress takes. */
   #generation = 0
   /** The time of the first failed run since the last complete one: a run without events repairs what another program changed. */
   #failedSinceMs: number | undefined
   #lastUpdatedMs: number
-  readonly #triggerTimes: TriggerTimes
+  /** Unix milliseconds. A change of endpoints before it would measure the absence of the agent, not a latency. */
+  readonly #startMs: number
 
   /** `waitingObjects`: the objects of events that came before; others may be added to it until the first run begins. */
   constructor(options: BacklogOptions, waitingObjects = new NameList()) {
     this.#options = options
     this.#waiting = new EventList(waitingObjects)
     this.#lastUpdatedMs = options.clock.unixMs()
-    this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
+    this.#startMs = this.#lastUpdatedMs
   }
 
   /** Events came that a run must bring to the kernel. */
@@ -67,11 +71,13 @@ export class Backlog {
   noteApplied(changes: readonly Change[]): void {
     let lost: string | undefined
     for (const change of changes) {
-      this.#triggerTimes.note(change)
+      if (change.type === 'slice-gone') this.#forgetTriggers(change.service)
       const isEvent = change.type === 'set' || change.type === 'delete'
       // A removed slice names no Service: the fact before it does.
       const service = serviceOf(change) ?? lost
       this.#waiting.note(service, this.#options.clock.now(), isEvent ? change : undefined)
+      const triggerMs = this.#triggerOf(change)
+      if (triggerMs !== undefined) this.#waiting.noteTrigger(service, triggerMs)
       lost = change.type === 'slice-gone' ? change.service : undefined
     }
   }
@@ -82,41 +88,58 @@ export class Backlog {
     return this.join()
   }
 
+  /** The run in progress has taken service ports of these Services, `namespace/name`: `settle` asks for the events of these that are left. */
+  noteTaken(services: Iterable<string>): void {
+    for (const service of services) this.#taken.add(service)
+  }
+
   /**
-   * Events that came since the run began join it. Returns all its events, those of earlier runs that are left included. `generation`: that
-   * of the service ports that the run takes now.
+   * Events that came since the run began join it. Returns its events, and those of earlier runs that are left of the Services that it took.
+   * `generation`: that of the service ports that the run takes now.
    */
   join(generation = 0): RunEvents {
     this.#generation = generation
     this.#inWork.addAll(this.#waiting)
     this.#waiting = new EventList()
-    this.#triggerTimes.join()
     const objects = new NameList()
-    for (const events of this.#left) objects.addAll(events.objects.names)
+    const times = [this.#inWork.sinceMs]
+    for (const { sinceMs, objects: left } of this.#leftOfTaken()) {
+      times.push(sinceMs)
+      objects.addAll(left.names)
+    }
     objects.addAll(this.#inWork.objects.names)
-    return { oldestEventMs: this.oldestInForce(), objects: objects.names }
+    return { oldestEventMs: earliest(times), objects: objects.names }
   }
 
-  /** The time of the oldest event of the run of which no service port is `left`; undefined: there is none. Absent: none is left. */
+  /**
+   * The time of the oldest event of the run of which no service port is `left`; undefined: there is none. Absent: none is left, not of an
+   * earlier run either.
+   */
   oldestInForce(left?: LeftPorts): number | undefined {
-    if (left === undefined)
-      return earliest([this.#inWork.sinceMs, ...this.#left.map(({ sinceMs }) => sinceMs)])
-    const inForce = this.#events().filter((events) => !isLeft(events, left))
-    return earliest(inForce.map(({ sinceMs }) => sinceMs))
+    if (left === undefined) return earliest([this.#left.sinceMs, this.#inWork.sinceMs])
+    const times: number[] = []
+    for (const events of this.#leftOfTaken()) if (!isLeft(events, left)) times.push(events.sinceMs)
+    for (const events of this.#inWork.services)
+      if (!isLeft(this.#ofRun(events), left)) times.push(events.sinceMs)
+    return earliest(times)
   }
 
   /** The kernel has all events of the run, except those with service ports that are `left` for another share. Absent: none is left. */
   settle(left?: LeftPorts): void {
-    const { clock, metrics } = this.#options
-    this.#left = left === undefined ? [] : this.#events().filter((events) => isLeft(events, left))
-    this.#inWork = new EventList()
+    this.#lastUpdatedMs = this.#options.clock.unixMs()
     this.#failedSinceMs = undefined
-    this.#lastUpdatedMs = clock.unixMs()
-    const isWaiting = (trigger: LeftTrigger): boolean => left !== undefined && isLeft(trigger, left)
-    this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds, {
-      generation: this.#generation,
-      isWaiting,
-    })
+    for (const events of left === undefined ? this.#left.all : this.#leftOfTaken()) {
+      if (left !== undefined && isLeft(events, left)) continue
+      this.#observe(events)
+      this.#left.remove(events)
+    }
+    for (const events of this.#inWork.services) {
+      const ofRun = this.#ofRun(events)
+      if (left !== undefined && isLeft(ofRun, left)) this.#left.add(ofRun)
+      else this.#observe(events)
+    }
+    this.#inWork = new EventList()
+    this.#taken.clear()
   }
 
   /** The run failed: its events wait again, with their former times. Without events, the failure itself counts as one. */
@@ -129,13 +152,41 @@ export class Backlog {
     this.#inWork.addAll(this.#waiting)
     this.#waiting = this.#inWork
     this.#inWork = new EventList()
-    this.#triggerTimes.waitOn()
   }
 
-  /** Those of the run in progress, and those that are left. */
-  #events(): readonly LeftEvents[] {
-    const generation = this.#generation
-    return [...this.#left, ...Array.from(this.#inWork.services, (events) => ({ ...events, generation }))]
+  #ofRun(events: ServiceEvents): LeftEvents {
+    return { ...events, generation: this.#generation }
+  }
+
+  /** The events that are left of no Service, and of the Services that runs took. */
+  *#leftOfTaken(): Iterable<LeftEvents> {
+    yield* this.#left.of(undefined)
+    for (const service of this.#taken) yield* this.#left.of(service)
+  }
+
+  /** The time at which endpoints changed in the cluster, by an EndpointSlice of the family; undefined: the change tells none. */
+  #triggerOf(change: Change): number | undefined {
+    if (change.type !== 'set' && change.type !== 'replaced') return undefined
+    if (change.object.kind !== 'EndpointSlice' || change.object.serviceName === undefined) return undefined
+    const { lastChangeMs, addressType } = change.object
+    if (lastChangeMs === undefined || lastChangeMs <= this.#startMs) return undefined
+    return addressType === (this.#options.family === 'ipv4' ? 'IPv4' : 'IPv6') ? lastChangeMs : undefined
+  }
+
+  /**
+   * Forgets the changes of all slices of the Service, not only of the removed slice, as kube-proxy does. The removal may join the run in
+   * progress, so the changes of that run count too.
+   */
+  #forgetTriggers(service: string): void {
+    for (const list of [this.#waiting, this.#inWork, this.#left]) list.forgetTriggers(service)
+  }
+
+  /** The events are in the kernel (F-122). */
+  #observe({ triggersMs }: ServiceEvents): void {
+    const { networkProgrammingSeconds } = this.#options.metrics
+    // Clocks of two machines may differ.
+    for (const ms of triggersMs)
+      networkProgrammingSeconds.observe(Math.max(0, this.#lastUpdatedMs - ms) / 1000)
   }
 
   get health(): FamilyHealth {
@@ -147,97 +198,13 @@ export class Backlog {
   }
 }
 
+/** Whether service ports of the events are left. */
+function isLeft({ service, generation }: LeftEvents, left: LeftPorts): boolean {
+  return left.isDirtySince(service, generation)
+}
+
 function earliest(times: readonly (number | undefined)[]): number | undefined {
   let first: number | undefined
   for (const ms of times) if (ms !== undefined && (first === undefined || ms < first)) first = ms
   return first
-}
-
-/** Bound of the list while the kernel refuses. More entries add no information. */
-const longestList = 10_000
-
-/**
- * The times at which endpoints of one family changed in the cluster, by their EndpointSlices. Each is kept until its change is in
- * the kernel (F-122). Times are Unix milliseconds.
- */
-class TriggerTimes {
-  readonly #addressType: 'IPv4' | 'IPv6'
-  readonly #startMs: number
-  /** Changes that no run has begun with. */
-  #waiting: Trigger[] = []
-  #inWork: Trigger[] = []
-  /** Those of earlier runs whose service ports wait for another share. */
-  #left: readonly LeftTrigger[] = []
-
-  /** `startMs`: the time at which the pipeline opened. A change before it would measure the absence of the agent, not a latency. */
-  constructor(family: IpFamily, startMs: number) {
-    this.#addressType = family === 'ipv4' ? 'IPv4' : 'IPv6'
-    this.#startMs = startMs
-  }
-
-  note(change: Change): void {
-    if (change.type === 'slice-gone') this.#forget(change.service)
-    if (change.type !== 'set' && change.type !== 'replaced') return
-    if (change.object.kind !== 'EndpointSlice') return
-    const { namespace, serviceName, lastChangeMs, addressType } = change.object
-    if (serviceName === undefined || lastChangeMs === undefined || lastChangeMs <= this.#startMs) return
-    if (addressType === this.#addressType && this.#waiting.length < longestList)
-      this.#waiting.push({ service: `${namespace}/${serviceName}`, ms: lastChangeMs })
-  }
-
-  /** The run in progress, or the one that begins, is for all waiting changes too. */
-  join(): void {
-    if (this.#waiting.length === 0) return
-    this.#inWork = this.#inWork.concat(this.#waiting).slice(0, longestList)
-    this.#waiting = []
-  }
-
-  /** The kernel has all changes of the run, except those that wait for another share. `generation`: that of the run. */
-  settle(
-    nowMs: number,
-    latency: Observation,
-    {
-      generation,
-      isWaiting,
-    }: { readonly generation: number; readonly isWaiting: (trigger: LeftTrigger) => boolean },
-  ): void {
-    if (this.#inWork.length + this.#left.length === 0) return
-    const left: LeftTrigger[] = []
-    for (const trigger of [...this.#left, ...this.#inWork.map((each) => ({ ...each, generation }))]) {
-      if (isWaiting(trigger)) left.push(trigger)
-      // Clocks of two machines may differ.
-      else latency.observe(Math.max(0, nowMs - trigger.ms) / 1000)
-    }
-    this.#left = left.slice(0, longestList)
-    this.#inWork = []
-  }
-
-  /** The run failed: its changes wait again. */
-  waitOn(): void {
-    if (this.#inWork.length === 0) return
-    this.#waiting = this.#inWork.concat(this.#waiting).slice(0, longestList)
-    this.#inWork = []
-  }
-
-  /**
-   * Forgets the changes of all slices of the Service, not only of the removed slice, as kube-proxy does. The removal may join the run in
-   * progress, so the changes of that run count too.
-   */
-  #forget(service: string): void {
-    const isOther = (trigger: Trigger): boolean => trigger.service !== service
-    if (this.#waiting.length > 0) this.#waiting = this.#waiting.filter(isOther)
-    if (this.#inWork.length > 0) this.#inWork = this.#inWork.filter(isOther)
-    if (this.#left.length > 0) this.#left = this.#left.filter(isOther)
-  }
-}
-
-interface Trigger {
-  /** `namespace/name`. */
-  readonly service: string
-  readonly ms: number
-}
-
-/** The generation is that of the service ports that its run took. */
-interface LeftTrigger extends Trigger {
-  readonly generation: number
 }

@@ -15,8 +15,8 @@ export interface BoundedRunnerOptions {
   /** A run starts at the latest this long after the last one ended. */
   readonly maxIntervalMs: number
   /**
-   * Called after each run: it has left work, and the next run is requested. The minimum interval does not lie between such runs, until they
-   * have gone on for as long as it is. Default: false.
+   * Called after each run: it has left work, and the next run is requested. It begins at once, until such runs have gone on for as long as
+   * the minimum interval. Default: false.
    */
   readonly isUnfinished?: () => boolean
   /** A run threw. Without a request the next one is due after `maxIntervalMs`. */
@@ -39,7 +39,8 @@ const longestRestMs = 1000
  * 7. A run that throws does not end the runner.
  * 8. `stop` resolves after the run in progress, and no run starts afterwards.
  * 9. Nothing runs before `start`.
- * 10. A run that left work requests the next one. Such a series of runs waits for the minimum interval only after it has gone on for as long.
+ * 10. A run that left work requests the next one. Such runs follow each other at once, until they have gone on for as long as the minimum
+ *     interval. Then guarantees 3 and 4 apply.
  */
 export class BoundedRunner {
   readonly #options: BoundedRunnerOptions
@@ -120,12 +121,12 @@ export class BoundedRunner {
     if (this.#state === 'stopped') return
     this.#state = 'idle'
     const endMs = clock.now()
-    const restMs = Math.min((endMs - startMs) * restFactor, longestRestMs)
     if (isUnfinished) this.#isRequested = true
     const seriesStartMs = this.#seriesStartMs ?? startMs
     const goesOn = isUnfinished && endMs - seriesStartMs < minIntervalMs
     this.#seriesStartMs = goesOn ? seriesStartMs : undefined
-    this.#earliest = endMs + Math.max(goesOn ? 0 : minIntervalMs, restMs)
+    const restMs = Math.min((endMs - startMs) * restFactor, longestRestMs)
+    this.#earliest = goesOn ? endMs : endMs + Math.max(minIntervalMs, restMs)
     this.#latest = endMs + Math.min(againInMs ?? maxIntervalMs, maxIntervalMs)
     this.#arm()
   }

@@ -20,35 +20,27 @@ export interface LeftPorts {
 }
 
 /** Events of one Service, or of none. */
-interface ServiceEvents {
+export interface ServiceEvents {
   /** `namespace/name`. */
   readonly service: string | undefined
   /** The time of the oldest one. */
   readonly sinceMs: number
   readonly objects: NameList
+  /** Unix milliseconds at which its endpoints changed in the cluster. */
+  readonly triggersMs: readonly number[]
 }
 
-/** Events with service ports that wait for another share. */
-export interface LeftEvents extends ServiceEvents {
-  /** That of the service ports that the run took which began with the events. */
-  readonly generation: number
-}
+/** Greatest number of trigger times of a list, while the kernel refuses. More of them add no information. */
+const mostTriggers = 10_000
 
-/** Whether service ports of the events are left. */
-export function isLeft(
-  { service, generation }: Pick<LeftEvents, 'service' | 'generation'>,
-  left: LeftPorts,
-): boolean {
-  return left.isDirtySince(service, generation)
-}
-
-/** Events that wait together. */
+/** Events that wait together. The cost of a call does not depend on the number of events that wait. */
 export class EventList {
   /** The objects of all events. */
   readonly objects: NameList
   /** The time of the oldest one; undefined: there is none with a time. */
   #sinceMs: number | undefined
-  readonly #services = new Map<string | undefined, ServiceEvents>()
+  readonly #services = new Map<string | undefined, ServiceEvents & { triggersMs: number[] }>()
+  #triggerCount = 0
 
   constructor(objects = new NameList()) {
     this.objects = objects
@@ -76,18 +68,36 @@ export class EventList {
     noteObject(objects, change)
   }
 
+  /** An endpoint of the Service changed in the cluster at this time, in Unix milliseconds. Follows `note` of the same change. */
+  noteTrigger(service: string | undefined, ms: number): void {
+    const events = this.#services.get(service)
+    if (events === undefined || this.#triggerCount >= mostTriggers) return
+    events.triggersMs.push(ms)
+    this.#triggerCount++
+  }
+
+  /** The trigger times of the Service count no more. */
+  forgetTriggers(service: string): void {
+    const events = this.#services.get(service)
+    if (events === undefined) return
+    this.#triggerCount -= events.triggersMs.length
+    events.triggersMs = []
+  }
+
   /** Adds later events. */
   addAll(later: EventList): void {
     this.#sinceMs ??= later.#sinceMs
     this.objects.addAll(later.objects.names)
-    for (const { service, sinceMs, objects } of later.#services.values())
+    for (const { service, sinceMs, objects, triggersMs } of later.#services.values()) {
       this.#of(service, sinceMs).objects.addAll(objects.names)
+      for (const ms of triggersMs) this.noteTrigger(service, ms)
+    }
   }
 
   #of(service: string | undefined, nowMs: number): ServiceEvents {
     const known = this.#services.get(service)
     if (known !== undefined) return known
-    const events = { service, sinceMs: nowMs, objects: new NameList() }
+    const events = { service, sinceMs: nowMs, objects: new NameList(), triggersMs: [] }
     this.#services.set(service, events)
     return events
   }

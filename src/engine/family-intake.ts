@@ -1,7 +1,12 @@
 // The intake of one family: since when its events wait, and when they need a run.
 import type { IpFamily } from '../address.js'
 import { type Log, type Problem, StateReporter } from '../log.js'
-import type { FamilyTracker, ReportProblems, ServicePortKey } from '../model/index.js'
+import {
+  type FamilyTracker,
+  type ReportProblems,
+  serviceOfPort,
+  type ServicePortKey,
+} from '../model/index.js'
 import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
 import type { Change, LeftPorts } from './event-list.js'
 import type { NameList } from './name-list.js'
@@ -116,6 +121,12 @@ export class FamilyIntake {
     return this.#hasLeft
   }
 
+  /** The run takes the service port although it is not in its share: it is dirty no more. */
+  unmark(key: ServicePortKey): void {
+    this.tracker.unmark(key)
+    this.backlog.noteTaken([serviceOfPort(key)])
+  }
+
   /** The service ports that wait for another share; undefined: there are none. */
   get left(): LeftPorts | undefined {
     return this.tracker.hasDirty ? this.tracker : undefined
@@ -141,12 +152,18 @@ export class FamilyIntake {
     }
     // Those that came during the pauses.
     shared.applyWaiting(shared.waitingCount)
-    const events =
-      shared.known === this.#knownInRun ? this.backlog.join(this.tracker.dirtyGeneration) : undefined
+    const generation = this.tracker.dirtyGeneration
     const dirty = this.tracker.take(units)
+    this.backlog.noteTaken(servicesOf(dirty))
+    const events = shared.known === this.#knownInRun ? this.backlog.join(generation) : undefined
     this.#hasLeft = this.tracker.hasDirty
     return { dirty, events }
   }
+}
+
+/** The Services of the ports, `namespace/name`; one may be repeated. */
+function* servicesOf(ports: Iterable<ServicePortKey>): Iterable<string> {
+  for (const key of ports) yield serviceOfPort(key)
 }
 
 /** Problems are errors. A Service without a cluster IP that is served at other frontends is none. */

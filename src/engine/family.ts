@@ -21,7 +21,7 @@ import type { Claim, Layer, Look } from './layer.js'
 import type { Pipeline } from './pipeline.js'
 import { RouteDecisions } from './route-decisions.js'
 import { ServedRoutes } from './served-routes.js'
-import { pausedShareMs, ShareSize, shareMs } from './share-size.js'
+import { ShareSize, shareMs } from './share-size.js'
 import type { PacketRules } from './packet-rules.js'
 import { StageTimes } from './stage-times.js'
 import { worldSize } from './sync-report.js'
@@ -47,7 +47,8 @@ export interface FamilyOptions<S, D> extends FamilyContext {
 export interface PassPause {
   /** Resolves when a pass may begin; `end` must follow. */
   begin(): Promise<void>
-  end(pass: { readonly hasWritten: boolean }): void
+  /** `isUnfinished`: the next pass continues the work of this one. */
+  end(pass: { readonly hasWritten: boolean; readonly isUnfinished: boolean }): void
   /** No pass waits. */
   hurry(): void
 }
@@ -103,8 +104,7 @@ export class Family<S, D> implements Pipeline {
 
   constructor(options: FamilyOptions<S, D>) {
     this.#options = options
-    this.#shareSize =
-      options.shareSize ?? new ShareSize(options.pause === undefined ? shareMs : pausedShareMs)
+    this.#shareSize = options.shareSize ?? new ShareSize(shareMs)
     const stages = new StageTimes(options.clock)
     this.#stages = stages
     this.#questions = new KernelQuestions({ ...options, stages })
@@ -277,7 +277,7 @@ export class Family<S, D> implements Pipeline {
       this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
       return await run
     } finally {
-      pause?.end({ hasWritten: this.#hasWritten })
+      pause?.end({ hasWritten: this.#hasWritten, isUnfinished: this.#isUnfinished })
     }
   }
 
@@ -307,7 +307,6 @@ export class Family<S, D> implements Pipeline {
     const routes = await this.#claimAll(pass, this.#shareUnits(isRenewed))
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
-    this.#isUnfinished = this.#intake.hasLeft
     const isTakeover = known === 'synced' && !this.#hasTakenOver
     this.#hasTakenOver ||= isTakeover
     const hasNews = routes > 0 || isRenewed || isTakeover
@@ -315,13 +314,16 @@ export class Family<S, D> implements Pipeline {
     if (state === undefined || state.isWriteDue)
       await this.#write(pass, { look, routes, isRenewed, isTakeover })
     else if (!state.isBehind && this.#followUp.isOlderThan(syncPeriodMs)) await this.#settle()
-    if (this.#isUnfinished) this.#shareSize.note(this.#options.clock.now() - startMs)
+    const { hasLeft } = this.#intake
     const { isBehind, nextInMs } = this.#layer.state
+    // The next try is due when the layer says so, and takes everything.
+    this.#isUnfinished = hasLeft && !isBehind
+    if (this.#isUnfinished) this.#shareSize.note(this.#options.clock.now() - startMs)
     if (isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle(this.#intake.left)
     // The former addresses stay in force until the kernel answers.
     if (this.#settings.isReadDue) return Math.min(nextInMs ?? Infinity, readAgainMs)
-    return nextInMs
+    return hasLeft && isBehind ? (nextInMs ?? readAgainMs) : nextInMs
   }
 
   /** Looks at the kernel, and reads what the settings depend on. */
@@ -365,11 +367,12 @@ export class Family<S, D> implements Pipeline {
 
   /**
    * The work of one pass; undefined: all. Until everything was in the kernel once, and after a change that concerns all service ports, nothing
-   * is gained by shares, and the whole takes longer.
+   * is gained by shares, and the whole takes longer. What the kernel refused is sent again as a whole: in shares, each one would send it.
    */
   #shareUnits(isRenewed: boolean): number | undefined {
-    const isWhole = !this.#isComplete || isRenewed || this.#tracker.areAllDirty
-    return isWhole || this.#layer.writesAll === true ? undefined : this.#shareSize.units
+    const { writesAll = false, state } = this.#layer
+    const isWhole = !this.#isComplete || isRenewed || this.#tracker.areAllDirty || state.isBehind
+    return isWhole || writesAll ? undefined : this.#shareSize.units
   }
 
   /** Resolves with the number of service ports that changed. */
@@ -389,7 +392,7 @@ export class Family<S, D> implements Pipeline {
       pass,
       units,
       intake: this.#intake,
-      unmark: (key) => this.#tracker.unmark(key),
+      unmark: (key) => this.#intake.unmark(key),
       decisions: this.#decisions,
       claim: (key, decided) => this.#prepareAndClaim(key, decided),
       claimFrontends: (key, decided) => this.#served.claim(key, decided),
@@ -464,7 +467,7 @@ export class Family<S, D> implements Pipeline {
   /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
   async #settle(): Promise<void> {
     await this.#followUp.run({
-      conflicts: this.#served.takeConflicts(),
+      conflicts: this.#served.takeConflicts((key) => this.#tracker.isDirty(key)),
       isComplete: this.#hasTakenOver,
       machine: this.#settings.machine,
     })

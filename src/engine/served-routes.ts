@@ -91,9 +91,12 @@ export class ServedRoutes<S> {
     return [...new Map(all.map((lost) => [describeFrontend(lost.frontend), lost])).values()]
   }
 
-  /** The conflicts of the frontends that changed since the last call, and those that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
-    return this.#owners.takeConflicts()
+  /**
+   * The conflicts of the frontends that changed since the last call, and those that ended. Those of service ports whose next claims wait come
+   * with a later call.
+   */
+  takeConflicts(isDirty: (key: ServicePortKey) => boolean): readonly FrontendConflict[] {
+    return this.#owners.takeConflicts(isDirty)
   }
 
   #concern(keys: readonly ServicePortKey[]): void {

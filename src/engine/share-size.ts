@@ -3,9 +3,6 @@
 /** A pass that leaves service ports for the next one should take this long: a change that comes meanwhile waits for it. */
 export const shareMs = 20
 
-/** Where a time without transactions follows each pass (`PassPause`), shares take about as long as that time. */
-export const pausedShareMs = 100
-
 /** 64 units: a pass has costs of its own, for which a smaller share is not worth it. */
 const fewestUnits = 64
 

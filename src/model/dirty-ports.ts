@@ -1,5 +1,5 @@
 // The dirty service ports of one IP family, in the order in which they take their turns.
-import type { ServicePortKey } from './service-port.js'
+import { serviceOfPort, type ServicePortKey } from './service-port.js'
 
 /** The dirty ports of one Service. */
 interface DirtyService {
@@ -12,6 +12,8 @@ interface DirtyService {
   size: number
 }
 
+const none: ReadonlySet<ServicePortKey> = new Set()
+
 /** Sizes are powers of two, and a Service has less than 2^32 units of work. */
 const sizes = 32
 
@@ -19,13 +21,20 @@ const sizes = 32
  * The dirty service ports of one family. Services take turns, so that none waits for all the work of another: half of each share goes to
  * the Services with the least work, and the rest to the Service whose last turn is longest ago, which then waits for its next turn behind
  * all others. So the changes of a small Service are in the next share, and each Service has a port in one of the next N shares, where N
- * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint of the port.
+ * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint that the port has or
+ * had. A port that takes a frontend from another one is in the share of that one, so that the frontend is served all the time.
  */
 export class DirtyPorts {
   /** By name, in the order of turns. */
   readonly #services = new Map<string, DirtyService>()
   /** The same by the logarithm of their units of work, each list in the order in which they came to it. */
   readonly #bySize = Array.from({ length: sizes }, () => new Map<string, DirtyService>())
+  /** Number of ports by the generation in which they became dirty, oldest first. */
+  readonly #sinceCounts = new Map<number, number>()
+  /** The ports that each frontend was taken from since they became dirty. */
+  readonly #givers = new Map<string, ServicePortKey>()
+  /** Ports that take frontends from each other. */
+  readonly #partners = new Map<ServicePortKey, Set<ServicePortKey>>()
   #generation = 0
   #areAll = false
 
@@ -45,25 +54,31 @@ export class DirtyPorts {
   }
 
   has(key: ServicePortKey): boolean {
-    return this.#services.get(serviceOf(key))?.ports.has(key) === true
+    return this.#services.get(serviceOfPort(key))?.ports.has(key) === true
   }
 
   /** Whether a port of the Service waits that became dirty in this generation or before. undefined: a port of any Service. */
   hasSince(service: string | undefined, generation: number): boolean {
-    if (service === undefined)
-      return [...this.#services.keys()].some((name) => this.hasSince(name, generation))
+    if (service === undefined) {
+      for (const since of this.#sinceCounts.keys()) return since <= generation
+      return false
+    }
     for (const since of this.#services.get(service)?.ports.values() ?? []) return since <= generation
     return false
   }
 
-  /** Makes a port dirty. `endpoints`: their number. A port that is dirty keeps its place. */
+  /** Makes a port dirty. `endpoints`: their number, or the former one if it was greater. A port that is dirty keeps its place. */
   add(key: ServicePortKey, endpoints: number): void {
-    const name = serviceOf(key)
+    const name = serviceOfPort(key)
     const known = this.#services.get(name)
     const service = known ?? { name, ports: new Map(), unitsPerPort: 0, size: 0 }
     if (known === undefined) this.#services.set(name, service)
-    if (!service.ports.has(key)) service.ports.set(key, this.#generation)
-    service.unitsPerPort = 1 + endpoints
+    if (!service.ports.has(key)) {
+      service.ports.set(key, this.#generation)
+      this.#sinceCounts.set(this.#generation, (this.#sinceCounts.get(this.#generation) ?? 0) + 1)
+    }
+    // Endpoints that came and went since the kernel had the port are work too.
+    service.unitsPerPort = Math.max(service.unitsPerPort, 1 + endpoints)
     this.#sort(service)
   }
 
@@ -72,10 +87,26 @@ export class DirtyPorts {
     this.#areAll = true
   }
 
+  /** The dirty port has these frontends no more. */
+  noteGiven(key: ServicePortKey, frontends: Iterable<string>): void {
+    for (const frontend of frontends) this.#givers.set(frontend, key)
+  }
+
+  /** The dirty port has got these frontends. Follows `noteGiven` of the ports that had them. */
+  noteTaken(key: ServicePortKey, frontends: Iterable<string>): void {
+    if (this.#givers.size === 0) return
+    for (const frontend of frontends) {
+      const giver = this.#givers.get(frontend)
+      if (giver === undefined || giver === key || !this.has(giver)) continue
+      this.#partnersOf(giver).add(key)
+      this.#partnersOf(key).add(giver)
+    }
+  }
+
   /** The port is taken out of its turn. */
   discard(key: ServicePortKey): void {
-    const service = this.#services.get(serviceOf(key))
-    if (service?.ports.delete(key) !== true) return
+    const service = this.#services.get(serviceOfPort(key))
+    if (service === undefined || !this.#takePort(service, key)) return
     if (service.ports.size === 0) this.#remove(service)
     else this.#sort(service)
   }
@@ -86,6 +117,7 @@ export class DirtyPorts {
     for (const { ports } of this.#services.values()) for (const key of ports.keys()) taken.add(key)
     this.#services.clear()
     for (const list of this.#bySize) list.clear()
+    this.#sinceCounts.clear()
     this.#end()
     return taken
   }
@@ -99,8 +131,24 @@ export class DirtyPorts {
       if (left <= 0) break
       left -= this.#takeTurn(service, left, taken)
     }
+    this.#takePartners(units, taken)
     this.#end()
     return taken
+  }
+
+  /** Takes the ports that take frontends from those of the share, or give them: about so many units at most. */
+  #takePartners(units: number, taken: Set<ServicePortKey>): void {
+    let left = units
+    // NB: the set grows in the loop.
+    for (const key of this.#partners.size === 0 ? none : taken)
+      for (const partner of this.#partners.get(key) ?? none) {
+        const service = this.#services.get(serviceOfPort(partner))
+        if (left <= 0 || service?.ports.has(partner) !== true) continue
+        left -= service.unitsPerPort
+        this.discard(partner)
+        taken.add(partner)
+      }
+    for (const key of taken) this.#partners.delete(key)
   }
 
   /** Takes whole Services, the smallest first. Returns their units. */
@@ -111,7 +159,10 @@ export class DirtyPorts {
         const work = unitsOf(service)
         if (spent + work > units) return spent
         spent += work
-        for (const key of service.ports.keys()) taken.add(key)
+        for (const key of service.ports.keys()) {
+          this.#takePort(service, key)
+          taken.add(key)
+        }
         this.#remove(service)
       }
     }
@@ -135,7 +186,7 @@ export class DirtyPorts {
     for (const key of service.ports.keys()) {
       if (spent >= units) break
       spent += service.unitsPerPort
-      service.ports.delete(key)
+      this.#takePort(service, key)
       taken.add(key)
     }
     this.#services.delete(service.name)
@@ -149,7 +200,29 @@ export class DirtyPorts {
 
   #end(): void {
     this.#generation++
-    if (this.#services.size === 0) this.#areAll = false
+    if (this.#services.size > 0) return
+    this.#areAll = false
+    this.#givers.clear()
+    this.#partners.clear()
+  }
+
+  /** False: the Service does not have the port. */
+  #takePort(service: DirtyService, key: ServicePortKey): boolean {
+    const since = service.ports.get(key)
+    if (since === undefined) return false
+    service.ports.delete(key)
+    const others = (this.#sinceCounts.get(since) ?? 1) - 1
+    if (others > 0) this.#sinceCounts.set(since, others)
+    else this.#sinceCounts.delete(since)
+    return true
+  }
+
+  #partnersOf(key: ServicePortKey): Set<ServicePortKey> {
+    const known = this.#partners.get(key)
+    if (known !== undefined) return known
+    const partners = new Set<ServicePortKey>()
+    this.#partners.set(key, partners)
+    return partners
   }
 
   #sort(service: DirtyService): void {
@@ -167,9 +240,4 @@ export class DirtyPorts {
 
 function unitsOf({ ports, unitsPerPort }: DirtyService): number {
   return ports.size * unitsPerPort
-}
-
-/** The Service of the port, `namespace/name`: neither part has a colon. */
-function serviceOf(key: ServicePortKey): string {
-  return key.slice(0, key.indexOf(':'))
 }

@@ -16,6 +16,7 @@ import type { ServiceCidrs } from './service-cidrs.js'
 import {
   type Seniority,
   equalServicePorts,
+  frontendTexts,
   objectName,
   readServicePorts,
   servicePortKey,
@@ -33,6 +34,13 @@ export interface ReportedObject {
   readonly kind: FamilyKind
   /** `namespace/name`. */
   readonly name: string
+}
+
+/** A service port that changed; `before` undefined: it is new. `after` undefined: it is gone. */
+interface PortChange {
+  readonly key: ServicePortKey
+  readonly before: ServicePort | undefined
+  readonly after: ServicePort | undefined
 }
 
 /** The last report of an object. */
@@ -287,38 +295,41 @@ export class FamilyTracker implements ServiceView {
   #replacePorts(service: string, ports: readonly ServicePort[]): boolean {
     if (ports.length === 0 && this.#portsOf.size === 0) return false
     const before = this.#portsOf.get(service)
-    let isChanged = false
+    const changes: PortChange[] = []
     for (const port of ports) {
       const former = this.#ports.get(port.key)
-      if (former === undefined || !equalServicePorts(former, port)) {
-        this.#noteChange(former, port)
-        isChanged = true
-      }
+      if (former === undefined || !equalServicePorts(former, port))
+        changes.push({ key: port.key, before: former, after: port })
       this.#ports.set(port.key, port)
     }
     const keys = before && new Set(ports.map(({ key }) => key))
     for (const port of before ?? []) {
       if (keys?.has(port.key) === true) continue
       this.#ports.delete(port.key)
-      this.#noteChange(port, undefined)
-      isChanged = true
+      changes.push({ key: port.key, before: port, after: undefined })
     }
+    this.#noteChanges(changes)
     if (ports.length > 0) this.#portsOf.set(service, ports)
     else if (before !== undefined) this.#portsOf.delete(service)
     for (const number of this.#healthChecks.setService(service, ports))
       this.mark(this.#index.withHealthCheckPort(number))
-    return isChanged
+    return changes.length > 0
   }
 
-  /** Makes the service port dirty, and those whose external frontends may belong to its node ports (docs/adr/0007). */
-  #noteChange(before: ServicePort | undefined, after: ServicePort | undefined): void {
-    if (before !== undefined) this.#index.remove(before)
-    if (after !== undefined) this.#index.add(after)
-    for (const port of [before, after]) {
-      if (port === undefined) continue
-      this.#dirty.add(port.key, this.#slices.endpointsPerPort(port.service))
-      this.mark(this.#index.externalAtNodePorts(port))
+  /** Makes the service ports dirty, and those whose external frontends may belong to their node ports (docs/adr/0007). */
+  #noteChanges(changes: readonly PortChange[]): void {
+    for (const { key, before, after } of changes) {
+      if (before !== undefined) this.#index.remove(before)
+      if (after !== undefined) this.#index.add(after)
+      for (const port of [before, after]) {
+        if (port === undefined) continue
+        this.#dirty.add(key, this.#slices.endpointsPerPort(port.service))
+        this.mark(this.#index.externalAtNodePorts(port))
+      }
+      if (before !== undefined) this.#dirty.noteGiven(key, lostBy(before, after))
     }
+    for (const { key, before, after } of changes)
+      if (after !== undefined) this.#dirty.noteTaken(key, lostBy(after, before))
   }
 
   #portsWith(keys: ReadonlySet<ServicePortKey>): readonly ServicePort[] {
@@ -334,9 +345,8 @@ export class FamilyTracker implements ServiceView {
 
   /** Returns whether there are changes. */
   #markChanged(changes: readonly ChangedPorts[]): boolean {
-    for (const { service, portIds } of changes) {
+    for (const { service, portIds, endpoints } of changes) {
       this.#healthChecks.markChanged(service)
-      const endpoints = this.#slices.endpointsPerPort(service)
       for (const portId of portIds) {
         const key = servicePortKey(service, portId)
         // A port of an unknown Service needs no work yet. The Service makes it dirty when it arrives.
@@ -345,4 +355,10 @@ export class FamilyTracker implements ServiceView {
     }
     return changes.length > 0
   }
+}
+
+/** The frontends of `port` that `other` does not have. */
+function* lostBy(port: ServicePort, other: ServicePort | undefined): Iterable<string> {
+  const kept = frontendTexts(other)
+  for (const text of frontendTexts(port)) if (!kept.has(text)) yield text
 }

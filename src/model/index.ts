@@ -7,6 +7,7 @@ export {
   compareSeniority,
   type Seniority,
   seniorityReason,
+  serviceOfPort,
   servicePortName,
   type ServicePort,
   type ServicePortKey,

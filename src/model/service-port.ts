@@ -72,6 +72,20 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
   return [service, portId].join(':') as ServicePortKey
 }
 
+/** The Service of the port, `namespace/name`: neither part has a colon. */
+export function serviceOfPort(key: ServicePortKey): string {
+  return key.slice(0, key.indexOf(':'))
+}
+
+/** The frontends of the port, each as a text of no further meaning; the same text in every Service. */
+export function frontendTexts(port: ServicePort | undefined): ReadonlySet<string> {
+  if (port === undefined) return new Set()
+  const { protocol, clusterIP, externalIPs, loadBalancerIPs, nodePort } = port
+  const addresses = [clusterIP, ...externalIPs, ...loadBalancerIPs]
+  const texts = new Set(addresses.map((address) => `${protocol} ${address} ${port.port}`))
+  return nodePort === 0 ? texts : texts.add(`${protocol} ${nodePort}`)
+}
+
 /** The families that the Service may have service ports in, or problems: `readServicePorts` finds nothing in another one. */
 export function familiesOfService(service: Service): readonly IpFamily[] {
   const { clusterIP, ipFamilies } = service

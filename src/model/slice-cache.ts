@@ -14,6 +14,8 @@ import {
 export interface ChangedPorts {
   readonly service: string
   readonly portIds: readonly string[]
+  /** `endpointsPerPort` of the Service, before or after the change: the greater one. */
+  readonly endpoints: number
 }
 
 const nothing: SliceContent = { ports: [], endpoints: [] }
@@ -32,9 +34,9 @@ export class SliceCache {
   set(slice: string, service: string, content: SliceContent): readonly ChangedPorts[] {
     const former = this.#ownerOf.get(slice)
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
-    const portIds = this.#replace(service, slice, content)
+    const changed = this.#replace(service, slice, content)
     if (former !== service) this.#ownerOf.set(slice, service)
-    return portIds.length === 0 ? moved : moved.concat({ service, portIds })
+    return changed.portIds.length === 0 ? moved : moved.concat(changed)
   }
 
   /** Removes the slice and returns the ports that changed. An unknown slice changes nothing. */
@@ -42,11 +44,11 @@ export class SliceCache {
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
     this.#ownerOf.delete(slice)
-    const portIds = this.#replace(service, slice, nothing)
+    const changed = this.#replace(service, slice, nothing)
     const others = this.#byService.get(service)?.filter(({ name }) => name !== slice) ?? []
     if (others.length === 0) this.#byService.delete(service)
     else this.#byService.set(service, others)
-    return portIds.length === 0 ? [] : [{ service, portIds }]
+    return changed.portIds.length === 0 ? [] : [changed]
   }
 
   /** Number of slices. */
@@ -91,8 +93,8 @@ export class SliceCache {
       yield* this.endpoints(service, portId)
   }
 
-  /** Returns the ports that changed. */
-  #replace(service: string, name: string, content: SliceContent): readonly string[] {
+  #replace(service: string, name: string, content: SliceContent): ChangedPorts {
+    const before = this.endpointsPerPort(service)
     const slices = this.#byService.get(service) ?? []
     let slice = slices.find((known) => known.name === name)
     if (slice === undefined) {
@@ -100,9 +102,9 @@ export class SliceCache {
       this.#byService.set(service, slices.concat(slice).toSorted(compareNames))
     }
     this.#endpointCount -= slice.count
-    const changed = slice.replace(content)
+    const portIds = slice.replace(content)
     this.#endpointCount += slice.count
-    return changed
+    return { service, portIds, endpoints: Math.max(before, this.endpointsPerPort(service)) }
   }
 }
 

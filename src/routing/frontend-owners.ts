@@ -76,16 +76,25 @@ export class FrontendOwners {
     return concerned
   }
 
-  /** The conflicts of the frontends that changed since the last call, and those that ended. */
-  takeConflicts(): readonly FrontendConflict[] {
+  /**
+   * The conflicts of the frontends that changed since the last call, and those that ended. `mayChange`: whether the service port has claims to
+   * come. A frontend that it claims waits for a later call.
+   */
+  takeConflicts(mayChange: (key: ServicePortKey) => boolean = () => false): readonly FrontendConflict[] {
     if (this.#changed.size === 0) return []
     const conflicts: FrontendConflict[] = []
+    const waiting: string[] = []
     for (const name of this.#changed) {
       const claims = this.#contests.get(name)?.claims
+      if (claims?.claimants.some(mayChange) === true) {
+        waiting.push(name)
+        continue
+      }
       for (const conflict of claims?.takeConflicts() ?? []) conflicts.push({ frontend: name, ...conflict })
       if (claims?.isContested === false) this.#contests.delete(name)
     }
     this.#changed.clear()
+    for (const name of waiting) this.#changed.add(name)
     return conflicts
   }
 
@@ -251,6 +260,11 @@ class FrontendClaims {
   /** undefined: no service port claims the frontend. */
   get owner(): Claim | undefined {
     return this.#owner
+  }
+
+  /** The service ports that claim the frontend. */
+  get claimants(): readonly ServicePortKey[] {
+    return this.#owner === undefined ? [] : [this.#owner, ...this.#others].map(({ route }) => route)
   }
 
   /** `takeConflicts` may return something. */

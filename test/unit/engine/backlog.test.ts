@@ -133,8 +133,11 @@ describe('events of which service ports wait for another share', () => {
     assert.equal(backlog.oldestInForce(wide), 6000)
     backlog.settle(wide)
     assert.deepEqual(latencies, [2])
+    const none = { count: 0, first: [] }
+    assert.deepEqual(backlog.begin(), { oldestEventMs: undefined, objects: none }, 'nothing is taken yet')
+    backlog.noteTaken(['default/wide'])
     const objects = { count: 1, first: ['EndpointSlice default/wide-1'] }
-    assert.deepEqual(backlog.begin(), { oldestEventMs: 5000, objects })
+    assert.deepEqual(backlog.join(), { oldestEventMs: 5000, objects })
     await clock.advance(2 * period - 1001)
     assert.ok(backlog.health.isHealthy)
     await clock.advance(1)
@@ -158,11 +161,14 @@ describe('events of which service ports wait for another share', () => {
     backlog.begin()
     backlog.join(8)
     backlog.settle(since)
-    assert.deepEqual(backlog.begin().objects.count, 1)
-    backlog.join(9)
+    backlog.begin()
+    backlog.noteTaken(['default/wide'])
+    assert.equal(backlog.join(9).objects.count, 1)
+    assert.equal(backlog.oldestInForce(since), undefined)
     assert.ok(asked.every((generation) => generation === 8))
     backlog.settle({ isDirtySince: (_service, generation) => generation > 8 })
-    assert.deepEqual(backlog.begin().objects.count, 0)
+    backlog.noteTaken(['default/wide'])
+    assert.equal(backlog.begin().objects.count, 0)
   })
 
   it('stay when the next run fails, and are in force with the run after it', () => {
@@ -171,9 +177,11 @@ describe('events of which service ports wait for another share', () => {
     backlog.begin()
     backlog.settle(left('default/wide'))
     backlog.begin()
+    backlog.noteTaken(['default/wide'])
     backlog.waitOn()
     assert.equal(backlog.begin().objects.count, 1)
-    backlog.settle()
+    backlog.settle(left())
+    backlog.noteTaken(['default/wide'])
     assert.deepEqual(backlog.begin(), { oldestEventMs: undefined, objects: { count: 0, first: [] } })
   })
 
@@ -188,12 +196,47 @@ describe('events of which service ports wait for another share', () => {
     backlog.note([])
     backlog.begin()
     backlog.settle(left('default/small'))
+    backlog.noteTaken(['default/small'])
     assert.equal(backlog.begin().objects.count, 1)
     backlog.settle()
     backlog.note([])
     backlog.begin()
     backlog.settle(left(undefined))
     assert.equal(backlog.begin().oldestEventMs, 0)
+  })
+
+  // Each share looked at all of them. 50,000 changed Services took minutes. Issue 37.
+  it('cost a run nothing if it takes no service port of them', () => {
+    const { backlog } = new Bench()
+    const services = Array.from({ length: 100 }, (_, i) => `s${i}`)
+    let asked = 0
+    const all: LeftPorts = {
+      isDirtySince: () => {
+        asked++
+        return true
+      },
+    }
+    backlog.note(services.map((name) => changeOf(name, 1)))
+    backlog.begin()
+    backlog.settle(all)
+    assert.equal(asked, 100)
+    backlog.begin()
+    backlog.noteTaken(['default/s7'])
+    assert.equal(backlog.join().objects.count, 1)
+    backlog.oldestInForce(all)
+    backlog.settle(all)
+    assert.equal(asked, 102)
+  })
+
+  it('have no latency any more when the Service loses a slice', () => {
+    const { backlog, latencies } = new Bench()
+    backlog.note([changeOf('wide', 1)])
+    backlog.begin()
+    backlog.settle(left('default/wide'))
+    backlog.note([gone('default/wide')])
+    backlog.begin()
+    backlog.settle()
+    assert.deepEqual(latencies, [])
   })
 })
 

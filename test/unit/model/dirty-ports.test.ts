@@ -51,6 +51,32 @@ describe('the turns of dirty service ports', () => {
     assert.deepEqual(new Set(order.slice(6)), new Set([port('a', 0), port('b', 2), port('c', 2)]))
   })
 
+  it('give a port that takes a frontend the share of the port that had it, within another share of work', () => {
+    const dirty = new DirtyPorts()
+    addAll(dirty, 'wide', 100, 9)
+    // Each port takes the frontend of the next one, and the last one that of the first.
+    for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
+    dirty.noteTaken(port('wide', 0), ['f50', 'unknown'])
+    dirty.noteTaken(port('wide', 50), ['f99'])
+    assert.deepEqual([...dirty.takeShare(10)], [port('wide', 0), port('wide', 50)])
+    assert.deepEqual([...dirty.takeShare(20)], [port('wide', 1), port('wide', 2)])
+    dirty.takeAll()
+    addAll(dirty, 'wide', 100, 9)
+    for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
+    for (let i = 0; i < 100; i++) dirty.noteTaken(port('wide', i), [`f${(i + 1) % 100}`])
+    assert.equal(dirty.takeShare(100).size, 20)
+  })
+
+  it('count the endpoints that a port had while it waits', () => {
+    const dirty = new DirtyPorts()
+    addAll(dirty, 'wide', 20, 99)
+    addAll(dirty, 'wide', 20, 0)
+    assert.equal(dirty.takeShare(1000).size, 10)
+    dirty.takeAll()
+    addAll(dirty, 'wide', 20, 0)
+    assert.equal(dirty.takeShare(1000).size, 20)
+  })
+
   it('take a port that is larger than a share as a whole, and no port that was discarded', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'a', 2, 1_000_000)

@@ -1,0 +1,103 @@
+// What shares may not divide, and how large they are: frontends that move between service ports, refused writes, and endpoints that go.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { find, NftModeLab } from '../support/nft-mode-lab.js'
+import { port, remove, service, set, slice, synced } from '../support/objects.js'
+
+/** 400 ports: the first one is `z`, the last one `a`. */
+const names = ['z', ...Array.from({ length: 398 }, (_, i) => `p${i}`), 'a']
+
+/** The port numbers of `z` and `a`, and the first one of the others. */
+function wide(first: number, last: number, others = 1000): ObjectEvent {
+  const numbers = names.map((_, i) => others + i).with(0, first)
+  const ports = names.map((name, i) => port(numbers.with(-1, last)[i] ?? 0, { name }))
+  return set(service('wide', '10.96.0.1', { ports }))
+}
+
+function wideSlice(endpoints: number, from = 1): ObjectEvent {
+  const ports = names.map((name, i) => ({ name, protocol: 'TCP' as const, port: 8000 + i }))
+  const addresses = Array.from({ length: endpoints }, (_, i) => `10.1.0.${i + from}`)
+  return set(slice('wide-1', 'wide', addresses, { ports }))
+}
+
+async function openLab(endpoints: number): Promise<NftModeLab> {
+  const lab = new NftModeLab()
+  await lab.deliver(wide(80, 81), wideSlice(endpoints), synced)
+  await lab.clock.advance(10_000)
+  return lab
+}
+
+/** The numbers of elements of these frontends after each run from now on. */
+function countElements(lab: NftModeLab, frontends: readonly string[]): readonly string[] {
+  const seen: string[] = []
+  lab.synchronizer.onRunEnd(() => {
+    const counts = frontends.map((frontend) => find(lab, 'add element', `${frontend} `).length)
+    seen.push(counts.join(' '))
+  })
+  return seen
+}
+
+function warnings(lab: NftModeLab): readonly string[] {
+  const lines = lab.log.lines.filter(({ level }) => level === 'warn' || level === 'error')
+  return lines.map(({ message }) => message)
+}
+
+describe('a frontend that moves from a service port to another one', () => {
+  // z gave :80 up in the first share, and a took it in the third one. Issue 37.
+  it('is served all the time when two ports of a Service with many changed ports swap their numbers', async () => {
+    const lab = await openLab(29)
+    const seen = countElements(lab, ['10.96.0.1 . tcp . 80', '10.96.0.1 . tcp . 81'])
+    await lab.deliver(wide(81, 80, 2000))
+    await lab.clock.advance(300)
+    assert.deepEqual(seen, ['30 30', '30 30', '30 30'])
+    assert.deepEqual(warnings(lab), [])
+    await lab.stop()
+  })
+
+  // The new Service had a conflict with one that did not exist any more. Issue 37.
+  it('has its new owner at once, without a conflict, when a Service follows another one at its cluster IP', async () => {
+    const lab = await openLab(29)
+    const seen = countElements(lab, ['10.96.0.1 . tcp . 1300'])
+    const next = service('zoo', '10.96.0.1', { ports: [port(1300)] })
+    await lab.deliver(remove('Service', 'wide'), set(next), set(slice('zoo-1', 'zoo', ['10.3.0.1'])))
+    await lab.clock.advance(300)
+    assert.deepEqual(seen, ['2', '2', '2'])
+    assert.deepEqual([warnings(lab), lab.events], [[], []])
+    await lab.stop()
+  })
+})
+
+describe('the size of a share', () => {
+  it('counts endpoints that go', async () => {
+    const counts: (readonly number[])[] = []
+    for (const endpoints of [98, 0]) {
+      const lab = await openLab(99)
+      const before = lab.synchronizer.passes.length
+      await lab.deliver(wideSlice(endpoints))
+      await lab.clock.advance(3000)
+      counts.push(lab.synchronizer.passes.slice(before).map(({ changed }) => changed.count))
+      await lab.stop()
+    }
+    const tenShares = [...Array<number>(9).fill(41), 31]
+    assert.deepEqual(counts, [tenShares, tenShares])
+  })
+})
+
+describe('a kernel that refuses a share', () => {
+  // Each of the next shares followed at once, and sent the former ones again.
+  it('gets the next try when that is due, with everything that waits', async () => {
+    const lab = await openLab(99)
+    const before = lab.writes
+    lab.kernel.nftables.plan = { transactionFault: () => 12 }
+    await lab.deliver(wideSlice(99, 2))
+    await lab.clock.advance(900)
+    assert.equal(lab.writes, before + 1)
+    lab.kernel.nftables.plan = {}
+    const passes = lab.synchronizer.passes.length
+    await lab.clock.advance(3000)
+    const [next, ...others] = lab.synchronizer.passes.slice(passes)
+    assert.deepEqual([next?.changed.count, next?.isComplete, others.length], [359, true, 0])
+    await lab.stop()
+  })
+})
