@@ -35,9 +35,9 @@ interface ClaimDirtyOptions {
 const sliceMs = 8
 
 /**
- * Decides the dirty service ports, or a share of them, and claims them, in slices of time. Resolves with their number. The frontends of all of them have their
- * owners before the first one is compiled: a service port that loses a frontend, or gains one, is claimed in the same pass, and never
- * with a frontend that it has not in the end.
+ * Decides the dirty service ports, or a share of them, and claims them, in slices of time. Resolves with their number. The frontends of all
+ * of them have their owners before the first one is compiled: a service port that loses a frontend, or gains one, is claimed in the same
+ * pass, and never with a frontend that it has not in the end.
  */
 export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
   const { family, log, pass, claim, onSlice, isStopping } = options

@@ -33,7 +33,10 @@ export interface ServiceEvents {
 /** Greatest number of trigger times of a list, while the kernel refuses. More of them add no information. */
 const mostTriggers = 10_000
 
-/** Events that wait together. The cost of a call does not depend on the number of events that wait. */
+/** Greatest number of Services of a list: some 9 MB. Events of further ones count as of no Service, and wait for all service ports. */
+const mostServices = 20_000
+
+/** Events that wait together. */
 export class EventList {
   /** The objects of all events. */
   readonly objects: NameList
@@ -97,6 +100,7 @@ export class EventList {
   #of(service: string | undefined, nowMs: number): ServiceEvents {
     const known = this.#services.get(service)
     if (known !== undefined) return known
+    if (this.#services.size >= mostServices && service !== undefined) return this.#of(undefined, nowMs)
     const events = { service, sinceMs: nowMs, objects: new NameList(), triggersMs: [] }
     this.#services.set(service, events)
     return events

@@ -257,7 +257,8 @@ export class Family<S, D> implements Pipeline {
     // A pass hands its write over in parts: between them an object may name one that does not exist yet.
     while (this.#run !== undefined) await this.#run
     const settings = this.#settings.current
-    if (settings === undefined) return undefined
+    // The kernel has its former route until its share is written.
+    if (settings === undefined || this.#tracker.isDirty(decided.key)) return undefined
     const claim = this.#viewOf(decided, settings)
     const own = claim === undefined ? [] : await this.#mode.view.differences(claim)
     return [...own, ...((await this.#layer.differences?.()) ?? [])]

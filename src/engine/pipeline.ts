@@ -41,8 +41,8 @@ export interface Pipeline {
   /** Lets the run in progress end at its next batch. */
   stopSoon(): void
   /**
-   * One pass: plan, apply, report. It takes all changed service ports, or a share of them (`isUnfinished`). It does nothing before the objects were listed. Until all objects are known, it removes nothing
-   * that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
+   * One pass: plan, apply, report. It takes all changed service ports, or a share of them (`isUnfinished`). It does nothing before the
+   * objects were listed. Until all objects are known, it removes nothing that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
    */
   runOnce(): Promise<number | undefined>
   /** The last run left changed service ports: the next one begins without `minSyncPeriod` between them. */
@@ -92,7 +92,8 @@ export interface Pipeline {
   packetRules(): PacketRules | undefined
   /**
    * Reads those kernel objects of a route that the mode can read, and compares them with the desired ones: a sentence per difference;
-   * undefined: nothing is known to compare with yet. It changes nothing. Throws KernelError.
+   * undefined: nothing is known to compare with yet, or a
+   * change of the service port waits for its share. It changes nothing. Throws KernelError.
    */
   differences(route: Route): Promise<readonly string[] | undefined>
   /** Frees its resources, after the last run. Idempotent. */

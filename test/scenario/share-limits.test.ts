@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { find, NftModeLab } from '../support/nft-mode-lab.js'
-import { port, remove, service, set, slice, synced } from '../support/objects.js'
+import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
 
 /** 400 ports: the first one is `z`, the last one `a`. */
 const names = ['z', ...Array.from({ length: 398 }, (_, i) => `p${i}`), 'a']
@@ -98,6 +98,36 @@ describe('a kernel that refuses a share', () => {
     await lab.clock.advance(3000)
     const [next, ...others] = lab.synchronizer.passes.slice(passes)
     assert.deepEqual([next?.changed.count, next?.isComplete, others.length], [359, true, 0])
+    await lab.stop()
+  })
+})
+
+describe('the health check of a Service with many ports', () => {
+  // It counted the endpoints of ports that the kernel did not have yet.
+  it('says that endpoints are here when all ports of the Service are written, and at once that they are gone', async () => {
+    const exposed = service('wide', '10.96.0.1', {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32_000,
+      loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
+      ports: names.map((name, i) => port(1000 + i, { name, nodePort: 30_000 + i })),
+    })
+    const at = (nodeName: string): ObjectEvent => {
+      const ports = names.map((name, i) => ({ name, protocol: 'TCP' as const, port: 8000 + i }))
+      const endpoints = Array.from({ length: 29 }, (_, i) => endpoint(`10.1.0.${i + 1}`, { nodeName }))
+      return set(slice('wide-1', 'wide', endpoints, { ports }))
+    }
+    const lab = new NftModeLab()
+    await lab.deliver(set(exposed), at('there'), synced)
+    await lab.clock.advance(10_000)
+    const seen: (number | undefined)[] = []
+    lab.synchronizer.onRunEnd(() => seen.push(lab.healthChecks.checks.get('default/wide')?.localEndpoints))
+    await lab.deliver(at('here'))
+    await lab.clock.advance(1000)
+    assert.deepEqual(seen.splice(0), [0, 0, 29])
+    await lab.deliver(at('there'))
+    await lab.clock.advance(1000)
+    assert.deepEqual(seen, [0, 0, 0])
     await lab.stop()
   })
 })

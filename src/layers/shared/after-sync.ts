@@ -75,7 +75,7 @@ export class AfterSync {
   readonly #nodeName: string
   readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
-  #hasHealthChecks = false
+  #published: Checks = new Map()
   readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
   /** The routes with a health check port. */
@@ -134,9 +134,9 @@ export class AfterSync {
     if (isComplete) this.#cleanFlows()
     await this.#options.localhostNodePorts?.run()
     const checks = this.#checksOf(tracker.healthChecks(this.#nodeName))
-    if (checks.size > 0 || this.#hasHealthChecks)
+    if (checks.size > 0 || this.#published.size > 0)
       await this.#healthChecks.sync(checks, this.#healthCheckAddresses(machine))
-    this.#hasHealthChecks = checks.size > 0
+    this.#published = checks
     await this.#ports?.run({ isComplete, machine })
   }
 
@@ -158,7 +158,22 @@ export class AfterSync {
         healthCheckNodePort,
       ]),
     )
-    return new Map([...all].filter(([service, { port }]) => checked.get(service) === port))
+    const checks = new Map<string, HealthCheck>()
+    for (const [service, newest] of all) {
+      const check = this.#publishable(service, newest)
+      if (check !== undefined && checked.get(service) === check.port) checks.set(service, check)
+    }
+    return checks
+  }
+
+  /**
+   * The check of the Service by what the kernel has: while service ports of it wait for another share, the check says no more endpoints than
+   * before. undefined: none.
+   */
+  #publishable(service: string, newest: HealthCheck): HealthCheck | undefined {
+    if (!this.#options.tracker.isDirtySince(service, Infinity)) return newest
+    const former = this.#published.get(service)
+    return former && { ...former, localEndpoints: Math.min(former.localEndpoints, newest.localEndpoints) }
   }
 
   async stop(): Promise<void> {
