@@ -11,7 +11,7 @@ const names = ['z', ...Array.from({ length: 398 }, (_, i) => `p${i}`), 'a']
 /** The port numbers of `z` and `a`, and the first one of the others. */
 function wide(first: number, last: number, others = 1000): ObjectEvent {
   const numbers = names.map((_, i) => others + i).with(0, first)
-  const ports = names.map((name, i) => port(numbers.with(-1, last)[i] ?? 0, { name }))
+  const ports = names.map((name, i) => port(numbers.with(numbers.length - 1, last)[i] ?? 0, { name }))
   return set(service('wide', '10.96.0.1', { ports }))
 }
 

@@ -3,6 +3,15 @@ import { describe, it } from 'node:test'
 import { TransactionPause, transactionPauseMs } from '../../../../src/layers/nft-table/index.js'
 import { ManualClock } from '../../../support/manual-clock.js'
 
+/** A run would begin when the time of the pause is over, and not before. */
+async function assertPauses(pause: TransactionPause, clock: ManualClock): Promise<void> {
+  const next = begin(pause)
+  await clock.advance(transactionPauseMs - 1)
+  assert.equal(next(), false)
+  await clock.advance(1)
+  assert.equal(next(), true)
+}
+
 /** Begins a run. The result tells whether it has begun. */
 function begin(pause: TransactionPause): () => boolean {
   let hasBegun = false
@@ -16,11 +25,7 @@ describe('the pause between transactions', () => {
     const pause = new TransactionPause(clock)
     await pause.begin()
     pause.end({ hasWritten: true, isUnfinished: false })
-    const next = begin(pause)
-    await clock.advance(transactionPauseMs - 1)
-    assert.equal(next(), false)
-    await clock.advance(1)
-    assert.equal(next(), true)
+    await assertPauses(pause, clock)
   })
 
   it('delays no run after one without a transaction', async () => {
@@ -67,11 +72,7 @@ describe('the pause between transactions', () => {
       await clock.advance(transactionPauseMs / 5)
       pause.end({ hasWritten: true, isUnfinished: true })
     }
-    const next = begin(pause)
-    await clock.advance(transactionPauseMs - 1)
-    assert.equal(next(), false)
-    await clock.advance(1)
-    assert.equal(next(), true)
+    await assertPauses(pause, clock)
   })
 
   it('follows a series whose last run made no transaction', async () => {
@@ -81,11 +82,7 @@ describe('the pause between transactions', () => {
     pause.end({ hasWritten: true, isUnfinished: true })
     await pause.begin()
     pause.end({ hasWritten: false, isUnfinished: false })
-    const next = begin(pause)
-    await clock.advance(transactionPauseMs - 1)
-    assert.equal(next(), false)
-    await clock.advance(1)
-    assert.equal(next(), true)
+    await assertPauses(pause, clock)
   })
 
   it('begins when the runs of both families have ended', async () => {
@@ -96,11 +93,7 @@ describe('the pause between transactions', () => {
     pause.end({ hasWritten: true, isUnfinished: false })
     await clock.advance(transactionPauseMs)
     pause.end({ hasWritten: false, isUnfinished: false })
-    const next = begin(pause)
-    await clock.advance(transactionPauseMs - 1)
-    assert.equal(next(), false)
-    await clock.advance(1)
-    assert.equal(next(), true)
+    await assertPauses(pause, clock)
   })
 
   it('delays no run of a stop', async () => {
