@@ -4,7 +4,7 @@
 // Read next: metrics.ts; kinds.ts.
 export { openMetrics, type FamilyMetrics, type EventLabels, type Metrics } from './metrics.js'
 export { openHealthcheckMetrics, type HealthcheckMetrics } from './healthcheck-metrics.js'
-export type { CountUp, Observation } from './kinds.js'
+export type { CountUp } from './kinds.js'
 export {
   openKernelMetrics,
   type PacketTotals,

@@ -1,4 +1,4 @@
-// What shares may not divide, and how large they are: frontends that move between service ports, refused writes, and endpoints that go.
+// Limits of shares: frontends that move between service ports, refused writes, and endpoints that go.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ObjectEvent } from '../../src/source/index.js'

@@ -167,7 +167,7 @@ export class AfterSync {
   }
 
   /**
-   * The check of the Service by what the kernel has: while service ports of it wait for another share, the check says no more endpoints than
+   * The check of the Service by what the kernel has: while some of its ports wait for another share, the check says no more endpoints than
    * before. undefined: none.
    */
   #publishable(service: string, newest: HealthCheck): HealthCheck | undefined {
