@@ -4,7 +4,7 @@ import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
 import { Intake, type KnownObjects, openProblems } from '../../src/engine/index.js'
 import type { FamilyIntake } from '../../src/engine/testing.js'
-import { type Observation, openMetrics } from '../../src/metrics/index.js'
+import { type FamilyMetrics, openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { ManualClock } from './manual-clock.js'
@@ -15,7 +15,7 @@ export interface IntakeLabOptions {
   readonly clock?: ManualClock
   readonly families?: readonly IpFamily[]
   /** Gets the latencies of changes, in seconds. */
-  readonly latency?: Observation
+  readonly latency?: FamilyMetrics['networkProgrammingSeconds']
 }
 
 export class IntakeLab {
