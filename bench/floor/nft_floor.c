@@ -1,7 +1,8 @@
 // The lower bound for nf_tables: sends the same elements as the addon with a plain C loop, without code of Viaduct.
 //
-//   nft_floor N M   one map of N frontends with M endpoints each, filled in one transaction; then 2,000 transactions that
-//                   delete one element and add it again
+//   nft_floor N M             one map of N frontends with M ports each, filled in one transaction; then 2,000 transactions that
+//                             delete one element and add it again
+//   nft_floor change N MAP    2,000 transactions that replace the element of one frontend in this map of the agent's table
 //
 // Prints one JSON line: {"seconds": s, "changeMicroseconds": median}. Exits with 1 and a message if the kernel refuses an
 // operation. Needs its own network namespace.
@@ -17,7 +18,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { kNestBytes = 60000, kKeyBytes = 16, kDataBytes = 8, kChanges = 2000, kFirstVip = 0x0a600001, kTcp = 6 };
+enum { kNestBytes = 60000, kKeyBytes = 12, kDataBytes = 8, kChanges = 2000, kFirstVip = 0x0a600001, kTcp = 6 };
 
 static const char* table_name = "floor";
 static const char* map_name = "endpoints";
@@ -103,7 +104,7 @@ static void MakeMap(void) {
   PutText(NFTA_SET_TABLE, table_name);
   PutText(NFTA_SET_NAME, map_name);
   PutU32(NFTA_SET_FLAGS, NFT_SET_MAP);
-  PutU32(NFTA_SET_KEY_TYPE, 7U << 18 | 12U << 12 | 13U << 6 | 4U);
+  PutU32(NFTA_SET_KEY_TYPE, 7U << 12 | 12U << 6 | 13U);
   PutU32(NFTA_SET_KEY_LEN, kKeyBytes);
   PutU32(NFTA_SET_DATA_TYPE, 7U << 6 | 13U);
   PutU32(NFTA_SET_DATA_LEN, kDataBytes);
@@ -118,10 +119,10 @@ static void PutElement(uint32_t service, uint32_t index) {
   const uint32_t vip = htonl(kFirstVip + service);
   const uint32_t endpoint = htonl(0x0af40000U + service * 8 + index);
   const uint16_t port = htons(80);
+  const uint16_t frontend_port = htons((uint16_t)(80 + index));
   memcpy(key, &vip, 4);
   key[4] = kTcp;
-  memcpy(key + 8, &port, 2);
-  memcpy(key + 12, &index, 4);
+  memcpy(key + 8, &frontend_port, 2);
   memcpy(data, &endpoint, 4);
   memcpy(data + 4, &port, 2);
   const size_t element = BeginNest(NFTA_LIST_ELEM);
@@ -206,8 +207,8 @@ static void OpenSocket(void) {
 
 int main(int argc, char** argv) {
   static double changes[kChanges];
-  if (argc != 3) Fail("usage: nft_floor SERVICES ENDPOINTS | nft_floor change SERVICES", EINVAL);
-  const int is_change = !strcmp(argv[1], "change");
+  const int is_change = argc == 4 && !strcmp(argv[1], "change");
+  if (argc != 3 && !is_change) Fail("usage: nft_floor SERVICES ENDPOINTS | nft_floor change SERVICES MAP", EINVAL);
   const uint32_t services = (uint32_t)strtoul(argv[is_change ? 2 : 1], NULL, 10);
   const uint32_t endpoints = is_change ? 0 : (uint32_t)strtoul(argv[2], NULL, 10);
   buffer = malloc((size_t)services * endpoints * 64 + 65536);
@@ -215,7 +216,7 @@ int main(int argc, char** argv) {
   OpenSocket();
   if (is_change) {
     table_name = "kube-proxy";
-    map_name = "service-endpoints";
+    map_name = argv[3];
     for (uint32_t i = 0; i < kChanges; ++i) changes[i] = ReplaceOne(i % services);
     printf("{\"changeMicroseconds\": %f}\n", Median(changes));
     return 0;

@@ -11,7 +11,7 @@ const table = { family: 'ipv4', table: 'floor' } as const
 const map: NfSet = {
   ...table,
   set: 'endpoints',
-  key: ['ip daddr', 'meta l4proto', 'th dport', 'numgen random mod 2'],
+  key: ['ip daddr', 'meta l4proto', 'th dport'],
   data: ['ip daddr', 'th dport'],
 }
 
@@ -23,7 +23,7 @@ function address(base: number, number: number): string {
 /** Key and data of an endpoint. A mode makes them once per change of a route. */
 function element(service: number, index: number): readonly [Uint8Array, Uint8Array] {
   return [
-    packFields(map.key, [address(0x0a600001, service), 6, 80, index]),
+    packFields(map.key, [address(0x0a600001, service), 6, 80 + index]),
     packFields(['ip daddr', 'th dport'], [address(0x0af40000, service * 8 + index), 80]),
   ]
 }

@@ -10,7 +10,7 @@ import type { Size } from '../stage/manifests.js'
 import { Prober, serve, withPlace } from '../stage/place.js'
 import { generation } from './agent-figures.js'
 import { type Lag, lagOf } from './lags.js'
-import { besideStranger, strangerActs } from './stranger.js'
+import { loseEvents } from './lost-events.js'
 
 /** Behind a start, whose remaining work and garbage collection end in it. */
 const restMs = 3000
@@ -36,9 +36,9 @@ export interface HugeFigures {
   /** On the rules that the run before has left. */
   readonly restart: Start
   readonly restartTransactions: number
-  /** CPU of a sync period in which nothing happens, and of one in which another program has changed the ruleset. */
+  /** CPU of a sync period in which nothing happens, and of one behind lost events of the ruleset. */
   readonly periodCpuMs: { readonly quiet: number; readonly compared: number }
-  /** The lags of single changes beside such comparisons. */
+  /** The lags of single changes beside such a comparison. */
   readonly lag: Lag
   /** Memory of the kernel that the ruleset holds. NB: other work on the machine changes the figure by some MiB. */
   readonly kernelMiB: number
@@ -55,7 +55,7 @@ export async function adoptionFigures(connect: string, size: Size): Promise<Huge
     await sleep(periodSeconds * 1000)
     const periodCpuMs = {
       quiet: await periodCpu(one),
-      compared: await periodCpu(one, () => strangerActs(place)),
+      compared: await periodCpu(one, () => loseEvents(place, one)),
     }
     await one.stop()
     const before = await generation(place)
@@ -63,7 +63,8 @@ export async function adoptionFigures(connect: string, size: Size): Promise<Huge
     const restart = await startOf(other)
     const restartTransactions = (await generation(place)) - before
     const changes = { seconds: periodSeconds, everyMs: changeEveryMs }
-    const lag = await besideStranger(place, () => lagOf({ api, prober }, changes))
+    await loseEvents(place, other)
+    const lag = await lagOf({ api, prober }, changes)
     await other.stop()
     const kernelMiB = await rulesetMiB(place)
     await api.stop()
@@ -87,8 +88,8 @@ function passOf(agent: AgentRun): number {
 }
 
 async function periodCpu(agent: AgentRun, act?: () => Promise<void>): Promise<number> {
-  const before = agent.cpuSeconds()
   await act?.()
+  const before = agent.cpuSeconds()
   await sleep(periodSeconds * 1000)
   return (agent.cpuSeconds() - before) * 1000
 }

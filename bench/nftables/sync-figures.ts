@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { schemaOf } from '../../src/layers/nft-table/compile/schema.js'
 import type { Size } from '../stage/manifests.js'
 import { mustRun } from '../../test/support/processes.js'
 import { medians } from '../stage/figures.js'
@@ -88,8 +89,9 @@ interface ChangeFigures {
 
 /** A first sync, so many changes by the mode's tables, then changes by the C program. */
 async function syncAndChange(floor: string, size: Size, changes: number): Promise<ChangeFigures> {
-  const script = '"$@" && "$FLOOR" change "$SERVICES"'
-  const variables = [`FLOOR=${floor}`, `SERVICES=${size.services}`]
+  const script = '"$@" && "$FLOOR" change "$SERVICES" "$MAP"'
+  const { set } = schemaOf('ipv4').services.endpoints.endpointAt(0)
+  const variables = [`FLOOR=${floor}`, `SERVICES=${size.services}`, `MAP=${set}`]
   const args = [process.execPath, syncProgram, ...[size.services, size.reals, changes].map(String)]
   const output = await alone('env', ...variables, 'sh', '-c', script, 'sh', ...args)
   const [ours = '', bare = ''] = output.split('\n')

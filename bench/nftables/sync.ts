@@ -1,7 +1,7 @@
 // Desired objects to the kernel's nf_tables, alone in its process and network namespace: prints one JSON line.
 //
 //   node sync.js N M CHANGES [FILE]     first sync, then so many times one endpoint replaced. FILE gets the transactions of the
-//                                       first sync in nft's syntax, without the few rules that nft 1.0.6 cannot read.
+//                                       first sync in nft's syntax.
 import { writeFileSync } from 'node:fs'
 import { Registry } from 'prom-client'
 import { systemClock } from '../../src/clock.js'
@@ -36,9 +36,6 @@ const settings: NftModeSettings = {
 }
 
 const portNameOf = (): undefined => undefined
-
-/** A rule that compares the result of a map: nft 1.0.6 lists it, and refuses to read it. */
-const isReadable = (line: string): boolean => !/ map @\S+-counts .*goto /.test(line)
 
 /** The kernel's nf_tables, with the number and the times of the transactions. */
 class TimedNftables {
@@ -163,8 +160,7 @@ const firstFigures = {
   rssMiB: process.memoryUsage.rss() / 1024 / 1024,
 }
 if (file !== undefined) {
-  const text = timed.transactions.map((transaction) => printTransaction(transaction)).join('')
-  writeFileSync(file, text.split('\n').filter(isReadable).join('\n'))
+  writeFileSync(file, timed.transactions.map((transaction) => printTransaction(transaction)).join(''))
 }
 const change =
   changes === 0 ? undefined : await changeEndpoints({ tables, cluster, timed }, { services, reals, changes })

@@ -9,8 +9,8 @@ export interface Form {
   readonly datagrams?: number
   /** The tenant whose changes are sent. */
   readonly storm?: { readonly tenant: TenantText; readonly perSecond: number }
-  /** Another program changes a table of its own, so that the agent compares its table as a whole. */
-  readonly hasStranger?: true
+  /** The agent has lost events of the ruleset, so that it compares its table as a whole in the next sync period. */
+  readonly isCompared?: true
   /**
    * `kept`: another tenant's new clients that stay at their endpoint. `moved`: the time until a client leaves an endpoint of another
    * tenant that is gone.
@@ -31,9 +31,9 @@ export function formsOf(scale: number): Readonly<Record<string, Form>> {
     'endpoint-gone': { tenants: ['clients'], datagrams: 100_000 * scale, affinity: 'moved' },
     'timeouts-1000': { tenants: [text('timeouts', 1000)] },
     'timeouts-4000': { tenants: [text('timeouts', 4000)] },
-    'external-1000': { tenants: [text('external', 1000, 1000)], hasStranger: true },
-    'external-3000': { tenants: [text('external', 3000, 1000)], hasStranger: true },
-    many: { tenants: [text('many', 5000, 100)], hasStranger: true },
+    'external-1000': { tenants: [text('external', 1000, 1000)], isCompared: true },
+    'external-3000': { tenants: [text('external', 3000, 1000)], isCompared: true },
+    many: { tenants: [text('many', 5000, 100)], isCompared: true },
     flapping: {
       tenants: [text('external', 1000, 1000), flapping],
       storm: { tenant: flapping, perSecond: 2 },

@@ -7,9 +7,10 @@ import { setSysctls } from '../../test/support/namespaces.js'
 import { KubeProxyRun } from '../api/peer.js'
 import { type ApiStage, coldMs, onApiStage, type Run, startAgent, type StartRun } from '../api/stage.js'
 import { directTarget, Tenant, type TenantText } from '../api/tenants.js'
+import { AgentRun } from '../stage/agent-run.js'
 import { median, millisecondsBetween } from '../stage/figures.js'
 import { type Lag, lagLimitMs, lagOf } from './lags.js'
-import { besideStranger } from './stranger.js'
+import { loseEvents } from './lost-events.js'
 import { formsOf, type Form } from './tenant-forms.js'
 
 const size = { services: 1000, reals: 1 }
@@ -100,16 +101,16 @@ async function addTenants(stage: ApiStage<Run>, tenants: readonly TenantText[]):
 
 async function besideOf(scene: Scene, form: Form): Promise<Record<string, unknown>> {
   const { stage, setting } = scene
-  const { storm, datagrams, hasStranger = false } = form
+  const { storm, datagrams, isCompared = false } = form
   const { seconds } = setting
+  if (isCompared && stage.run instanceof AgentRun) await loseEvents(stage.place, stage.run)
   const cpuBefore = stage.run.cpuSeconds()
   if (storm !== undefined) {
     const { tenant, perSecond } = storm
     await stage.api.storm(tenant, { count: perSecond * seconds, perSecond })
   }
   const spoofed = datagrams === undefined ? undefined : spoof(scene, datagrams)
-  const measure = (): Promise<Lag> => lagOf(stage, { seconds, everyMs: betweenMs.beside })
-  const lag = await (hasStranger ? besideStranger(stage.place, measure) : measure())
+  const lag = await lagOf(stage, { seconds, everyMs: betweenMs.beside })
   const cpuSeconds = stage.run.cpuSeconds() - cpuBefore
   await spoofed
   const connection = storm === undefined ? { connectUs: await connectUs(scene) } : {}

@@ -66,6 +66,15 @@ export class AgentRun {
     )
   }
 
+  /** It runs no more until `resume`. */
+  pause(): void {
+    this.#program.signal('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#program.signal('SIGCONT')
+  }
+
   /** CPU seconds of all its threads. */
   cpuSeconds(): number {
     return processSeconds(this.#program.pid)
