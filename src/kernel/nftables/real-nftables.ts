@@ -118,7 +118,8 @@ export class RealNftables implements Nftables {
   async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
     const read = await this.#list('rules', ruleRecord, scope)
     // A request for each anonymous set of a chain, or one for those of all chains.
-    const sets = scope.chain === undefined ? await this.#list('sets', setRecord, scope) : []
+    const isAnonymous = read.some(({ expressions = [] }) => expressions.some(isAnonymousLookup))
+    const sets = scope.chain === undefined && isAnonymous ? await this.#list('sets', setRecord, scope) : []
     const known = new Map(sets.map((set) => [set.name, set]))
     const rules: NfRuleState[] = []
     for (const rule of read) rules.push(await this.#withElements(readRule(scope.family, rule), known))
