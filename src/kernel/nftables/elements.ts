@@ -61,7 +61,6 @@ export interface NfElementExtras {
 }
 
 const intervalEnd = 1
-const indexBytes = 4
 
 /** Elements of one set, packed, without an object per element. */
 export class NfElements {
@@ -135,18 +134,15 @@ export class NfElements {
 
   /**
    * Adds an element from text that has a character for each byte, 0 to 255, to a set whose elements have only a key and a value. The value
-   * begins at `from` of `data`; empty: zeros. `index`: the last word of the key, in the order of the host, as all numbers in registers of
-   * the kernel. Throws BugError if the key does not fit the set.
+   * begins at `from` of `data`; empty: zeros. Throws BugError if the key does not fit the set.
    */
-  addPacked(key: string, data = '', from = 0, index?: number): void {
+  addPacked(key: string, data = '', from = 0): void {
     const { keyBytes, dataBytes } = this.layout
-    const length = key.length + (index === undefined ? 0 : indexBytes)
-    if (length !== keyBytes)
-      throw new BugError(`a key of ${length} bytes in ${this.set.set}, where it has ${keyBytes}`)
+    if (key.length !== keyBytes)
+      throw new BugError(`a key of ${key.length} bytes in ${this.set.set}, where it has ${keyBytes}`)
     const at = this.#reserve()
     const bytes = this.#bytes
     for (let place = 0; place < key.length; place++) bytes[at + place] = key.charCodeAt(place)
-    if (index !== undefined) this.#view.setUint32(at + key.length, index, true)
     if (data === '') return
     const dataAt = at + keyBytes
     for (let place = 0; place < dataBytes; place++) bytes[dataAt + place] = data.charCodeAt(from + place)

@@ -25,7 +25,8 @@ const probeTable = 'viaduct-probe'
 /** The operation of an error that names a missing feature begins so, and ends with the mode that needs it. */
 const probeOperation = 'probe nf_tables for '
 
-const counts = new Set([1, 2])
+/** More than 64 endpoints are chosen by a verdict map of intervals. */
+const counts = new Set([1, 2, 65])
 const everything: FrontendUse = { counts, shortCircuitCounts: counts, affinitySeconds: new Set([10_800]) }
 
 /** A mode that has a table in nf_tables, as advice names it. */
