@@ -7,9 +7,12 @@ import { openSuites } from './guest/packages.mjs'
 import { must, StepError } from './steps.mjs'
 
 /** Version of the folder's layout. A new version ignores old caches. test/support/nft-versions.ts has the same. */
-const layout = 1
+const layout = 2
 const suites = ['bookworm', 'trixie', 'sid']
-/** nft, and the libraries that it and its loader need: they are those of its own release. */
+/**
+ * nft, the libraries that it and its loader need, and the extensions of iptables, by which it prints rules of iptables-nft: they are those
+ * of its own release.
+ */
 const packages = [
   'nftables',
   'libnftables1',
@@ -23,6 +26,7 @@ const packages = [
   'libbsd0',
   'libmd0',
   'libxtables12',
+  'iptables',
 ]
 
 /** Fetches the nft of each release once per machine, from the machine's Debian archive. */

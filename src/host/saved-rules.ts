@@ -1,4 +1,4 @@
-// Files from which nftables.service loads rules, and Viaduct's table in them: nft cannot read the saved table back.
+// Files from which nftables.service loads rules, and Viaduct's table in them: nft does not always read the saved table back.
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { StateReporter } from '../log.js'
@@ -53,7 +53,7 @@ async function matching(path: string, { list }: SavedFiles): Promise<readonly st
 
 /** The consequence of a saved table, one sentence. */
 export const savedTableConsequence =
-  'nft does not read the table back and refuses the whole file, so that the other rules in it, such as a firewall, are not loaded at the next boot.'
+  'nft does not read every table back, for instance no rules of session affinity, and then refuses the whole file, so that the other rules in it, such as a firewall, are not loaded at the next boot.'
 /** The remedy, one sentence. */
 export const savedTableRemedy =
   'Remove the tables kube-proxy from the file, and save only your own tables: nft list table inet filter.'

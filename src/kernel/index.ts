@@ -112,6 +112,7 @@ export {
   type XtBarrier,
   type RulePackets,
   type Xtables,
+  hasLateComment,
   xtHooks,
   XtState,
 } from './xtables/xtables.js'

@@ -83,7 +83,7 @@ describe('iptables mode of the flavour nft on the kernel', { timeout: 120_000 },
 
   it('repairs what another program changes in the shared tables, long before its sync period', async () => {
     const whole = await save()
-    for (const change of ['-t nat -F KUBE-POSTROUTING', '-t filter -D FORWARD 1', '-t nat -F POSTROUTING']) {
+    for (const change of ['-t nat -F KUBE-MARK-MASQ', '-t filter -D FORWARD 1', '-t nat -F POSTROUTING']) {
       const from = agent.lineCount
       await lab.node.must('iptables-nft', ...change.split(' '))
       await agent.line(

@@ -120,6 +120,11 @@ describe('a node with Docker, whose FORWARD drops', { timeout: 120_000 }, () => 
     })
     assertServed(counts)
     await assertNoCopy(lab)
+    // kube-proxy looks for its jumps by their arguments, and has found those of the agent.
+    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) {
+      const jumps = (await lab.node.must(tool)).match(/^-A [A-Z]+ .*-j KUBE-\S+$/gmu) ?? []
+      assert.deepEqual(jumps, [...new Set(jumps)])
+    }
     assertServed(await lab.during(async () => void (agent = await start(lab, 'iptables nft'))))
     assert.deepEqual(await serviceChains(lab), [])
     assert.deepEqual((await foreignChains(lab.node)).toSorted(), foreign.toSorted())

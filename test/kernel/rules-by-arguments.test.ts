@@ -85,6 +85,20 @@ const ofIPv4: readonly Row[] = [
 
 const tables = { iptables: [...ofBoth, ...ofIPv4], ip6tables: ofBoth } as const
 
+/**
+ * The rows as a flavour has them. In flavour nft, nft has to load what it lists: the table of the Services masquerades, and only jumps, and
+ * kubelet's rule, have comments.
+ */
+function rowsIn(flavour: string, rows: readonly Row[]): readonly Row[] {
+  if (flavour === 'legacy') return rows
+  return rows
+    .filter(([, chain]) => chain !== 'KUBE-POSTROUTING')
+    .map(([table, chain, ...rule]): Row => {
+      const isBare = chain === 'KUBE-FORWARD' || chain === 'KUBE-NODEPORTS'
+      return [table, chain, ...rule.filter((each) => !isBare || !each.includes('--comment'))]
+    })
+}
+
 /** The rules of former versions with the comment as the last match, in their chains. */
 const formerRules: readonly Row[] = [
   [
@@ -108,7 +122,7 @@ const formerRules: readonly Row[] = [
 async function missed(node: Namespace, flavour: string): Promise<readonly string[]> {
   const found: string[] = []
   for (const [program, rows] of Object.entries(tables)) {
-    for (const [table, chain, ...rule] of rows) {
+    for (const [table, chain, ...rule] of rowsIn(flavour, rows)) {
       const args = ['-t', table, '-C', chain, ...rule.flat()]
       const { code } = await node.run(`${program}-${flavour}`, ...args)
       if (code !== 0) found.push([program, ...args].join(' '))

@@ -1,7 +1,14 @@
 // iptables-nft beside Viaduct in the same tables: each reads what the other writes, and keeps what is not its own.
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Xtables, XtHook, XtOp, XtRule, XtTableName } from '../../src/kernel/index.js'
+import {
+  hasLateComment,
+  type XtHook,
+  type XtOp,
+  type XtRule,
+  type XtTableName,
+  type Xtables,
+} from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { ruleKinds } from '../contract/xtables-kinds.js'
 import {
@@ -53,6 +60,9 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     for (const table of ['nat', 'filter', 'mangle', 'raw'] as const) {
       const kinds = ruleKinds(family, table)
       const ops = [set('VIADUCT-TARGET'), set('VIADUCT-RULES', ...kinds.map(({ rule }) => rule))]
+      // The comment of a jump is one of nf_tables here, and a match by the tool.
+      const sameKinds = kinds.filter(({ rule }) => rule.comment === undefined || !hasLateComment(rule.target))
+      const sameOps = [set('VIADUCT-TARGET'), set('VIADUCT-RULES', ...sameKinds.map(({ rule }) => rule))]
 
       it(`${table}: the tool finds every kind of rule that Viaduct writes`, async () => {
         await client.xtables(family, table).apply(ops)
@@ -64,18 +74,29 @@ for (const family of ['ipv4', 'ipv6'] as const) {
 
       it(`${table}: Viaduct adopts every kind of rule that the tool writes`, async () => {
         for (const chain of ['VIADUCT-TARGET', 'VIADUCT-RULES']) await runTool(tool(table), `-N ${chain}`)
-        for (const { text } of kinds) await runTool(tool(table), `-A VIADUCT-RULES ${text}`)
-        await assertAdopted(client.xtables(family, table), ops)
+        for (const { text } of sameKinds) await runTool(tool(table), `-A VIADUCT-RULES ${text}`)
+        await assertAdopted(client.xtables(family, table), sameOps)
       })
 
       it(`${table}: Viaduct adopts its rules after the tool has saved and restored them`, async () => {
-        await client.xtables(family, table).apply(ops)
+        await client.xtables(family, table).apply(sameOps)
         const saved = await saveTool(tool(table))
         await mustRun(['sh', '-c', `${restore} --noflush <<'EOF'\n${saved}EOF\n`])
         assert.equal(await saveTool(tool(table)).then(rulesOf), rulesOf(saved))
-        await assertAdopted(namespace.open().xtables(family, table), ops)
+        await assertAdopted(namespace.open().xtables(family, table), sameOps)
       })
     }
+
+    it('writes a jump again whose comment is a match of the tool, and the tool reads the same', async () => {
+      const ops = [set('KUBE-A'), hook('INPUT', jump)]
+      await runTool(tool('filter'), '-N KUBE-A')
+      await runTool(tool('filter'), '-A INPUT -m comment --comment "service portals" -j KUBE-A')
+      const saved = await saveTool(tool('filter')).then(rulesOf)
+      assert.equal((await client.xtables(family, 'filter').apply(ops)).isWritten, true)
+      assert.equal(await saveTool(tool('filter')).then(rulesOf), saved)
+      assert.match(await nft('list ruleset'), /jump KUBE-A comment "service portals"/u)
+      await assertAdopted(namespace.open().xtables(family, 'filter'), ops)
+    })
 
     it('creates the base chains that it needs as the tool creates them, and no others', async () => {
       const tables = {

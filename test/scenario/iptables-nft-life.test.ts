@@ -145,7 +145,7 @@ describe('iptables mode of the flavour nft', () => {
         ops: [flushed(services, 'service-traffic')],
         table: 'ipv4 kube-proxy',
       },
-      { name: 'a fixed chain in nat', ops: [flushed(nat, 'KUBE-POSTROUTING')], table: 'ipv4 nat' },
+      { name: 'a fixed chain in nat', ops: [flushed(nat, 'KUBE-MARK-MASQ')], table: 'ipv4 nat' },
       { name: 'the jumps in a chain of the kernel', ops: [flushed(filter, 'FORWARD')], table: 'ipv4 filter' },
     ]
   for (const { name, ops, table } of repairs) {

@@ -9,19 +9,22 @@ const limitMs = 10_000
 export class NftMonitor {
   readonly #program: Program
   readonly #node: Namespace
+  readonly #nft: readonly string[]
   #from = 0
 
-  private constructor(node: Namespace) {
+  private constructor(node: Namespace, nft: readonly string[]) {
     this.#node = node
-    this.#program = node.start('stdbuf', '-oL', 'nft', 'monitor')
+    this.#nft = nft
+    this.#program = node.start('stdbuf', '-oL', ...nft, 'monitor')
   }
 
-  static async open(node: Namespace): Promise<NftMonitor> {
-    const monitor = new NftMonitor(node)
+  /** `nft`: the command, by default this machine's. */
+  static async open(node: Namespace, nft: readonly string[] = ['nft']): Promise<NftMonitor> {
+    const monitor = new NftMonitor(node, nft)
     // It sees transactions only once it listens, which it does not say.
     const isListening = async (): Promise<boolean> => {
-      await node.must('nft', 'add', 'table', 'ip', 'marker')
-      await node.must('nft', 'delete', 'table', 'ip', 'marker')
+      await node.must(...nft, 'add', 'table', 'ip', 'marker')
+      await node.must(...nft, 'delete', 'table', 'ip', 'marker')
       return monitor.#program.lines.some((line) => line === 'delete table ip marker')
     }
     await eventually(isListening, (answer) => answer, limitMs)
@@ -32,8 +35,8 @@ export class NftMonitor {
   /** The lines before now, since the last call. */
   async take(): Promise<readonly string[]> {
     const from = this.#from
-    await this.#node.must('nft', 'add', 'table', 'ip', 'until-now')
-    await this.#node.must('nft', 'delete', 'table', 'ip', 'until-now')
+    await this.#node.must(...this.#nft, 'add', 'table', 'ip', 'until-now')
+    await this.#node.must(...this.#nft, 'delete', 'table', 'ip', 'until-now')
     await this.#program.line((line) => line === 'delete table ip until-now', from)
     this.#from = this.#program.lines.length
     const lines = this.#program.lines.slice(from).map((line) => line.replace(/\s+/gu, ' ').trim())

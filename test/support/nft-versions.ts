@@ -12,7 +12,7 @@ const cache = configured === '' ? join(homedir(), '.cache') : configured
 
 /** The command of a release's nft, by that release's loader and libraries. Throws if it is not in the cache. */
 export function nftOf(suite: NftSuite): readonly string[] {
-  const folder = join(cache, 'viaduct', `nft1-${suite}`)
+  const folder = join(cache, 'viaduct', `nft2-${suite}`)
   const program = join(folder, 'usr/sbin/nft')
   const loaders = ['lib64', 'usr/lib64', 'lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu'].map((place) =>
     join(folder, place, 'ld-linux-x86-64.so.2'),
@@ -21,5 +21,6 @@ export function nftOf(suite: NftSuite): readonly string[] {
   if (loader === undefined || !existsSync(program))
     throw new Error(`the cache has no nft of ${suite}: run node scripts/setup.mjs`)
   const libraries = ['usr/lib/x86_64-linux-gnu', 'lib/x86_64-linux-gnu'].map((place) => join(folder, place))
-  return [loader, '--library-path', libraries.join(':'), program]
+  const extensions = `XTABLES_LIBDIR=${join(folder, 'usr/lib/x86_64-linux-gnu/xtables')}`
+  return ['env', extensions, loader, '--library-path', libraries.join(':'), program]
 }

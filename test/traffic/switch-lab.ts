@@ -30,9 +30,17 @@ const services = {
   web: { number: 10, protocols: ['TCP', 'UDP'], nodePort, affinitySeconds: undefined },
   sticky: { number: 11, protocols: ['TCP'], nodePort: 30081, affinitySeconds: 600 },
   dead: { number: 12, protocols: ['TCP'], nodePort: undefined, affinitySeconds: undefined },
+  /** Its only endpoint is the first pod. It has a health check port. */
+  self: { number: 13, protocols: ['TCP'], nodePort: undefined, affinitySeconds: undefined },
 } as const
 type ServiceName = keyof typeof services
 const names: readonly ServiceName[] = ['web', 'sticky', 'dead']
+
+/** Properties of a lab. */
+interface LabOptions {
+  /** The Services; without `sticky`, none has session affinity. */
+  readonly services: readonly ServiceName[]
+}
 
 function podAddress(family: Family, number: number): string {
   return family === 'IPv4' ? `10.1.0.${number}` : `fd00:10:1::${number}`
@@ -52,19 +60,24 @@ export class SwitchLab {
   readonly #spaces: readonly Namespace[]
   readonly #folder: string
   readonly #loads: readonly Load[]
+  readonly #services: readonly ServiceName[]
   readonly node: Namespace
 
-  private constructor(folder: string, spaces: readonly Namespace[], clients: readonly Namespace[]) {
-    const [node] = clients
-    if (node === undefined) throw new Error('no namespaces')
+  private constructor(
+    folder: string,
+    { client, node, pods }: Readonly<Record<'client' | 'node' | 'pods', Namespace>>,
+    { services: served }: LabOptions,
+  ) {
     this.node = node
-    this.#spaces = spaces
+    this.#spaces = [client, node, pods]
     this.#folder = folder
+    this.#services = served
+    const clients = served.includes('self') ? [node, client, pods] : [node, client]
     this.#loads = clients.map((space) => new Load(space))
   }
 
   /** All servers answer; nothing leads to them yet. */
-  static async create(): Promise<SwitchLab> {
+  static async create(options: LabOptions = { services: names }): Promise<SwitchLab> {
     const [client, node, pods] = await Promise.all([
       Namespace.create('client'),
       Namespace.create('node'),
@@ -78,7 +91,7 @@ export class SwitchLab {
     )
     await new Prober(pods).serve(servers)
     const folder = await mkdtemp(join(tmpdir(), 'viaduct-switch-'))
-    const lab = new SwitchLab(folder, [client, node, pods], [node, client])
+    const lab = new SwitchLab(folder, { client, node, pods }, options)
     await mkdir(lab.#manifests)
     await lab.publish(endpointCount)
     return lab
@@ -90,7 +103,7 @@ export class SwitchLab {
 
   /** Manifests in which the Services have the first endpoints, so many. As an editor does: a new file over the old one. */
   async publish(endpoints: number): Promise<void> {
-    await this.#write('all', documents(endpoints))
+    await this.#write('all', documents(this.#services, endpoints))
   }
 
   /** Manifests of so many more Services, each with one endpoint, in IPv4. */
@@ -109,7 +122,7 @@ export class SwitchLab {
 
   /** The objects of `publish`, for an API server. */
   objects(endpoints: number): readonly Document[] {
-    return documents(endpoints)
+    return documents(this.#services, endpoints)
   }
 
   /** The node as kube-proxy's nftables mode programs it, in both families. */
@@ -140,8 +153,11 @@ export class SwitchLab {
 
   /** Begins the load; resolves when every path has been tried. */
   async startLoad(...more: readonly LoadPath[]): Promise<void> {
-    for (const [index, load] of this.#loads.entries())
-      load.add([...paths, ...more].map((path) => ({ ...path, name: `from ${index}, ${path.name}` })))
+    const paths = families.flatMap((family) => pathsTo(family, this.#services))
+    const [fromNode, fromClient, fromPods] = this.#loads
+    for (const [index, load] of [fromNode, fromClient].entries())
+      load?.add([...paths, ...more].map((path) => ({ ...path, name: `from ${index}, ${path.name}` })))
+    fromPods?.add(families.map(pathToSelf))
     await this.#untilTried(1)
   }
 
@@ -211,8 +227,20 @@ export const hostPortPaths: readonly LoadPath[] = families.map((family) => ({
   sees: podGateways[family],
 }))
 
+/** From a pod to its own Service, which has to see the node (F-050). */
+function pathToSelf(family: Family): LoadPath {
+  return {
+    name: `a pod to itself ${family}`,
+    kind: 'connection',
+    address: clusterIP(family, 'self'),
+    port: 80,
+    by: [podAddress(family, 1)],
+    sees: podGateways[family],
+  }
+}
+
 /** Each is done ten times a second. */
-const paths: readonly LoadPath[] = families.flatMap((family) => {
+function pathsTo(family: Family, served: readonly ServiceName[]): readonly LoadPath[] {
   const to = (kind: LoadPath['kind'], name: string, address: string, port: number): LoadPath => ({
     name: `${name} ${family}`,
     kind,
@@ -227,11 +255,11 @@ const paths: readonly LoadPath[] = families.flatMap((family) => {
     ...Array.from({ length: 3 }, (_, index) =>
       to('connection', `node port ${index}`, nodeAddresses[family], nodePort),
     ),
-    to('connection', 'affinity', clusterIP(family, 'sticky'), 80),
+    ...(served.includes('sticky') ? [to('connection', 'affinity', clusterIP(family, 'sticky'), 80)] : []),
     to('exchange', 'established connection', web, 80),
     to('query', 'datagrams', web, 80),
   ]
-})
+}
 
 /** With the length of the prefix in IPv4. */
 function sized({ IPv4, IPv6 }: Pair, prefixLength: number): readonly string[] {
@@ -262,7 +290,9 @@ async function joinAll(client: Namespace, node: Namespace, pods: Namespace): Pro
     },
   )
   await client.ip(...byDefault(nodeAddresses))
-  await pods.ip(...byDefault(podGateways))
+  // The first pod is the one that connects.
+  const [viaIPv4, viaIPv6] = byDefault(podGateways)
+  await pods.ip(`${viaIPv4} src ${podAddress('IPv4', 1)}`, `${viaIPv6} src ${podAddress('IPv6', 1)}`)
   // As on every node: packets that are not translated have a route.
   await node.ip(...byDefault(clientAddresses))
   await setSysctls(node, 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
@@ -289,7 +319,8 @@ function kubeProxyPorts(family: Family, name: ServiceName): readonly KubeProxyNf
   }))
 }
 
-function documents(endpoints: number): readonly Document[] {
+function documents(served: readonly ServiceName[], endpoints: number): readonly Document[] {
+  const most: Partial<Record<ServiceName, number>> = { dead: 0, self: 1 }
   const node = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -298,13 +329,15 @@ function documents(endpoints: number): readonly Document[] {
       addresses: families.map((family) => ({ type: 'InternalIP', address: nodeAddresses[family] })),
     },
   }
-  return [node, ...names.flatMap((name) => serviceDocuments(name, name === 'dead' ? 0 : endpoints))]
+  return [node, ...served.flatMap((name) => serviceDocuments(name, most[name] ?? endpoints))]
 }
 
 function serviceDocuments(name: ServiceName, endpoints: number): readonly Document[] {
   const { protocols, affinitySeconds, nodePort: own } = services[name]
   const spec = {
-    type: own === undefined ? 'ClusterIP' : 'NodePort',
+    ...(name === 'self'
+      ? { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 32_013 }
+      : { type: own === undefined ? 'ClusterIP' : 'NodePort' }),
     clusterIP: clusterIP('IPv4', name),
     clusterIPs: families.map((family) => clusterIP(family, name)),
     ipFamilies: families,

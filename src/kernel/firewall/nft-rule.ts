@@ -22,7 +22,7 @@ export function readNftRule(expressions: readonly NfExpression[], family: IpFami
   const mark = markChangeOfRule(expressions)
   return {
     get text() {
-      const decoded = decodeXtRule(expressions, { family, setOf: () => undefined })
+      const decoded = decodeXtRule({ expressions }, { family, setOf: () => undefined })
       return decoded === undefined ? printExpressions(family, expressions) : describeXtRule(decoded, family)
     },
     matches: { ...parts, ...(state === undefined ? {} : { state }) },

@@ -17,6 +17,15 @@ interface Held {
   readonly value?: Uint8Array
   /** Whether it is the result of a map. */
   readonly isMapped?: boolean
+  /** The first bytes of an address of so many bytes: they are compared with a network. */
+  readonly prefixOf?: number
+}
+
+/** `10.1.0.0/16`, by the bytes of the network. */
+function printNetwork(value: Uint8Array, bytes: number): string {
+  const address = new Uint8Array(bytes)
+  address.set(value)
+  return `${printField(bytes === 4 ? 'ipv4_addr' : 'ipv6_addr', address)}/${8 * value.length}`
 }
 
 /** Finds a set of the rule's table. undefined: the set is unknown. */
@@ -161,8 +170,12 @@ class RulePrinter {
     const known: Readonly<Record<string, NfField>> =
       base === 'network' ? loads[this.#family] : loads.transport
     const field = base === 'link' ? undefined : known[`${offset} ${length}`]
+    const words = Math.ceil(length / 4)
+    const bytes = this.#family === 'ipv4' ? 4 : 16
+    const address = base === 'network' && length < bytes ? known[`${offset} ${bytes}`] : undefined
+    if (address !== undefined) return this.#load(to, { text: address, words, prefixOf: bytes })
     const text = field ?? `@${bases[base] ?? base},${offset * 8},${length * 8}`
-    return this.#load(to, { text, words: Math.ceil(length / 4), ...(field === undefined ? {} : { field }) })
+    return this.#load(to, { text, words, ...(field === undefined ? {} : { field }) })
   }
 
   /** An expression that loads a key into a register, or sets the key. */
@@ -240,8 +253,9 @@ class RulePrinter {
 
   #compare(expression: NfExpressionOf<'cmp' | 'range'>): string {
     const [held] = this.#read(expression.from, 1)
-    const { text = `[register ${expression.from}]`, field } = held ?? {}
+    const { text = `[register ${expression.from}]`, field, prefixOf } = held ?? {}
     const print = (value: Uint8Array): string => {
+      if (prefixOf !== undefined) return printNetwork(value, prefixOf)
       if (field !== undefined) return printField(field, value)
       if (text.startsWith('fib ') && text.endsWith(' type'))
         return addressTypes[value[0] ?? 0] ?? printBytes(value)

@@ -70,8 +70,9 @@ export async function listNftTable(
     listing.push({
       chain,
       ...(policy === undefined ? {} : { policy }),
-      rules: rules.map(({ expressions, comment }) => {
-        const rule = comment === undefined ? decodeXtRule(expressions, { family, setOf }) : undefined
+      rules: rules.map((found) => {
+        const { expressions, comment } = found
+        const rule = decodeXtRule(found, { family, setOf })
         if (rule !== undefined) return describeXtRule(rule, family)
         const kinds = expressions.map((each) => ('name' in each ? `${each.kind} ${each.name}` : each.kind))
         const bytes = JSON.stringify([comment, expressions.map(withoutCounts)], (_, value: unknown) =>

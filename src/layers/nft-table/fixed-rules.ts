@@ -27,6 +27,11 @@ export interface FixedRules {
   write(pass: Pass, options: { readonly isComplete: boolean }): Promise<boolean>
   /** The table serves, and all objects are known: removes the rules of a former owner. True: everything is in the kernel. */
   takeOver(pass: Pass): Promise<boolean>
+  /**
+   * There are rules of a former owner, or of a former version, that masquerade: they stay until the table does. False after the first
+   * write.
+   */
+  readonly isAfterTable: boolean
   /** The rules were in the kernel once. */
   readonly isInForce: boolean
   /** The last write failed, no write was made yet, or a look found a difference. */

@@ -110,12 +110,13 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   }
 
   /**
-   * The fixed rules come first, since the table serves with them only. At a takeover, those that a former owner still serves by go when
-   * the table is in force.
+   * The fixed rules come first, since the firewall accepts what the table serves with them only. What a former owner serves by comes
+   * later, or goes when the table is in force.
    */
   async #writeAll(pass: Pass, options: WriteOptions): Promise<boolean> {
     const { fixedRules, stages } = this.#options
     if (fixedRules === undefined) return await this.table.write(pass, options)
+    if (fixedRules.isAfterTable && !(await this.table.write(pass, options))) return false
     const isFixed = await stages.inKernel(async () => await fixedRules.write(pass, options))
     if (!fixedRules.isInForce || !(await this.table.write(pass, options))) return false
     if (!options.isComplete) return isFixed
@@ -154,8 +155,8 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   get state(): LayerState {
     const { table } = this
     const { fixedRules } = this.#options
-    // A write reaches the table only when the fixed rules are in force: until then, only their retry is due.
-    const isTableNext = fixedRules?.isInForce !== false
+    // A write reaches the table only when fixed rules are in force: until then, only their retry is due.
+    const isTableNext = fixedRules === undefined || fixedRules.isInForce || fixedRules.isAfterTable
     return {
       isWriteDue: (isTableNext && table.isWriteDue) || fixedRules?.isWriteDue === true,
       isBehind: table.isBehind || fixedRules?.isBehind === true,

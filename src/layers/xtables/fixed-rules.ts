@@ -5,7 +5,7 @@ import type { IpFamily } from '../../address.js'
 import type { Clock } from '../../clock.js'
 import type { ChainNames, KnownObjects, Pass } from '../../engine/index.js'
 import { BugError } from '../../errors.js'
-import { type NftChange, xtHooks } from '../../kernel/index.js'
+import { type NftChange, type Xtables, xtHooks } from '../../kernel/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import { type ServicePortKey, servicePortName } from '../../model/index.js'
@@ -63,6 +63,7 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   #isInForce = false
   /** Chains of a former owner are removed. */
   #hasTakenOver = false
+  #isAfterTable = false
   #mayDiffer = false
   #isLocalhostDue = false
 
@@ -74,6 +75,7 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
   async open(known: Exclude<KnownObjects, 'nothing'>): Promise<void> {
     if (this.#opened !== undefined) return
     const { tables } = this.#options
+    this.#isAfterTable = await hasRules(tables.nat, chainNames.postrouting)
     const chains = new FixedChains({
       isBeside: (await isServing(tables)) || (known === 'listed' && (await hasFormerOwner(tables))),
     })
@@ -127,6 +129,7 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
     const mayPrune = isComplete && !chains.isBeside
     const isWritten = (await tables.write(pass, { mayPrune })) !== undefined
     this.#isInForce ||= isWritten
+    this.#isAfterTable &&= !isWritten
     this.#hasTakenOver ||= isWritten && mayPrune
     if (isWritten && this.#isLocalhostDue) {
       this.#isLocalhostDue = false
@@ -141,6 +144,10 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
     chains.standAlone()
     tables.pruneSoon()
     return await this.write(pass, { isComplete: true })
+  }
+
+  get isAfterTable(): boolean {
+    return this.#isAfterTable
   }
 
   get isInForce(): boolean {
@@ -185,6 +192,10 @@ export class XtablesFixedRules<S extends XtablesSettings> implements FixedRules 
 
 /** Whether the chains of another program serve in nat: ours have no rules there. Throws KernelError. */
 async function isServing({ nat }: IptablesXtables): Promise<boolean> {
-  const packets = await nat.packets([chainNames.services, chainNames.nodePorts])
-  return [...packets].some(({ length }) => length > 0)
+  return await hasRules(nat, chainNames.services, chainNames.nodePorts)
+}
+
+/** Whether one of the chains has rules. Throws KernelError. */
+async function hasRules(table: Pick<Xtables, 'packets'>, ...chains: readonly string[]): Promise<boolean> {
+  return [...(await table.packets(chains))].some(({ length }) => length > 0)
 }

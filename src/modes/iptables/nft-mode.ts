@@ -8,7 +8,9 @@ import {
   TransactionPause,
   transactionPauseMs,
 } from '../../layers/nft-table/index.js'
+import { hasLateComment, type XtRule } from '../../kernel/index.js'
 import {
+  chainNames,
   dispatchChains,
   type FixedRuleSource,
   type Skeleton,
@@ -87,15 +89,39 @@ function fixedRuleSource(
 ): FixedRuleSource<IptablesModeSettings> {
   return {
     settings: ({ node, machine }) =>
-      iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: true }),
+      // Without the comments of health checks, for the reason of `loadable`.
+      iptablesSettings(family, config, { node, machine, dropsInvalid, withComments: false }),
     skeleton: fixedPart,
     healthCheck: compileHealthCheck,
     countedRules,
   }
 }
 
-/** Without the jump from KUBE-SERVICES to KUBE-NODEPORTS in nat: node ports are in the table of the Services. */
+/**
+ * The skeleton without what the table of the Services has: the jump from KUBE-SERVICES to KUBE-NODEPORTS in nat, the rules of
+ * KUBE-POSTROUTING, and the rule that accepts endpoints which reach themselves. nft lists the match `bpf`, the target MASQUERADE of IPv6
+ * behind that of IPv4, and, since 1.1.7, the match `comment`, in a form that it does not load.
+ */
 function fixedPart(settings: IptablesModeSettings): Skeleton {
-  const { tails, ...rest } = compileSkeleton(settings)
-  return { ...rest, tails: tails.filter(({ dispatch }) => dispatch !== dispatchChains.services) }
+  const { chains, hooks, tails } = compileSkeleton(settings)
+  return {
+    chains: chains.map((each) => {
+      if (each.chain === chainNames.postrouting) return { ...each, rules: [] }
+      // kubelet looks for its rule with the comment, and adds another one if it does not find it.
+      return each.chain === chainNames.firewall ? each : { ...each, rules: loadable(each.rules) }
+    }),
+    hooks,
+    tails: tails
+      .filter(({ dispatch }) => dispatch !== dispatchChains.services)
+      .map(({ dispatch, rules }) => ({ dispatch, rules: loadable(rules) })),
+  }
+}
+
+/** Only a comment that comes last is no match (encodeXtRule). */
+function loadable(rules: readonly XtRule[]): readonly XtRule[] {
+  return rules
+    .filter(({ isSourceDestination }) => isSourceDestination !== true)
+    .map(({ comment, ...rule }) =>
+      comment === undefined || !hasLateComment(rule.target) ? rule : { ...rule, comment },
+    )
 }

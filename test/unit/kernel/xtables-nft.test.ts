@@ -4,13 +4,21 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
 import { KernelError } from '../../../src/errors.js'
-import type { NfExpression, NfOutcome, NfTransaction, XtOp } from '../../../src/kernel/index.js'
+import type {
+  NfExpression,
+  NfOutcome,
+  NfRule,
+  NfTransaction,
+  XtOp,
+  XtRule,
+} from '../../../src/kernel/index.js'
 import type { NfApplyOptions } from '../../../src/kernel/testing.js'
-import { describeXtRule } from '../../../src/kernel/index.js'
+import { describeXtRule, XtState } from '../../../src/kernel/index.js'
 import { decodeXtRule } from '../../../src/kernel/xtables/nft/decode.js'
 import { encodeXtRule } from '../../../src/kernel/xtables/nft/encode.js'
 import { matches, targets } from '../../../src/kernel/xtables/nft/info.js'
 import { NftXtables } from '../../../src/kernel/xtables/nft/nft-xtables.js'
+import { RuleCodec } from '../../../src/kernel/xtables/nft/rules.js'
 import { ruleKinds, setName } from '../../contract/xtables-kinds.js'
 import { ModelNftables, ModelNftNamespace, openModelKernel } from '../../model/index.js'
 import { ip } from '../../support/routes.js'
@@ -20,9 +28,9 @@ const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.repla
 
 const bytes = (info: Uint8Array, from = 0): string => Buffer.from(info.subarray(from)).toString('hex')
 
-function textOf(expressions: readonly NfExpression[], family: IpFamily): string | undefined {
+function textOf(written: Pick<NfRule, 'expressions' | 'comment'>, family: IpFamily): string | undefined {
   const setOf = (index: number): string | undefined => (index === setNumber ? setName[family] : undefined)
-  const rule = decodeXtRule(expressions, { family, setOf })
+  const rule = decodeXtRule(written, { family, setOf })
   return rule === undefined ? undefined : describeXtRule(rule, family)
 }
 
@@ -165,8 +173,7 @@ describe('encodings of x_tables in nf_tables', () => {
         const kinds = ruleKinds(family, table)
         assert.ok(kinds.length > 0)
         for (const { rule, text } of kinds) {
-          const { expressions } = encodeXtRule(rule, { family, indexOf: () => setNumber })
-          assert.equal(textOf(expressions, family), text)
+          assert.equal(textOf(encodeXtRule(rule, { family, indexOf: () => setNumber }), family), text)
         }
       })
     }
@@ -175,10 +182,30 @@ describe('encodings of x_tables in nf_tables', () => {
   for (const [what, family, expressions, text] of encodings) {
     it(`reads ${what}`, () => {
       const expected = text === undefined ? undefined : `${text} -j ACCEPT`
-      assert.equal(textOf([...expressions, { kind: 'counter' }, accept], family), expected)
-      assert.equal(textOf(expressions, family), undefined)
+      assert.equal(textOf({ expressions: [...expressions, { kind: 'counter' }, accept] }, family), expected)
+      assert.equal(textOf({ expressions }, family), undefined)
     })
   }
+
+  it("writes a jump's comment beside the expressions, where nft and iptables-nft read it", () => {
+    const rule: XtRule = {
+      state: { bits: XtState.new },
+      comment: 'a',
+      target: { kind: 'jump', chain: 'KUBE-A' },
+    }
+    const written = encodeXtRule(rule, { family: 'ipv4', indexOf: () => setNumber })
+    assert.equal(written.comment, 'a')
+    assert.ok(!written.expressions.some((each) => each.kind === 'match' && each.name === 'comment'))
+    assert.equal(textOf(written, 'ipv4'), '-m conntrack --ctstate NEW -m comment --comment a -j KUBE-A')
+    const codec = new RuleCodec('ipv4', new Map())
+    const found = { family: 'ipv4', table: 'filter', chain: 'INPUT', handle: 1 } as const
+    assert.equal(codec.textOf({ ...found, ...written }), codec.encode(rule).text)
+    // As iptables-nft writes it: nft 1.1.7 lists such a rule in a form that nft does not load.
+    const { expressions } = written
+    const last = expressions.slice(-2)
+    const asMatch = { ...found, expressions: [...expressions.slice(0, -2), comment, ...last] }
+    assert.equal(codec.textOf(asMatch), undefined)
+  })
 
   it('writes a rule of kube-proxy as iptables-nft 1.8.4 does', () => {
     const encoded = encodeXtRule(

@@ -45,7 +45,7 @@ function barrierOf(
 
 /** Whether the rule accepts packets by the status of their connection: a rule of nft, or `-m conntrack --ctstate DNAT`. */
 function acceptsByStatus(expressions: readonly NfExpression[]): boolean {
-  const { state, target } = decodeXtRule(expressions, { family: 'ipv4', setOf: () => undefined }) ?? {}
+  const { state, target } = decodeXtRule({ expressions }, { family: 'ipv4', setOf: () => undefined }) ?? {}
   if (target?.kind === 'accept' && state !== undefined && state.isInverted !== true)
     return (state.bits & XtState.dnat) !== 0
   const readsStatus = expressions.some((each) => each.kind === 'ct' && each.key === 'status')

@@ -5,6 +5,7 @@ import type { Protocol } from '../../ipvs/ipvs.js'
 import { protocolNumber } from '../../ipvs/encode.js'
 import type { NfVerdict } from '../../nftables/data.js'
 import type { NfExpression, NfExpressionOf } from '../../nftables/expressions.js'
+import type { NfRule } from '../../nftables/nftables.js'
 import { hasLateComment, type XtRule, type XtTarget } from '../xtables.js'
 import { addressOffsets, prefixMask } from './encode.js'
 import { decodeMatch, decodeTarget, type DecodeContext, type XtRuleParts } from './decode-info.js'
@@ -27,14 +28,15 @@ interface Loaded {
 
 /**
  * The rule; undefined: it is not one that Viaduct writes, in any encoding. Of the order of the matches only the place of the comment
- * counts (`hasLateComment`): `iptables -C` would not find a rule with its comment in another place.
+ * counts (`hasLateComment`): `iptables -C` would not find a rule with its comment in another place. `comment`: the rule's own, beside its
+ * expressions, which iptables-nft reads as the last match.
  */
 export function decodeXtRule(
-  expressions: readonly NfExpression[],
+  { expressions, comment }: Pick<NfRule, 'expressions' | 'comment'>,
   context: DecodeContext,
 ): XtRule | undefined {
   const reader = new RuleReader(context)
-  return expressions.every((expression) => reader.read(expression)) ? reader.finish() : undefined
+  return expressions.every((expression) => reader.read(expression)) ? reader.finish(comment) : undefined
 }
 
 /** The matches among the expressions that are known. `isWhole`: all of them are. */
@@ -73,7 +75,8 @@ class RuleReader {
     return this.#parts
   }
 
-  finish(): XtRule | undefined {
+  finish(comment?: string): XtRule | undefined {
+    if (comment !== undefined && !this.#add({ comment })) return undefined
     const { target, ...parts } = this.#parts
     const hasPorts = parts.sourcePorts !== undefined || parts.destinationPorts !== undefined
     if (target === undefined || (hasPorts && parts.protocol === undefined)) return undefined

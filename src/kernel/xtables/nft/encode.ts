@@ -23,7 +23,7 @@ export interface EncodeContext {
   readonly indexOf: (set: string) => number
 }
 
-export type EncodedXtRule = Pick<NfRule, 'expressions' | 'compat'>
+export type EncodedXtRule = Pick<NfRule, 'expressions' | 'compat' | 'comment'>
 
 /** Bytes from the start of the network header. */
 export const addressOffsets = {
@@ -47,9 +47,12 @@ export const sctpFlags = { source: 1, destination: 2 } as const
 const anyPort = [0, 65_535] as const
 const noPort = [0, 0] as const
 
-/** The expressions of a rule. The rule must be valid (encodeXtBatch). */
+/**
+ * A rule as it is written. The rule must be valid (encodeXtBatch). A comment that comes last is a comment of nf_tables: iptables-nft reads it
+ * as the last match, and nft loads it. The match `comment` is what nft 1.1.7 lists in the middle of a rule, and then does not load.
+ */
 export function encodeXtRule(rule: XtRule, context: EncodeContext): EncodedXtRule {
-  const { protocol } = rule
+  const { protocol, comment } = rule
   return {
     expressions: [
       ...headerOf(rule, context.family),
@@ -58,6 +61,7 @@ export function encodeXtRule(rule: XtRule, context: EncodeContext): EncodedXtRul
       targetOf(rule.target, context),
     ],
     ...(protocol === undefined ? {} : { compat: { protocol: protocolNumber[protocol] } }),
+    ...(comment !== undefined && hasLateComment(rule.target) ? { comment } : {}),
   }
 }
 
@@ -121,9 +125,8 @@ function flag(isSet: boolean | undefined): number {
 
 function* matchesOf(rule: XtRule, { family, indexOf }: EncodeContext): Generator<NfExpression> {
   const { mark, addressType, state, set, probability, recent } = rule
-  const comment = rule.comment === undefined ? [] : [match(matches.comment, { comment: rule.comment })]
-  const isLate = hasLateComment(rule.target)
-  if (!isLate) yield* comment
+  if (rule.comment !== undefined && !hasLateComment(rule.target))
+    yield match(matches.comment, { comment: rule.comment })
   if (rule.sourcePorts !== undefined || rule.destinationPorts !== undefined) yield portsOf(rule)
   if (mark !== undefined) yield match(matches.mark, { ...mark, isInverted: flag(mark.isInverted) })
   if (addressType !== undefined) {
@@ -145,7 +148,6 @@ function* matchesOf(rule: XtRule, { family, indexOf }: EncodeContext): Generator
     const bits = recentAction[action] | (seconds === undefined ? 0 : recentAction.reap)
     yield match(matches.recent, { list, action: bits, ...(seconds === undefined ? {} : { seconds }) })
   }
-  if (isLate) yield* comment
 }
 
 function portsOf({ protocol, sourcePorts, destinationPorts }: XtRule): NfExpression {

@@ -174,10 +174,10 @@ export class TablePlanner {
    * another program that follows.
    */
   #insert(chain: string, rules: readonly WrittenRule[], stays: readonly (NfRuleState | undefined)[]): void {
-    for (const [index, { expressions, compat }] of rules.entries()) {
+    for (const [index, { text: _, ...written }] of rules.entries()) {
       if (stays[index] !== undefined) continue
       const before = stays.slice(index).find((rule) => rule !== undefined)?.handle
-      const rule: NfRule = { ...this.#place, chain, expressions, ...(compat === undefined ? {} : { compat }) }
+      const rule: NfRule = { ...this.#place, chain, ...written }
       const op: NfOp = before === undefined ? { op: 'add-rule', rule } : { op: 'insert-rule', rule, before }
       this.#added.push({ op, place: { chain, rule: index } })
     }

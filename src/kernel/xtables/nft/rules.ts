@@ -3,7 +3,7 @@ import { type KernelError, orRefusal } from '../../../errors.js'
 import type { Ipset } from '../../ipset/ipset.js'
 import type { NfRuleState } from '../../nftables/nftables.js'
 import { describeXtRule } from '../describe.js'
-import type { XtRule } from '../xtables.js'
+import { hasLateComment, type XtRule } from '../xtables.js'
 import { decodeXtRule } from './decode.js'
 import { type EncodedXtRule, encodeXtRule } from './encode.js'
 
@@ -40,15 +40,19 @@ export class RuleCodec {
     return { ...encoded, text: this.#text(encoded) ?? describeXtRule(rule, this.#family) }
   }
 
-  /** undefined: the rule is not one that Viaduct writes. */
+  /** undefined: the rule is not one that Viaduct writes. A jump with the match `comment`, as iptables-nft writes it, is none. */
   textOf(rule: NfRuleState): string | undefined {
-    return rule.comment === undefined ? this.#text(rule) : undefined
+    return this.#text(rule)
   }
 
-  #text({ expressions }: Pick<EncodedXtRule, 'expressions'>): string | undefined {
+  #text(written: EncodedXtRule): string | undefined {
     const setOf = (index: number): string | undefined => this.#setNames.get(index)
-    const rule = decodeXtRule(expressions, { family: this.#family, setOf })
-    return rule === undefined ? undefined : describeXtRule(rule, this.#family)
+    const rule = decodeXtRule(written, { family: this.#family, setOf })
+    if (rule === undefined) return undefined
+    const isOwn = hasLateComment(rule.target)
+      ? rule.comment === written.comment
+      : written.comment === undefined
+    return isOwn ? describeXtRule(rule, this.#family) : undefined
   }
 }
 

@@ -1,8 +1,18 @@
 // The base chains, which the kernel's hooks call, with their jumps.
 import type { NfHook } from '../../../kernel/index.js'
 import type { ChainPlan, StructureUse } from './chain-plan.js'
-import { type Expressions, isIn, isMartian, isNew, jump, packetFields, returns } from './expressions.js'
+import {
+  type Expressions,
+  isIn,
+  isMartian,
+  isNew,
+  isTranslated,
+  jump,
+  packetFields,
+  returns,
+} from './expressions.js'
 import { affinityJumps, checks } from './filter-chains.js'
+import { hairpinMarking } from './hairpin-chain.js'
 import { translations } from './nat-chains.js'
 import { schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
@@ -72,6 +82,7 @@ function iptablesChains(
   // KUBE-FIREWALL of table filter comes later, and drops these packets.
   const martians = localhostNodePorts ? [[...isMartian(family), ...returns]] : []
   const toClusterIP = isIn(schemaOf(family).clusterIPs, [packetFields[family].destination])
+  const marksHairpins = [...isTranslated, ...jump(hairpinMarking)]
   return [
     base('filter-input', { type: 'filter', hook: 'input', priority: priorities.filter }, [
       ...martians,
@@ -80,6 +91,8 @@ function iptablesChains(
       ...record,
     ]),
     base('filter-forward', { type: 'filter', hook: 'forward', priority: priorities.filter }, [
+      // For KUBE-FORWARD, which accepts packets with the mark.
+      [...isNew, ...marksHairpins],
       [...isNew, ...jump(checks.serviceEndpoints)],
       ...record,
     ]),
@@ -92,6 +105,10 @@ function iptablesChains(
     ]),
     base('nat-output', { type: 'nat', hook: 'output', priority: priorities.dnat }, [
       jump(translations.services),
+    ]),
+    base('nat-postrouting', { type: 'nat', hook: 'postrouting', priority: priorities.snat }, [
+      marksHairpins,
+      jump(translations.masquerading),
     ]),
   ]
 }

@@ -10,8 +10,8 @@ import {
   type NfVerdict,
   packFields,
 } from '../../../kernel/index.js'
-import type { IpFamily } from '../../../address.js'
-import type { LocalDetector } from '../../../node/index.js'
+import type { Cidr, IpFamily } from '../../../address.js'
+import { type LocalDetector, loopbackNetworks } from '../../../node/index.js'
 
 export type Expressions = readonly NfExpression[]
 
@@ -230,13 +230,25 @@ export function isMartian(family: IpFamily): Expressions {
 }
 
 function compareWithLoopback(family: IpFamily, field: Field, op: '==' | '!='): Expressions {
-  return family === 'ipv4'
-    ? [
-        ...field.load(0),
-        { kind: 'bitwise', from: 0, to: 0, length: 4, mask: hostWord(255), xor: hostWord(0) },
-        { kind: 'cmp', from: 0, op, value: hostWord(127) },
-      ]
-    : [...field.load(0), { kind: 'cmp', from: 0, op, value: packFields(['ipv6_addr'], ['::1']) }]
+  return compareWithNetwork(family, field, { op, network: loopbackNetworks[family] })
+}
+
+/**
+ * Compares an address with a network as nft does, so that a table that nft has loaded is the same: a network of whole bytes is compared by
+ * these bytes, without a mask.
+ */
+function compareWithNetwork(
+  family: IpFamily,
+  field: Field,
+  { op, network }: { readonly op: '==' | '!='; readonly network: Pick<Cidr, 'address' | 'prefixLength'> },
+): Expressions {
+  const { address, prefixLength } = network
+  const value = packFields([family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'], [address])
+  const length = prefixLength / 8
+  if (!Number.isInteger(length) || length === 0)
+    return [...field.load(0), ...masked(0, family, prefixLength), { kind: 'cmp', from: 0, op, value }]
+  const load = field.load(0).map((each) => (each.kind === 'payload' ? { ...each, length } : each))
+  return [...load, { kind: 'cmp', from: 0, op, value: value.subarray(0, length) }]
 }
 
 /** Whether the detector takes the packet for traffic of this node's pods; `!=`: for other traffic. */
@@ -245,9 +257,7 @@ export function isFromPod(family: IpFamily, detector: LocalDetector, op: '==' | 
     const load: NfExpression = { kind: 'meta', to: 0, key: 'iifname' }
     return [load, { kind: 'cmp', from: 0, op, value: interfacePattern(detector.name) }]
   }
-  const { address, prefixLength } = detector.cidr
-  const value = packFields([family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'], [address])
-  return [...sourceNetwork(family, prefixLength).load(0), { kind: 'cmp', from: 0, op, value }]
+  return compareWithNetwork(family, packetFields[family].source, { op, network: detector.cidr })
 }
 
 /** The whole name with its padding, or a prefix without. */

@@ -21,7 +21,7 @@ import { endpointChains } from './endpoint-chains.js'
 import { type FrontendSets, schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
-/** Chains that base chains jump to; `masquerading` only with the semantics of nftables mode. */
+/** Chains that base chains jump to. */
 export const translations = { services: 'services', masquerading: 'masquerading' } as const
 
 const nodePortsChain = 'nodeports'
@@ -50,9 +50,7 @@ export function translationChains(settings: NftModeSettings, use: StructureUse):
       masquerades: [],
       otherwise: [],
     }),
-    ...(settings.semantics === 'iptables'
-      ? []
-      : [{ chain: translations.masquerading, rules: masqueradeRules(settings) }]),
+    { chain: translations.masquerading, rules: masqueradeRules(settings) },
   ]
 }
 
@@ -176,12 +174,13 @@ function nodePortAddress({ family, nodePortAddresses, localhostNodePorts }: NftM
   return isIn(schemaOf(family).nodePortIPs, [packetFields[family].destination])
 }
 
-function masqueradeRules({ family, masqueradeMark }: NftModeSettings): readonly RulePlan[] {
+function masqueradeRules({ family, semantics, masqueradeMark }: NftModeSettings): readonly RulePlan[] {
   const { source, destination, protocol, port } = packetFields[family]
   const hairpin = isIn(schemaOf(family).hairpinConnections, [source, destination, protocol, port])
   return [
     // The rule clears the mark: a packet that enters the stack once more (a tunnel) must not be masqueraded again.
     { expressions: [...hasMark(masqueradeMark), ...flipMark(masqueradeMark), ...masquerade] },
-    { expressions: [...isTranslated, ...hairpin, ...masquerade] },
+    // With the semantics of iptables mode, hairpins have the mark.
+    ...(semantics === 'iptables' ? [] : [{ expressions: [...isTranslated, ...hairpin, ...masquerade] }]),
   ]
 }

@@ -4,6 +4,7 @@ import type { NfChain, NfRule, NfSet, NfTable, NfTableKey } from '../../../kerne
 import { type ChainPlan, type FrontendUse, sorted, type StructureUse } from './chain-plan.js'
 import { baseChains } from './base-chains.js'
 import { checkChains } from './filter-chains.js'
+import { hairpinChain } from './hairpin-chain.js'
 import { translationChains } from './nat-chains.js'
 import { bucketOf, type EndpointSets, type FrontendSets, schemaOf } from './schema.js'
 import type { NftModeSettings } from './settings.js'
@@ -27,6 +28,7 @@ export function compileStructure(settings: NftModeSettings, use: StructureUse): 
   const chains = [
     ...translationChains(settings, use),
     ...checkChains(settings, use),
+    ...(settings.semantics === 'iptables' ? [hairpinChain(settings)] : []),
     ...baseChains(settings, use),
   ]
   return {

@@ -28,6 +28,10 @@ function use({ counts = [], shortCircuitCounts = [], affinitySeconds = [] }: Som
 
 const nothing: StructureUse = { services: use(), nodePorts: use(), prefixLengths: new Set() }
 
+const digits = Array.from({ length: 16 }, (_, digit) => digit)
+const lastDigits = digits.map((digit) => `0.0.0.${digit} . 0.0.0.${digit}`)
+const firstDigits = digits.map((digit) => `${16 * digit}.0.0.0 . ${16 * digit}.0.0.0`)
+
 function commands(settings: NftModeSettings, rest: Partial<StructureUse>): readonly string[] {
   const ops = structureOps(compileStructure(settings, { ...nothing, ...rest }))
   return printTransaction(ops).trimEnd().split('\n')
@@ -176,14 +180,14 @@ describe('the structure of nftables mode', () => {
       rules: [
         'services ip daddr . meta l4proto . th dport @services-with-endpoints goto service-traffic',
         'services ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints goto short-circuit-service-sources',
-        'services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports',
-        'service-traffic ip daddr @cluster-ips ip saddr & 255.255.255.0 != 10.244.1.0 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
+        'services fib daddr type local ip daddr != 127.0.0.0/8 goto nodeports',
+        'service-traffic ip daddr @cluster-ips ip saddr != 10.244.1.0/24 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
         'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
         'service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints jump short-circuit-service-sources',
         'service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
         'service-traffic ip daddr . meta l4proto . th dport @services-with-2 goto service-with-2',
         'service-traffic goto service-endpoint-0',
-        'short-circuit-service-sources ip saddr & 255.255.255.0 10.244.1.0 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
+        'short-circuit-service-sources ip saddr 10.244.1.0/24 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
         'short-circuit-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-service-sources fib saddr type local goto short-circuit-service-traffic comment "short-circuit local traffic"',
         'short-circuit-service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
@@ -272,8 +276,23 @@ describe('the structure of nftables mode', () => {
         'firewall-check ip daddr . meta l4proto . th dport @firewalled-services goto firewall',
         'filter-input ct state new jump nodeport-endpoints-check',
         'filter-input ct state new jump external-endpoints-check',
+        'filter-forward ct state new ct status dnat jump hairpin-marking',
         'filter-forward ct state new jump service-endpoints-check',
         'filter-output ct state new ip daddr @cluster-ips jump service-endpoints-check',
+      ],
+    },
+    {
+      name: 'F-050 with the semantics of iptables mode',
+      settings: { semantics: 'iptables' },
+      use: {},
+      chains: /^(hairpin-marking (ip saddr & 0\.0\.0\.15 |ip saddr & 240|meta)|masquerading|nat-postrouting)/,
+      rules: [
+        'masquerading meta mark & 0x00004000 != 0x00000000 meta mark set meta mark ^ 0x00004000 masquerade fully-random',
+        `hairpin-marking ip saddr & 0.0.0.15 . ip daddr & 0.0.0.15 != { ${lastDigits.join(', ')} } return`,
+        `hairpin-marking ip saddr & 240.0.0.0 . ip daddr & 240.0.0.0 != { ${firstDigits.join(', ')} } return`,
+        'hairpin-marking meta mark set meta mark | 0x00004000',
+        'nat-postrouting ct status dnat jump hairpin-marking',
+        'nat-postrouting jump masquerading',
       ],
     },
     {
@@ -288,7 +307,7 @@ describe('the structure of nftables mode', () => {
       settings: { semantics: 'iptables' },
       use: {},
       chains: /goto nodeports/,
-      rules: ['services fib daddr type local ip daddr & 255.0.0.0 != 127.0.0.0 goto nodeports'],
+      rules: ['services fib daddr type local ip daddr != 127.0.0.0/8 goto nodeports'],
     },
     {
       name: 'numbers of endpoints above 16 share a rule for each bucket of 16 numbers, in ascending order',
@@ -316,17 +335,11 @@ describe('the structure of nftables mode', () => {
     it(name, () => assert.deepEqual(rulesOf(makeNftSettings('ipv4', settings), used, chains), rules))
   }
 
-  it('has no chain that masquerades or refuses unused ports with the semantics of iptables mode', () => {
+  it('has no chain that refuses unused ports with the semantics of iptables mode', () => {
     const settings = makeNftSettings('ipv4', { semantics: 'iptables' })
     const lines = commands(settings, { services: use({ counts: [1] }) })
     const names = lines.flatMap((line) => /^add (?:set|map|chain) ip kube-proxy (\S+)/.exec(line)?.[1] ?? [])
-    const others = [
-      'service-cidrs',
-      'hairpin-connections',
-      'masquerading',
-      'cluster-ips-check',
-      'nat-postrouting',
-    ]
+    const others = ['service-cidrs', 'hairpin-connections', 'cluster-ips-check']
     assert.deepEqual(
       names.filter((name) => others.includes(name)),
       [],
@@ -341,6 +354,7 @@ describe('the structure of nftables mode', () => {
         'add chain ip kube-proxy filter-output { type filter hook output priority -1 ; policy accept ; }',
         'add chain ip kube-proxy nat-prerouting { type nat hook prerouting priority -101 ; policy accept ; }',
         'add chain ip kube-proxy nat-output { type nat hook output priority -101 ; policy accept ; }',
+        'add chain ip kube-proxy nat-postrouting { type nat hook postrouting priority 99 ; policy accept ; }',
       ],
     )
   })
