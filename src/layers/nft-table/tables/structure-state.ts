@@ -27,7 +27,9 @@ interface KnownChain {
 
 /** The operations that bring the structure to the kernel, around the elements of a transaction. */
 export interface StructureOps {
-  /** Before the elements that need them: table, sets, chains that serve nothing yet. */
+  /** New sets and the rules of empty chains, to which nothing leads yet: any number of transactions may bring them, in this order. */
+  readonly early: readonly NfOp[]
+  /** Before the elements that need them: chains that lead to the new ones. */
   readonly first: readonly NfOp[]
   /** After all elements: what makes them serve. */
   readonly last: readonly NfOp[]
@@ -147,23 +149,28 @@ export class StructureState {
    * base chains that do not exist yet come at the end as well.
    */
   plan({ isForeign }: { readonly isForeign: boolean }): StructureOps {
-    if (this.#wanted === undefined) return { first: [], last: [] }
+    if (this.#wanted === undefined) return { early: [], first: [], last: [] }
     const { table } = this.#wanted
     const { sets, chains: changed } = this.#findLacking()
+    const early: NfOp[] = []
     const first: NfOp[] = []
     const last: NfOp[] = []
-    if (this.#isUnusable) first.push({ op: 'delete-table', table })
-    if (!this.#isTableKnown) first.push({ op: 'add-table', table })
-    for (const set of sets) first.push({ op: 'add-set', set })
+    if (!this.#isTableKnown) early.push({ op: 'add-table', table })
+    for (const set of sets) early.push({ op: 'add-set', set })
     const isLast = ({ chain }: StructureChain): boolean =>
       chain.hook !== undefined || (isForeign && this.#chains.has(chain.chain))
-    const early = changed.filter((chain) => !isLast(chain))
+    // Also where a transaction after that of the chain was refused.
+    const isEmpty = ({ chain }: StructureChain): boolean =>
+      (this.#chains.get(chain.chain) ?? { rules: [] }).rules?.length === 0
+    const soon = changed.filter((chain) => !isLast(chain))
     const late = changed.filter(isLast)
-    for (const { chain } of early) first.push(...this.#makeChain(chain))
+    for (const { chain } of soon) early.push(...this.#makeChain(chain))
     for (const { chain } of late) last.push(...this.#makeChain(chain))
-    for (const chain of early) first.push(...this.#rulesOf(chain))
+    for (const chain of soon) (isEmpty(chain) ? early : first).push(...this.#rulesOf(chain))
     for (const chain of late) last.push(...this.#rulesOf(chain))
-    return { first, last }
+    if (!this.#isUnusable) return { early, first, last }
+    // The former table serves until then.
+    return { early: [], first: [{ op: 'delete-table', table }, ...early, ...first], last }
   }
 
   /** The kernel took these operations of `plan`. */
@@ -177,12 +184,20 @@ export class StructureState {
       else if (op.op === 'delete-set') this.#sets.delete(op.set.set)
       else if (op.op === 'delete-chain') this.#chains.delete(op.chain.chain)
       else if (op.op === 'delete-counter') this.#counters.delete(op.counter.counter)
-      else if (op.op === 'add-chain' || op.op === 'flush-chain') {
-        const wanted = this.#wantedChains.get(op.chain.chain)
-        const hook = wanted?.chain.hook ?? this.#chains.get(op.chain.chain)?.hook
-        this.#chains.set(op.chain.chain, { hook, rules: wanted?.rules ?? [] })
+      else if (op.op === 'add-chain' || op.op === 'flush-chain') this.#confirmRules(op.chain.chain, [])
+      else if (op.op === 'add-rule') {
+        const { chain } = op.rule
+        this.#confirmRules(chain, [...(this.#chains.get(chain)?.rules ?? []), op.rule])
       }
     }
+  }
+
+  /** The rules of a chain may come in a later transaction than the chain. */
+  #confirmRules(name: string, rules: readonly NfRule[]): void {
+    const wanted = this.#wantedChains.get(name)
+    const hook = wanted?.chain.hook ?? this.#chains.get(name)?.hook
+    const isWhole = wanted?.rules.length === rules.length
+    this.#chains.set(name, { hook, rules: isWhole ? wanted.rules : rules })
   }
 
   /** The kernel does not have the object of an operation that empties or deletes it. */

@@ -439,8 +439,8 @@ describe('the known structure of nftables mode', () => {
     const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [1, 2] }) })
     const state = new StructureState(schemaOf('ipv4'))
     state.wanted = structure
-    const { first, last } = state.plan({ isForeign: false })
-    state.confirm([...first, ...last])
+    const { early, first, last } = state.plan({ isForeign: false })
+    state.confirm([...early, ...first, ...last])
     let comparisons = 0
     const chains = structure.chains.map(({ chain, rules }) => ({
       chain,
@@ -455,7 +455,7 @@ describe('the known structure of nftables mode', () => {
     state.wanted = { ...structure, chains }
     assert.ok(comparisons > 0)
     comparisons = 0
-    assert.deepEqual(state.plan({ isForeign: false }), { first: [], last: [] })
+    assert.deepEqual(state.plan({ isForeign: false }), { early: [], first: [], last: [] })
     assert.equal(comparisons, 0)
   })
 
@@ -464,8 +464,8 @@ describe('the known structure of nftables mode', () => {
     const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [80] }) })
     const state = new StructureState(schemaOf('ipv4'))
     state.wanted = structure
-    const { first, last } = state.plan({ isForeign: false })
-    state.confirm([...first, ...last])
+    const { early, first, last } = state.plan({ isForeign: false })
+    state.confirm([...early, ...first, ...last])
     const others = structure.chains.find(({ chain }) => chain.chain === 'service-block-1')?.rules ?? []
     const chains = structure.chains.map(({ chain, rules }) => ({
       chain,

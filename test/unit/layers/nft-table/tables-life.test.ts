@@ -156,6 +156,33 @@ describe('the table of nftables mode when the kernel refuses', () => {
     assert.equal((await lab.nftables.elements(schema.nodePortIPs)).length, 1)
   })
 
+  // One transaction had 8,000 operations, for which other writers waited 256 ms.
+  it('makes the sets and chains of a long list in parts, and then leads to them', async () => {
+    const lab = await written(web)
+    const long = service(
+      1,
+      ...Array.from({ length: 1000 }, (_, index) => `10.${index >> 8}.1.${index & 255}`),
+    )
+    lab.claim(long)
+    lab.nftables.plan = {
+      transactionFault: () => (lab.nftables.transactions.length === 3 ? ENOMEM : undefined),
+    }
+    assert.equal(await lab.write(), false)
+    assertContent(lab, [web])
+    lab.nftables.plan = {}
+    await lab.clock.advance(1000)
+    assert.equal(await lab.write(), true)
+    assertContent(lab, [long])
+    const sizes = lab.nftables.transactions.map(
+      (ops) => ops.filter(({ op }) => !op.endsWith('elements')).length,
+    )
+    assert.ok(sizes.length > 4 && Math.max(...sizes) <= 1000, sizes.join())
+    const next = openNftLab({ namespace: lab.nftables.namespace })
+    next.claim(long)
+    assert.equal(await next.write(), true)
+    assert.deepEqual(next.nftables.transactions, [])
+  })
+
   it('makes a large table in parts that no packet meets, and goes on after ENOMEM', async () => {
     const lab = openNftLab()
     const endpoints = Array.from({ length: 200 }, (_, index) => `10.244.1.${index + 1}`)
