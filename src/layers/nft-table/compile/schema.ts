@@ -14,7 +14,8 @@ export const tableName = 'kube-proxy'
 
 /**
  * The most endpoints of one list. Each index has a map of its own, and the kernel finds a set by walking the list of all sets: 25 ns
- * for each. So a change of a list with n endpoints costs n * 25 ns at its last place, and the first such list n * n * 12 ns.
+ * for each. So a change of a list with n endpoints costs n * 25 ns at its last place. The elements of the first such list are one
+ * transaction: 35 ms with 256 endpoints and a node port, 81 ms with 1,000, 840 ms with 4,096.
  */
 export const maxEndpoints = 4096
 
