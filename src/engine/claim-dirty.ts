@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Log } from '../log.js'
-import type { ServicePortKey } from '../model/index.js'
+import type { ServicePortKey, Share } from '../model/index.js'
 import type { Route } from '../routing/index.js'
 import type { FamilyIntake } from './family-intake.js'
 import type { Pass } from './pass.js'
@@ -11,8 +11,8 @@ import { logFamily } from './sync-report.js'
 interface ClaimDirtyOptions {
   readonly family: IpFamily
   readonly intake: Pick<FamilyIntake, 'takeDirty'>
-  /** The pass takes a share of about so much work, as `FamilyTracker.take` does. Absent: all dirty service ports. */
-  readonly units?: number | undefined
+  /** The pass takes a share, as `FamilyTracker.take` does. Absent: all dirty service ports. */
+  readonly share?: Share | undefined
   /** The service port joins the pass although it is not in its share: it is dirty no more. */
   readonly unmark: (key: ServicePortKey) => void
   readonly decisions: Pick<RouteDecisions, 'decide'>
@@ -62,11 +62,11 @@ export async function claimDirty(options: ClaimDirtyOptions): Promise<number> {
 }
 
 async function decideDirty(
-  { intake, units, unmark, decisions, pass, claimFrontends, takeConcerned, isStopping }: ClaimDirtyOptions,
+  { intake, share, unmark, decisions, pass, claimFrontends, takeConcerned, isStopping }: ClaimDirtyOptions,
   slices: Slices,
 ): Promise<Map<ServicePortKey, Route | undefined>> {
   const decided = new Map<ServicePortKey, Route | undefined>()
-  let keys = await pass.takeDirty(intake, units)
+  let keys = await pass.takeDirty(intake, share)
   while (keys.size > 0) {
     for (const key of keys) {
       if (isStopping()) return decided

@@ -6,6 +6,7 @@ import {
   type ReportProblems,
   serviceOfPort,
   type ServicePortKey,
+  type Share,
 } from '../model/index.js'
 import { Backlog, type BacklogOptions, type RunEvents } from './backlog.js'
 import type { Change, LeftPorts } from './event-list.js'
@@ -121,6 +122,17 @@ export class FamilyIntake {
     return this.#hasLeft
   }
 
+  /** Changes wait for a run. */
+  get hasChanges(): boolean {
+    return this.tracker.hasDirty || this.#shared.waitingCount > 0
+  }
+
+  /** The service ports wait for another share. */
+  leave(keys: Iterable<ServicePortKey>): void {
+    this.tracker.mark(keys)
+    this.#hasLeft = this.tracker.hasDirty
+  }
+
   /** The run takes the service port although it is not in its share: it is dirty no more. */
   unmark(key: ServicePortKey): void {
     this.tracker.unmark(key)
@@ -134,10 +146,10 @@ export class FamilyIntake {
 
   /**
    * The run takes the changed service ports, those of events that came since it began included. Such events join the run. If a
-   * milestone was among them, they wait for the next run, which does what the milestone allows. `units`: it takes a share of the service
+   * milestone was among them, they wait for the next run, which does what the milestone allows. `share`: it takes a part of the service
    * ports, as `FamilyTracker.take` does.
    */
-  async takeDirty(units?: number): Promise<{
+  async takeDirty(share?: Share): Promise<{
     readonly dirty: ReadonlySet<ServicePortKey>
     readonly events: RunEvents | undefined
   }> {
@@ -153,7 +165,7 @@ export class FamilyIntake {
     // Those that came during the pauses.
     shared.applyWaiting(shared.waitingCount)
     const generation = this.tracker.dirtyGeneration
-    const dirty = this.tracker.take(units)
+    const dirty = this.tracker.take(share)
     this.backlog.noteTaken(servicesOf(dirty))
     const events = shared.known === this.#knownInRun ? this.backlog.join(generation) : undefined
     this.#hasLeft = this.tracker.hasDirty

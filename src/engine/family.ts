@@ -2,10 +2,11 @@ import type { IpAddress } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
-import type { FamilyTracker, ServicePort, ServicePortKey, ServiceView } from '../model/index.js'
+import type { FamilyTracker, ServicePort, ServicePortKey, ServiceView, Share } from '../model/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { Frontend, LostFrontend, Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
+import type { RunTerms } from './bounded-runner.js'
 import { claimDirty } from './claim-dirty.js'
 import { type FamilyContext, readAgainMs } from './family-context.js'
 import type { FamilyMode, OpenFamilyMode } from './family-mode.js'
@@ -18,10 +19,12 @@ import type { FamilyIntake } from './family-intake.js'
 import type { Intake } from './intake.js'
 import { KernelQuestions } from './kernel-questions.js'
 import type { Claim, Layer, Look } from './layer.js'
+import { LookTurns } from './look-turns.js'
 import type { Pipeline } from './pipeline.js'
 import { RouteDecisions } from './route-decisions.js'
 import { ServedRoutes } from './served-routes.js'
 import { ShareSize, shareMs } from './share-size.js'
+import type { PassPause } from './pass-pause.js'
 import type { PacketRules } from './packet-rules.js'
 import { StageTimes } from './stage-times.js'
 import { worldSize } from './sync-report.js'
@@ -41,16 +44,6 @@ export interface FamilyOptions<S, D> extends FamilyContext {
   readonly shareSize?: Pick<ShareSize, 'units' | 'note'>
   /** Keeps times without transactions, for other programs. Absent: passes follow each other at any time. */
   readonly pause?: PassPause | undefined
-}
-
-/** Keeps a time without transactions between passes. */
-export interface PassPause {
-  /** Resolves when a pass may begin; `end` must follow. */
-  begin(): Promise<void>
-  /** `isUnfinished`: the next pass continues the work of this one. */
-  end(pass: { readonly hasWritten: boolean; readonly isUnfinished: boolean }): void
-  /** No pass waits. */
-  hurry(): void
 }
 
 /** A look that did not fail. */
@@ -81,6 +74,7 @@ export class Family<S, D> implements Pipeline {
   readonly #fullSync = new FullSync()
   readonly #shareSize: Pick<ShareSize, 'units' | 'note'>
   #isUnfinished = false
+  readonly #lookTurns: LookTurns
   readonly #inForce = new InForceTimes({
     isKnown: (key) => this.#tracker.servicePort(key) !== undefined,
     hasFailures: () => this.#wereRefused,
@@ -105,6 +99,7 @@ export class Family<S, D> implements Pipeline {
   constructor(options: FamilyOptions<S, D>) {
     this.#options = options
     this.#shareSize = options.shareSize ?? new ShareSize(shareMs)
+    this.#lookTurns = new LookTurns(options.clock)
     const stages = new StageTimes(options.clock)
     this.#stages = stages
     this.#questions = new KernelQuestions({ ...options, stages })
@@ -268,13 +263,17 @@ export class Family<S, D> implements Pipeline {
     await this.#followUp.stop()
   }
 
-  async runOnce(): Promise<number | undefined> {
+  get mayRunInRest(): boolean {
+    return this.#isDivisible && !this.#settings.areDue
+  }
+
+  async runOnce(terms: RunTerms = { isResting: false }): Promise<number | undefined> {
     const { pause } = this.#options
     await pause?.begin()
     this.#hasWritten = false
     this.#isUnfinished = false
     try {
-      const run = this.#pass()
+      const run = this.#pass(terms)
       this.#run = run.catch(() => undefined).finally(() => (this.#run = undefined))
       return await run
     } finally {
@@ -282,7 +281,7 @@ export class Family<S, D> implements Pipeline {
     }
   }
 
-  async #pass(): Promise<number | undefined> {
+  async #pass({ isResting }: RunTerms): Promise<number | undefined> {
     // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next pass: objects that came before it
     // may not be claimed in this one.
     const { known, backlog } = this.#intake
@@ -305,7 +304,8 @@ export class Family<S, D> implements Pipeline {
     const due = this.#layer.dueRoutes?.() ?? []
     if (due.length > 0) this.#tracker.mark(due)
     const startMs = this.#options.clock.now()
-    const routes = await this.#claimAll(pass, this.#shareUnits(isRenewed))
+    const share = this.#shareOf({ isRenewed, isResting })
+    const routes = await this.#claimAll(pass, share)
     metrics.dirtyRoutes.inc(routes)
     if (this.#isStopping) return undefined
     const isTakeover = known === 'synced' && !this.#hasTakenOver
@@ -319,7 +319,8 @@ export class Family<S, D> implements Pipeline {
     const { isBehind, nextInMs } = this.#layer.state
     // The next try is due when the layer says so, and takes everything.
     this.#isUnfinished = hasLeft && !isBehind
-    if (this.#isUnfinished) this.#shareSize.note(this.#options.clock.now() - startMs)
+    if (this.#isUnfinished && share?.isSmall === false)
+      this.#shareSize.note(this.#options.clock.now() - startMs)
     if (isBehind || this.#settings.isReadDue) backlog.waitOn()
     else backlog.settle(this.#intake.left)
     // The former addresses stay in force until the kernel answers.
@@ -335,7 +336,8 @@ export class Family<S, D> implements Pipeline {
       const opened = await this.#questions.ask(question, async () => await layer.open?.(known))
       if (opened instanceof KernelError) return 'failed'
     }
-    const look = (await layer.look?.(known)) ?? 'none'
+    const mayLook = this.#lookTurns.take(this.#isComplete && this.#intake.hasChanges && !layer.state.isBehind)
+    const look = (mayLook ? await layer.look?.(known) : undefined) ?? 'none'
     if (look === 'different') this.#followUp.recheckFlows()
     // Immediately before the settings: an event during the look makes the last addresses invalid.
     const addresses = { key: 'read addresses', subject: 'addresses of this machine' }
@@ -370,28 +372,35 @@ export class Family<S, D> implements Pipeline {
    * The work of one pass; undefined: all. Until everything was in the kernel once, and after a change that concerns all service ports, nothing
    * is gained by shares, and the whole takes longer. What the kernel refused is sent again as a whole: in shares, each one would send it.
    */
-  #shareUnits(isRenewed: boolean): number | undefined {
+  #shareOf({ isRenewed, isResting }: RunTerms & { readonly isRenewed: boolean }): Share | undefined {
+    if (isRenewed || !this.#isDivisible) return undefined
+    return { units: this.#shareSize.units, isSmall: isResting }
+  }
+
+  get #isDivisible(): boolean {
     const { writesAll = false, state } = this.#layer
-    const isWhole = !this.#isComplete || isRenewed || this.#tracker.areAllDirty || state.isBehind
-    return isWhole || writesAll ? undefined : this.#shareSize.units
+    return this.#isComplete && !writesAll && !this.#tracker.areAllDirty && !state.isBehind
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimAll(pass: Pass, units: number | undefined): Promise<number> {
+  async #claimAll(pass: Pass, share: Share | undefined): Promise<number> {
     const { admission } = this.#mode
-    const claimed = await this.#claimDirty(pass, units)
+    const claimed = await this.#claimDirty(pass, share)
     if (admission === undefined) return claimed
     const changed = await admission.renew()
-    if (changed.length > 0) this.#tracker.mark(changed)
-    return claimed + (changed.length > 0 ? await this.#claimDirty(pass, units) : 0)
+    if (changed.length === 0) return claimed
+    // They are in the next share: this one is as long as it may be.
+    if (share !== undefined) this.#intake.leave(changed)
+    else this.#tracker.mark(changed)
+    return share === undefined ? claimed + (await this.#claimDirty(pass, share)) : claimed
   }
 
-  async #claimDirty(pass: Pass, units: number | undefined): Promise<number> {
+  async #claimDirty(pass: Pass, share: Share | undefined): Promise<number> {
     const staged: Promise<void>[] = []
     const routes = await claimDirty({
       ...this.#options,
       pass,
-      units,
+      share,
       intake: this.#intake,
       unmark: (key) => this.#intake.unmark(key),
       decisions: this.#decisions,

@@ -2,13 +2,14 @@
 // Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
 // Owner of: the tracker, runners, retries of questions, requests for a run, the history of passes. A layer owns its object tables.
 // Read next: mode.ts, family-mode.ts and layer.ts (what a mode supplies), intake.ts, synchronizer.ts, family.ts (the loop), pass.ts.
-export { Family, type FamilyOptions, type PassPause } from './family.js'
+export { Family, type FamilyOptions } from './family.js'
 export type { Admission, FamilyMode, FamilyParts, ModeView } from './family-mode.js'
 export type { Claim, Layer, LayerState, Look, WriteOptions, Written } from './layer.js'
 export { ConflictReports } from './frontend-conflict.js'
 export type { FamilyContext, FamilyFacts, TrafficConfig } from './family-context.js'
 export type { FamilyHealth } from './backlog.js'
 export type { FirstNames } from './name-list.js'
+export type { PassPause } from './pass-pause.js'
 export { boundedLines } from './bounded-lines.js'
 export { type KnownObjects } from './family-intake.js'
 export { openKernelWatch, JoinedWatch } from './kernel-watch.js'

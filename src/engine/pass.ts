@@ -4,7 +4,7 @@ import type { KernelError } from '../errors.js'
 import type { BatchOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
-import type { ServicePortKey } from '../model/index.js'
+import type { ServicePortKey, Share } from '../model/index.js'
 import type { RunEvents } from './backlog.js'
 import type { InForceTimes } from './in-force-times.js'
 import type { FamilyIntake } from './family-intake.js'
@@ -110,13 +110,13 @@ export class Pass {
 
   /**
    * Takes the changed service ports, and records them with their events. Called before the first of them is claimed: from then on what
-   * the agent knows of them is not what the kernel has. `units`: as for `FamilyIntake.takeDirty`.
+   * the agent knows of them is not what the kernel has. `share`: as for `FamilyIntake.takeDirty`.
    */
   async takeDirty(
     intake: Pick<FamilyIntake, 'takeDirty'>,
-    units?: number,
+    share?: Share,
   ): Promise<ReadonlySet<ServicePortKey>> {
-    const { dirty, events } = await intake.takeDirty(units)
+    const { dirty, events } = await intake.takeDirty(share)
     if (events !== undefined) this.#events = events
     return this.noteDirty(dirty)
   }

@@ -4,6 +4,7 @@ import type { ServicePort, ServicePortKey, ServiceView } from '../model/index.js
 import type { NodeChange } from '../node/index.js'
 import type { Frontend, LostFrontend, Route } from '../routing/index.js'
 import type { FamilyHealth } from './backlog.js'
+import type { RunTerms } from './bounded-runner.js'
 import type { PacketRules } from './packet-rules.js'
 import type { PassRecord } from './pass.js'
 import type { FlowSource, CounterReading } from './traffic-counters.js'
@@ -44,9 +45,11 @@ export interface Pipeline {
    * One pass: plan, apply, report. It takes all changed service ports, or a share of them (`isUnfinished`). It does nothing before the
    * objects were listed. Until all objects are known, it removes nothing that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
    */
-  runOnce(): Promise<number | undefined>
+  runOnce(terms?: RunTerms): Promise<number | undefined>
   /** The last run left changed service ports: the next one begins without `minSyncPeriod` between them. */
   readonly isUnfinished: boolean
+  /** A run now could take the changes of small Services alone (`RunTerms.isResting`). */
+  readonly mayRunInRest: boolean
   /** The objects were listed: a run may write. */
   readonly knowsObjects: boolean
   /** Everything was in the kernel once, after all objects were known. */

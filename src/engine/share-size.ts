@@ -1,10 +1,10 @@
 // How many dirty service ports one pass takes.
 
 /** A pass that leaves service ports for the next one should take this long: a change that comes meanwhile waits for it. */
-export const shareMs = 20
+export const shareMs = 10
 
-/** 64 units: a pass has costs of its own, for which a smaller share is not worth it. */
-const fewestUnits = 64
+/** Ten ports with 100 endpoints: a pass has costs of its own, for which a smaller share is not worth it, on a machine without time either. */
+const fewestUnits = 1024
 
 /** A million units: more than the largest Service has. */
 const mostUnits = 1_048_576

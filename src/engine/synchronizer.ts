@@ -4,7 +4,7 @@ import type { Metrics, PacketTotals } from '../metrics/index.js'
 import { noNodeChange } from '../node/index.js'
 import type { Clock } from '../clock.js'
 import type { FamilyHealth } from './backlog.js'
-import { BoundedRunner } from './bounded-runner.js'
+import { BoundedRunner, type RunTerms } from './bounded-runner.js'
 import type { Delivery, Intake } from './intake.js'
 import type { Mode, ModeWatch } from './mode.js'
 import type { PassRecord } from './pass.js'
@@ -159,7 +159,8 @@ export class Synchronizer {
     const isHealthy = (): boolean => this.health.every((health) => health.isHealthy)
     const pipeline = mode.openPipeline(family, { intake, isHealthy })
     const runner = new BoundedRunner({
-      run: async () => await this.#run(pipeline),
+      run: async (terms) => await this.#run(pipeline, terms),
+      mayRunInRest: () => pipeline.mayRunInRest,
       isUnfinished: () => pipeline.isUnfinished,
       clock,
       onCrash,
@@ -170,11 +171,11 @@ export class Synchronizer {
     return { pipeline, runner }
   }
 
-  async #run(pipeline: Pipeline): Promise<number | undefined> {
+  async #run(pipeline: Pipeline, terms: RunTerms): Promise<number | undefined> {
     this.#setPending(0, 0)
     // Until the objects are known, what another mode left serves Services: it stays whole. Nothing may come between this look and the run.
     if (!this.#isPrepared && pipeline.knowsObjects) await this.#prepareNode()
-    const againInMs = await pipeline.runOnce()
+    const againInMs = await pipeline.runOnce(terms)
     for (const look of this.#runEnds) look()
     if (!this.#isWatched && pipeline.isWatchable) {
       this.#isWatched = true

@@ -14,6 +14,14 @@ interface DirtyService {
 
 const none: ReadonlySet<ServicePortKey> = new Set()
 
+/** A part of the dirty service ports. */
+export interface Share {
+  /** The units of work, about. */
+  readonly units: number
+  /** It has only Services with little work, in half of the units: none gets a turn. Default: false. */
+  readonly isSmall?: boolean
+}
+
 /** Sizes are powers of two, and a Service has less than 2^32 units of work. */
 const sizes = 32
 
@@ -122,10 +130,11 @@ export class DirtyPorts {
     return taken
   }
 
-  /** Takes a share of about `units` of work, and at least one port if there is any. */
-  takeShare(units: number): Set<ServicePortKey> {
+  /** Takes a share, with at least one port if there is any, unless it is a small one. */
+  takeShare({ units, isSmall = false }: Share): Set<ServicePortKey> {
     const taken = new Set<ServicePortKey>()
-    let left = units - this.#takeSmall(units / 2, taken)
+    const spent = this.#takeSmall(units / 2, taken)
+    let left = isSmall ? 0 : units - spent
     // Each Service has one turn at most: those that go to the end come again in the next share.
     for (const service of this.#turnsFor(left)) {
       if (left <= 0) break

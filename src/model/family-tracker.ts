@@ -8,7 +8,7 @@ import {
   type ServiceProtocol,
 } from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
-import { DirtyPorts } from './dirty-ports.js'
+import { DirtyPorts, type Share } from './dirty-ports.js'
 import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { PortIndex } from './port-index.js'
@@ -187,11 +187,11 @@ export class FamilyTracker implements ServiceView {
   }
 
   /**
-   * The service ports that changed since the last call. `units`: returns a share of them with about as much work, in which Services take
-   * turns (`DirtyPorts`); the others wait for the next call. Absent: all.
+   * The service ports that changed since the last call. `share`: returns a part of them, in which Services take turns (`DirtyPorts`); the
+   * others wait for the next call. Absent: all.
    */
-  take(units?: number): ReadonlySet<ServicePortKey> {
-    return units === undefined ? this.#dirty.takeAll() : this.#dirty.takeShare(units)
+  take(share?: Share): ReadonlySet<ServicePortKey> {
+    return share === undefined ? this.#dirty.takeAll() : this.#dirty.takeShare(share)
   }
 
   /** Makes every service port dirty, after a change that may concern them all, such as the node's zone. */

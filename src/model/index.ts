@@ -13,5 +13,6 @@ export {
   type ServicePortKey,
 } from './service-port.js'
 export type { FamilyTracker, PortWithEndpoints, ReportProblems, ServiceView } from './family-tracker.js'
+export type { Share } from './dirty-ports.js'
 export { type Applied, Tracker } from './tracker.js'
 export type { Endpoint } from './endpoint.js'

@@ -73,6 +73,47 @@ describe('the bounded runner', () => {
     assert.equal(bench.starts.length, 6)
   })
 
+  it('lets a small run begin soon in the rest, and the work that is left wait for the end of all rests', async () => {
+    let left = 1
+    let maySmall = true
+    const runs: (readonly [number, boolean])[] = []
+    const bench: Bench = new Bench({
+      restFactor: 1,
+      run: async ({ isResting }) => {
+        runs.push([bench.clock.now(), isResting])
+        bench.clock.skip(isResting ? 2 : 20)
+        if (!isResting) left--
+        return undefined
+      },
+      isUnfinished: () => left > 0,
+      mayRunInRest: () => maySmall,
+    })
+    left = 2
+    bench.runner.request()
+    await settle()
+    bench.runner.request()
+    await bench.clock.advance(6)
+    bench.runner.request()
+    await bench.clock.advance(1)
+    // From 20 on, rest until 40; each of the two small runs adds 2 ms.
+    await bench.clock.advance(100)
+    assert.deepEqual(runs, [
+      [0, false],
+      [24, true],
+      [28, true],
+      [44, false],
+    ])
+    maySmall = false
+    bench.runner.request()
+    await settle()
+    bench.runner.request()
+    await bench.clock.advance(100)
+    assert.deepEqual(
+      runs.slice(4).map(([, isResting]) => isResting),
+      [false, false],
+    )
+  })
+
   it('combines the requests during a run into the next one', async () => {
     const bench = new Bench({ isSlow: true })
     bench.runner.request()

@@ -22,5 +22,5 @@ it('a share has bounds, and stays as it is where the clock shows no time', () =>
   for (let i = 0; i < 20; i++) size.note(0.001)
   assert.equal(size.units, 1_048_576)
   for (let i = 0; i < 20; i++) size.note(60_000)
-  assert.equal(size.units, 64)
+  assert.equal(size.units, 1024)
 })

@@ -31,9 +31,9 @@ describe('the turns of dirty service ports', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'wide', 100, 9)
     addAll(dirty, 'small', 2, 1)
-    assert.deepEqual(countsOf(dirty.takeShare(100)), { small: 2, wide: 10 })
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 100 })), { small: 2, wide: 10 })
     dirty.add(port('late', 0), 3)
-    assert.deepEqual(countsOf(dirty.takeShare(100)), { late: 1, wide: 10 })
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 100 })), { late: 1, wide: 10 })
     assert.deepEqual(countsOf(dirty.takeAll()), { wide: 80 })
     assert.equal(dirty.serviceCount, 0)
   })
@@ -41,11 +41,11 @@ describe('the turns of dirty service ports', () => {
   it('go round among large Services, whose ports go round too', () => {
     const dirty = new DirtyPorts()
     for (const name of ['a', 'b', 'c']) addAll(dirty, name, 3, 99)
-    const first = [...dirty.takeShare(100)]
+    const first = [...dirty.takeShare({ units: 100 })]
     assert.deepEqual(first, [port('a', 0)])
     dirty.add(port('a', 0), 99)
     const order: ServicePortKey[] = []
-    while (dirty.serviceCount > 0) order.push(...dirty.takeShare(100))
+    while (dirty.serviceCount > 0) order.push(...dirty.takeShare({ units: 100 }))
     const places = [port('b', 0), port('c', 0), port('a', 1), port('b', 1), port('c', 1), port('a', 2)]
     assert.deepEqual(order.slice(0, 6), places)
     assert.deepEqual(new Set(order.slice(6)), new Set([port('a', 0), port('b', 2), port('c', 2)]))
@@ -58,42 +58,51 @@ describe('the turns of dirty service ports', () => {
     for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
     dirty.noteTaken(port('wide', 0), ['f50', 'unknown'])
     dirty.noteTaken(port('wide', 50), ['f99'])
-    assert.deepEqual([...dirty.takeShare(10)], [port('wide', 0), port('wide', 50)])
-    assert.deepEqual([...dirty.takeShare(20)], [port('wide', 1), port('wide', 2)])
+    assert.deepEqual([...dirty.takeShare({ units: 10 })], [port('wide', 0), port('wide', 50)])
+    assert.deepEqual([...dirty.takeShare({ units: 20 })], [port('wide', 1), port('wide', 2)])
     dirty.takeAll()
     addAll(dirty, 'wide', 100, 9)
     for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
     for (let i = 0; i < 100; i++) dirty.noteTaken(port('wide', i), [`f${(i + 1) % 100}`])
-    assert.equal(dirty.takeShare(100).size, 20)
+    assert.equal(dirty.takeShare({ units: 100 }).size, 20)
+  })
+
+  it('leave out Services with more work when a share is small', () => {
+    const dirty = new DirtyPorts()
+    addAll(dirty, 'wide', 100, 9)
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 100, isSmall: true })), {})
+    addAll(dirty, 'small', 2, 1)
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 100, isSmall: true })), { small: 2 })
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 100 })), { wide: 10 })
   })
 
   it('count the endpoints that a port had while it waits', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'wide', 20, 99)
     addAll(dirty, 'wide', 20, 0)
-    assert.equal(dirty.takeShare(1000).size, 10)
+    assert.equal(dirty.takeShare({ units: 1000 }).size, 10)
     dirty.takeAll()
     addAll(dirty, 'wide', 20, 0)
-    assert.equal(dirty.takeShare(1000).size, 20)
+    assert.equal(dirty.takeShare({ units: 1000 }).size, 20)
   })
 
   it('take a port that is larger than a share as a whole, and no port that was discarded', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'a', 2, 1_000_000)
     dirty.discard(port('a', 0))
-    assert.deepEqual([...dirty.takeShare(10)], [port('a', 1)])
-    assert.deepEqual([...dirty.takeShare(10)], [])
+    assert.deepEqual([...dirty.takeShare({ units: 10 })], [port('a', 1)])
+    assert.deepEqual([...dirty.takeShare({ units: 10 })], [])
   })
 
   it('know since when a port of a Service waits', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'a', 2, 9)
     const before = dirty.generation
-    dirty.takeShare(10)
+    dirty.takeShare({ units: 10 })
     // The first port changes again; the second one still waits for its first turn.
     dirty.add(port('a', 0), 9)
     assert.ok(dirty.hasSince('ns/a', before))
-    dirty.takeShare(10)
+    dirty.takeShare({ units: 10 })
     assert.deepEqual([dirty.hasSince('ns/a', before), dirty.has(port('a', 0))], [false, true])
   })
 
@@ -117,7 +126,7 @@ describe('the turns of dirty service ports', () => {
         const turnOrder = new Set<string>()
         const takeShare = (units: number): void => {
           const [next] = turnOrder
-          const share = dirty.takeShare(units)
+          const share = dirty.takeShare({ units })
           const served = new Set([...share].map(serviceOf))
           assert.ok(next === undefined || served.has(next), `it was the turn of ${next}`)
           for (const key of share) assert.ok(waiting.delete(key), `${key} was not dirty`)

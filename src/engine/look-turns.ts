@@ -1,0 +1,25 @@
+// Whether a pass looks at the kernel, or leaves that to a later one.
+import type { Clock } from '../clock.js'
+
+/** Greatest delay of a look by changes. */
+const longestWaitMs = 500
+
+/** Lets passes for changes come before a look, which may take longer than all of them. A look that is due stays due. */
+export class LookTurns {
+  readonly #clock: Pick<Clock, 'now'>
+  /** The first pass since the last turn that had none. */
+  #leftMs: number | undefined
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock
+  }
+
+  /** Whether the pass that begins may look. `isForChanges`: it is for changes, to a kernel that is as desired as far as is known. */
+  take(isForChanges: boolean): boolean {
+    const nowMs = this.#clock.now()
+    this.#leftMs ??= nowMs
+    if (isForChanges && nowMs - this.#leftMs < longestWaitMs) return false
+    this.#leftMs = undefined
+    return true
+  }
+}
