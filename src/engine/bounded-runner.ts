@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js'
 
-/** What a run may do. */
+/** The terms on which a run begins. */
 export interface RunTerms {
   /** The rest after an earlier run is in progress: this one does only what is small, and leaves the other work. */
   readonly isResting: boolean

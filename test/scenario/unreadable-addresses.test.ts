@@ -37,8 +37,8 @@ describe('while the addresses of the machine cannot be read', () => {
       const changed = pipeline?.passes.filter(({ changed: { count } }) => count > 0)
       assert.deepEqual(
         changed?.map(({ isComplete }) => isComplete),
-        [config.mode !== 'ipvs'],
-        'a reconcile of ipvs mode reads addresses as well',
+        [true],
+        'a reconcile of ipvs mode, which reads addresses as well, comes after the change',
       )
       assert.equal(lab.log.find('error', 'addresses of this machine').length, 1)
       const before = reads
