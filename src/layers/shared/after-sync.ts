@@ -76,6 +76,8 @@ export class AfterSync {
   readonly #cleaner: ConntrackCleaner | undefined
   readonly #healthChecks: ServiceHealthChecks
   #published: Checks = new Map()
+  /** By Service, checks that count when all service ports are written that were dirty in this generation. */
+  readonly #waitingChecks = new Map<string, { readonly check: HealthCheck; readonly generation: number }>()
   readonly #ports: HeldPorts | WatchedPorts | undefined
   readonly #gaps = new LocalPolicyGaps()
   /** The routes with a health check port. */
@@ -151,6 +153,8 @@ export class AfterSync {
 
   /** The checks whose port is in the routes. So no two have the same port (docs/adr/0007). */
   #checksOf(all: ReadonlyMap<string, HealthCheck>): ReadonlyMap<string, HealthCheck> {
+    for (const service of this.#waitingChecks.keys())
+      if (!all.has(service)) this.#waitingChecks.delete(service)
     if (all.size === 0) return all
     const checked = new Map(
       Array.from(this.#checked.values(), ({ service, healthCheckNodePort }) => [
@@ -171,8 +175,17 @@ export class AfterSync {
    * before. undefined: none.
    */
   #publishable(service: string, newest: HealthCheck): HealthCheck | undefined {
-    if (!this.#options.tracker.isDirtySince(service, Infinity)) return newest
-    const former = this.#published.get(service)
+    const { tracker } = this.#options
+    const waiting = this.#waitingChecks.get(service)
+    if (!tracker.isDirtySince(service, Infinity)) {
+      if (waiting !== undefined) this.#waitingChecks.delete(service)
+      return newest
+    }
+    const isWritten = waiting !== undefined && !tracker.isDirtySince(service, waiting.generation)
+    // A Service that changes all the time has a dirty port at each moment.
+    if (waiting === undefined || isWritten)
+      this.#waitingChecks.set(service, { check: newest, generation: tracker.dirtyGeneration })
+    const former = isWritten ? waiting.check : this.#published.get(service)
     return former && { ...former, localEndpoints: Math.min(former.localEndpoints, newest.localEndpoints) }
   }
 
