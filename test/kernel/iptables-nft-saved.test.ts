@@ -1,110 +1,68 @@
 // The shipped agent in iptables mode of the flavour nft, whose ruleset is saved with nft and loaded at boot, by the nft of three Debian
 // releases; and an agent after one of a former version, whose rules nft did not load.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { NftMonitor } from '../support/nft-monitor.js'
-import { runToEnd } from '../support/processes.js'
-import { nftOf, nftSuites, type NftSuite } from '../support/nft-versions.js'
-import type { AgentProcess } from '../traffic/agent-process.js'
-import { assertNoneStale, assertServed, endpointCount, SwitchLab } from '../traffic/switch-lab.js'
+import { nftSuites } from '../support/nft-versions.js'
+import { hostTables, SavedLab } from '../traffic/saved-lab.js'
+import { assertServed, type SwitchLab } from '../traffic/switch-lab.js'
 
 const always = ['--iptables-flavour=nft', '--iptables-sync-period=1h'] as const
 /** KUBE-FIREWALL is kubelet's; its rule has the match `comment`. */
 const withoutGuard = [...always, '--iptables-localhost-nodeports=false'] as const
 
-const host = `table inet host {
-  set allowed { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 } }
-  chain input { type filter hook input priority 0; policy accept; ip saddr @allowed counter accept; }
-}
-`
 const ownTables = ['ip', 'ip6'] as const
 
 describe('iptables mode of the flavour nft, saved with nft', { timeout: 240_000 }, () => {
+  let saved: SavedLab
   let lab: SwitchLab
-  let agent: AgentProcess
-  let folder: string
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'viaduct-saved-'))
     // No Service has session affinity: nft does not load its rules.
-    lab = await SwitchLab.create({ services: ['web', 'dead', 'self'] })
+    saved = await SavedLab.create({
+      mode: 'iptables',
+      flags: withoutGuard,
+      services: ['web', 'dead', 'self'],
+    })
+    lab = saved.lab
     for (const tool of ['iptables-nft', 'ip6tables-nft']) await lab.node.must(tool, '-P', 'FORWARD', 'DROP')
-    await start()
+    await saved.start()
     await lab.startLoad()
   })
 
-  after(async () => {
-    await lab.close()
-    rmSync(folder, { recursive: true })
-  })
-
-  async function start(flags: readonly string[] = withoutGuard): Promise<void> {
-    agent = lab.startAgent('iptables', ...flags)
-    await agent.synced()
-  }
-
-  function write(text: string): string {
-    const file = join(folder, 'listing')
-    writeFileSync(file, text)
-    return file
-  }
-
-  async function list(suite: NftSuite, ...options: readonly string[]): Promise<string> {
-    return await lab.node.must(...nftOf(suite), ...options, 'list', 'ruleset')
-  }
-
-  /** Loads the text in a new namespace, and lists our tables there. */
-  async function loadElsewhere(suite: NftSuite, text: string): ReturnType<typeof runToEnd> {
-    const script = `"$@" -f ${write(text)} && "$@" -sn list table ip kube-proxy && exec "$@" -sn list table ip6 kube-proxy`
-    return await runToEnd(['unshare', '--net', 'sh', '-c', script, 'sh', ...nftOf(suite)])
-  }
+  after(async () => await saved.close())
 
   /** Rules and chains as iptables-nft reads them, without counters. */
   async function save(): Promise<string> {
-    const saved = await Promise.all(
+    const texts = await Promise.all(
       ['iptables-nft-save', 'ip6tables-nft-save'].map((tool) => lab.node.must(tool)),
     )
-    return saved
+    return texts
       .flatMap((text) => text.split('\n'))
       .filter((line) => !line.startsWith('#'))
       .map((line) => line.replace(/ \[\d+:\d+\]$/u, ''))
       .join('\n')
   }
 
-  /** Ends the agent, and puts the saved ruleset in place of all rules, as at a boot. */
-  async function boot(suite: NftSuite, saved: string): Promise<void> {
-    assert.equal((await agent.terminate()).code, 0)
-    await lab.node.must(...nftOf(suite), '-f', write(`flush ruleset\n${host}${saved}`))
-  }
-
   for (const suite of nftSuites)
     for (const option of ['', '-s', '-n'])
       it(`${suite}: loads what nft ${option} list ruleset prints`.replace('  ', ' '), async () => {
-        const listing = await list(suite, ...(option === '' ? [] : [option]))
+        const listing = await saved.list(suite, ...(option === '' ? [] : [option]))
         assert.match(listing, /dport 32013 /u)
-        const own = []
-        for (const family of ownTables)
-          own.push(await lab.node.must(...nftOf(suite), '-sn', 'list', 'table', family, 'kube-proxy'))
-        for (const first of ['', host]) {
-          const loaded = await loadElsewhere(suite, first + listing)
+        const own = await saved.listOwn(suite)
+        for (const first of ['', hostTables]) {
+          const loaded = await saved.loadElsewhere(suite, first + listing)
           assert.deepEqual([loaded.code, loaded.stderr], [0, ''], listing)
-          assert.equal(loaded.stdout.trim(), own.join('\n'))
+          assert.equal(loaded.stdout.trim(), own)
         }
       })
 
   it('after a former version, whose chains compare source and destination with bpf: no connection fails', async () => {
-    assert.equal((await agent.terminate()).code, 0)
+    await saved.stop()
     const wanted = await save()
     await makeFormer(lab)
     assertServed(await lab.during(async () => {}))
     assert.notEqual(await save(), wanted)
-    const monitor = await NftMonitor.open(lab.node)
-    assertServed(await lab.during(start))
-    const written = await monitor.take()
-    await monitor.close()
+    const written = await saved.startSeen('bookworm')
     assert.equal(await save(), wanted)
     for (const family of ownTables) {
       const marked = written.findLastIndex((line) =>
@@ -115,20 +73,21 @@ describe('iptables mode of the flavour nft, saved with nft', { timeout: 240_000 
       )
       assert.ok(marked >= 0 && compared > marked, `${marked} ${compared}`)
     }
-    for (const suite of nftSuites) assert.equal((await loadElsewhere(suite, await list(suite))).stderr, '')
+    for (const suite of nftSuites)
+      assert.equal((await saved.loadElsewhere(suite, await saved.list(suite))).stderr, '')
   })
 
   it("with kubelet's guard of loopback addresses, only nft 1.1.7 does not load it: for the comment of its rule", async () => {
-    assert.equal((await agent.terminate()).code, 0)
-    await start(always)
+    await saved.stop()
+    await saved.start(always)
     for (const suite of nftSuites) {
-      const { stderr } = await loadElsewhere(suite, await list(suite))
+      const { stderr } = await saved.loadElsewhere(suite, await saved.list(suite))
       const errors = stderr.split('\n').filter((line) => line.includes('Error'))
       const refused = stderr.split('\n').filter((line) => line.includes('comment'))
       assert.equal(errors.length, suite === 'sid' ? 1 : 0, stderr)
       for (const line of refused) assert.match(line, /comment "block incoming localnet connections" ct/u)
     }
-    assert.equal((await agent.terminate()).code, 0)
+    await saved.stop()
     // The chain stays, since kubelet has it too.
     for (const words of [
       '-D INPUT -j KUBE-FIREWALL',
@@ -137,35 +96,27 @@ describe('iptables mode of the flavour nft, saved with nft', { timeout: 240_000 
       '-X KUBE-FIREWALL',
     ])
       await lab.node.must('iptables-nft', ...words.split(' '))
-    await start()
+    await saved.start()
   })
 
   // Last, and in this order: nft 1.0.6 crashes at a listing of the anonymous sets that nft 1.1.3 and later made.
   for (const suite of nftSuites)
     it(`${suite}: the copy serves; the agent writes what iptables does not read, and nothing in its own table`, async () => {
       const whole = await save()
-      const saved = await list(suite)
-      assertServed(await lab.during(async () => await boot(suite, saved)))
-      const monitor = await NftMonitor.open(lab.node, nftOf(suite))
-      assertServed(await lab.during(start))
-      const written = await monitor.take()
-      await monitor.close()
+      const listing = await saved.list(suite)
+      assertServed(await lab.during(async () => await saved.boot(suite, listing)))
+      const written = await saved.startSeen(suite)
       assert.deepEqual(
         written.filter((line) => line.includes('kube-proxy')),
         [],
       )
       assert.equal(await save(), whole)
-      assert.match(await list(suite), /table inet host/u)
+      assert.match(await saved.list(suite), /table inet host/u)
     })
 
   it('the agent removes what is stale in the copy', async () => {
-    const saved = await list('sid')
-    await boot('sid', saved)
-    await lab.publish(endpointCount - 3)
-    assertServed(await lab.during(start))
-    const later = await lab.during(async () => {})
-    assertServed(later)
-    assertNoneStale(later, endpointCount - 3)
+    await saved.boot('sid', await saved.list('sid'))
+    await saved.assertStaleGoes()
   })
 })
 

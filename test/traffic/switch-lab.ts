@@ -37,7 +37,7 @@ type ServiceName = keyof typeof services
 const names: readonly ServiceName[] = ['web', 'sticky', 'dead']
 
 /** Properties of a lab. */
-interface LabOptions {
+export interface LabOptions {
   /** The Services; without `sticky`, none has session affinity. */
   readonly services: readonly ServiceName[]
 }
