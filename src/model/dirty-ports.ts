@@ -14,6 +14,9 @@ interface DirtyService {
 
 const none: ReadonlySet<ServicePortKey> = new Set()
 
+/** Work of the partners that a share takes at least, however small it is: 40 ports with 100 endpoints. */
+const fewestPartnerUnits = 4096
+
 /** A part of the dirty service ports. */
 export interface Share {
   /** The units of work, about. */
@@ -145,9 +148,9 @@ export class DirtyPorts {
     return taken
   }
 
-  /** Takes the ports that take frontends from those of the share, or give them: about so many units at most. */
+  /** Takes the ports that take frontends from those of the share, or give them. */
   #takePartners(units: number, taken: Set<ServicePortKey>): void {
-    let left = units
+    let left = Math.max(units, fewestPartnerUnits)
     // NB: the set grows in the loop.
     for (const key of this.#partners.size === 0 ? none : taken)
       for (const partner of this.#partners.get(key) ?? none) {

@@ -51,20 +51,23 @@ describe('the turns of dirty service ports', () => {
     assert.deepEqual(new Set(order.slice(6)), new Set([port('a', 0), port('b', 2), port('c', 2)]))
   })
 
-  it('give a port that takes a frontend the share of the port that had it, within another share of work', () => {
+  it('give a port that takes a frontend the share of the port that had it, within a bound', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'wide', 100, 9)
     // Each port takes the frontend of the next one, and the last one that of the first.
     for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
     dirty.noteTaken(port('wide', 0), ['f50', 'unknown'])
     dirty.noteTaken(port('wide', 50), ['f99'])
-    assert.deepEqual([...dirty.takeShare({ units: 10 })], [port('wide', 0), port('wide', 50)])
+    assert.deepEqual(
+      [...dirty.takeShare({ units: 10 })],
+      [port('wide', 0), port('wide', 50), port('wide', 99)],
+    )
     assert.deepEqual([...dirty.takeShare({ units: 20 })], [port('wide', 1), port('wide', 2)])
     dirty.takeAll()
-    addAll(dirty, 'wide', 100, 9)
-    for (let i = 0; i < 100; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
-    for (let i = 0; i < 100; i++) dirty.noteTaken(port('wide', i), [`f${(i + 1) % 100}`])
-    assert.equal(dirty.takeShare({ units: 100 }).size, 20)
+    addAll(dirty, 'wide', 1000, 9)
+    for (let i = 0; i < 1000; i++) dirty.noteGiven(port('wide', i), [`f${i}`])
+    for (let i = 0; i < 1000; i++) dirty.noteTaken(port('wide', i), [`f${(i + 1) % 1000}`])
+    assert.equal(dirty.takeShare({ units: 100 }).size, 10 + 410)
   })
 
   it('leave out Services with more work when a share is small', () => {
