@@ -88,6 +88,7 @@ class Tables {
       log: this.#log,
       metrics,
       problems,
+      warnings: problems,
       portNameOf,
     } as const
     this.#tables = new NftTable(options)

@@ -42,7 +42,12 @@ const patterns: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ['chain', /^-(?:[ADFX]|I) (?<name>KUBE-\S+)/u],
   ['chain', /^:(?<name>KUBE-\S+) /u],
   ['server', /^-[AEDaed] (?<name>(?:-[tuf]|--sctp-service) \S+)/u],
-  ['entry', /^(?:add|del) (?<name>\S+ \S+)/u],
+  // nft: a chain of one service port with its rules, and its set of clients.
+  [
+    'own',
+    /^(?:add|delete|flush) (?:chain|rule|set|element) \S+ kube-proxy (?:own|clients)-(?<name>[A-Z2-7]{26})\b/u,
+  ],
+  ['entry', /^(?:add|del) (?!(?:table|chain|rule|set|map|element|counter) )(?<name>\S+ \S+)/u],
   ['vip', /^route \S+ local (?<name>\S+)/u],
 ]
 

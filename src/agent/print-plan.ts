@@ -144,22 +144,15 @@ function countsOf(operations: readonly KernelOperation[]): readonly PlanCount[] 
   })
 }
 
-/**
- * The lines that nft 1.0.6 does not read, although the kernel takes them: those of session affinity, with the port of a connection in a
- * key, or with the interval of a map in which entries end.
- */
-const unreadByNft = / ct original proto-dst | gc-interval /u
-
 /** The heading of a section. */
-function headingOf(tool: OperationTool, operations: readonly KernelOperation[]): string {
-  const isRead = tool !== 'nft' || !operations.some(({ text }) => unreadByNft.test(text))
-  return `# ${commands[tool]}${isRead ? '' : ' (nft does not read every line: viaduct help plan)'}`
+function headingOf(tool: OperationTool): string {
+  return `# ${commands[tool]}`
 }
 
 /** The plan as text: the counts, then the commands of each tool. */
 export function printPlan(report: PlanReport): string {
   const sections = sectionsOf(report.operations ?? []).map(
-    ({ tool, operations }) => `\n${headingOf(tool, operations)}\n${linesOf(operations).join('\n')}\n`,
+    ({ tool, operations }) => `\n${headingOf(tool)}\n${linesOf(operations).join('\n')}\n`,
   )
   return `${headOf(report, 'no change')}${sections.join('')}`
 }

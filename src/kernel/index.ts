@@ -42,7 +42,6 @@ export type {
   NfHook,
   NfChain,
   NfRule,
-  NfSetFlag,
   NfSet,
   NfOp,
   NfTransaction,
@@ -58,13 +57,13 @@ export type {
 } from './nftables/nftables.js'
 export type { NftChange, NftChangedObject } from './nftables/changes.js'
 export type { NfVerdict } from './nftables/data.js'
-export type { NfExpression } from './nftables/expressions.js'
+export type { NfExpression, NfExpressionOf } from './nftables/expressions.js'
 export { isSameRule, isUsableSet } from './nftables/attributes.js'
 export { describeNfOp, describeSet } from './nftables/describe.js'
 export { printElements } from './nftables/print-elements.js'
 export { printTransaction } from './nftables/print.js'
 export { isOwnTable, type NatGuardTable, natGuardTables } from './nftables/own-tables.js'
-export { anonymousSet } from './nftables/anonymous-sets.js'
+export { anonymousSet, elementsOfLookup } from './nftables/anonymous-sets.js'
 export { NfElements } from './nftables/elements.js'
 export { packFields, type NfField, type NfFieldValue } from './nftables/fields.js'
 export type { PortPlace, PortOp, Listener, WatchedPort, Ports } from './ports/ports.js'

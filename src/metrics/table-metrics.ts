@@ -108,6 +108,8 @@ export interface NftablesMetrics {
   readonly nftablesCleanupFailures: CountUp
   /** One transaction, from the call into the addon to the kernel's answer. */
   readonly nftablesTransactionSeconds: Observation
+  /** Service ports whose set of clients with session affinity is full. */
+  readonly fullClientSets: Level
 }
 
 /** The metrics of both families. */
@@ -115,6 +117,7 @@ export class NftablesVectors {
   readonly #syncFailures: Counter<'ip_family'>
   readonly #cleanupFailures: Counter<'ip_family'>
   readonly #transactions: Histogram<'ip_family'>
+  readonly #fullClientSets: Gauge<'ip_family'>
 
   constructor(registry: Registry) {
     this.#syncFailures = familyCounter(
@@ -133,6 +136,10 @@ export class NftablesVectors {
       'Duration of a transaction of nf_tables',
       shortBuckets,
     )
+    this.#fullClientSets = gauge(registry, 'viaduct_nftables_full_client_sets', {
+      help: 'Service ports whose set of clients with session affinity is full: their new clients have no affinity',
+      labelNames: ['ip_family'],
+    })
   }
 
   bind(family: IpFamilyLabel): NftablesMetrics {
@@ -141,6 +148,7 @@ export class NftablesVectors {
       nftablesSyncFailures: this.#syncFailures.labels(label),
       nftablesCleanupFailures: this.#cleanupFailures.labels(label),
       nftablesTransactionSeconds: this.#transactions.labels(label),
+      fullClientSets: this.#fullClientSets.labels(label),
     }
   }
 }

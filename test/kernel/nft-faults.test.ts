@@ -44,7 +44,6 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
       const counts = [
         `services-with-${endpoints} 10.96.0.10 . tcp . 80`,
         `services-with-${endpoints} 10.96.0.10 . udp . 80`,
-        `services-with-${endpoints} 10.96.0.11 . tcp . 80`,
       ]
       await eventually(
         async () => (await elements(/^services-with-\d/u)).join(),
@@ -65,7 +64,7 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     await agent.synced()
     await eventually(
       async () => (await elements(/^services-with-\d/u)).length,
-      (count) => count === services + 3,
+      (count) => count === services + 2,
       limitMs,
     )
     assert.equal((await agent.terminate()).code, 0)
@@ -88,6 +87,6 @@ describe('programs beside nftables mode', { timeout: 120_000 }, () => {
     const from = agent.lineCount
     await owner.kill()
     await agent.line(/"IPv4".*"complete":true.*"Sync done"/u, from)
-    assert.equal((await elements(/^service-endpoint-/u)).length, 24)
+    assert.equal((await elements(/^service-endpoint-/u)).length, 16)
   })
 })

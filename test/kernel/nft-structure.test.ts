@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { isSameRule, type Nftables, printTransaction } from '../../src/kernel/index.js'
 import { isSameSet } from '../../src/kernel/testing.js'
 import { type NftModeSettings } from '../../src/layers/nft-table/index.js'
-import { compileStructure, type StructureUse } from '../../src/layers/nft-table/testing.js'
+import { compileStructure, type OwnList, type StructureUse } from '../../src/layers/nft-table/testing.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { openRealKernel } from '../contract/real-kernel.js'
 import { makeNftSettings, structureOps, tableOps } from '../support/nft-table.js'
@@ -19,13 +19,17 @@ function upTo(count: number): ReadonlySet<number> {
 }
 
 function everything(prefixLengths: readonly number[]): StructureUse {
-  const use = { counts: upTo(80), shortCircuitCounts: new Set([1, 3, 256]), affinitySeconds: upTo(3) }
+  const use = {
+    counts: upTo(80),
+    shortCircuitCounts: new Set([1, 3, 256]),
+    ownLists: new Set<OwnList>(['endpoints', 'shortCircuit']),
+  }
   return { services: use, nodePorts: use, prefixLengths: new Set(prefixLengths) }
 }
 
 const nothing: StructureUse = {
-  services: { counts: new Set(), shortCircuitCounts: new Set(), affinitySeconds: new Set() },
-  nodePorts: { counts: new Set(), shortCircuitCounts: new Set(), affinitySeconds: new Set() },
+  services: { counts: new Set(), shortCircuitCounts: new Set(), ownLists: new Set<OwnList>() },
+  nodePorts: { counts: new Set(), shortCircuitCounts: new Set(), ownLists: new Set<OwnList>() },
   prefixLengths: new Set(),
 }
 

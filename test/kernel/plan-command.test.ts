@@ -60,7 +60,7 @@ describe('viaduct plan', { timeout: 60_000 }, () => {
     )
     assert.deepEqual(
       sections.map((section) => section.split('\n')[0]),
-      ['# sysctl', '# nft -f - (nft does not read every line: viaduct help plan)', '# conntrack'],
+      ['# sysctl', '# nft -f -', '# conntrack'],
     )
     assert.match(stdout, /^add element ip kube-proxy cluster-ips \{ 10\.96\.0\.10 \}$/mu)
   })

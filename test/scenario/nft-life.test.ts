@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { NfElements, packFields } from '../../src/kernel/index.js'
 import { schemaOf } from '../../src/layers/nft-table/testing.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
 import { endpointsOf, find, NftModeLab, nftLines } from '../support/nft-mode-lab.js'
-import { node, port, remove, service, set, slice, synced } from '../support/objects.js'
+import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip } from '../support/pipeline-lab.js'
 import { cidr } from '../support/routes.js'
 
@@ -266,40 +265,6 @@ describe('what metrics count', () => {
     assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 0)
     await lab.deliver(...shop)
     assert.equal(await metric(lab, 'kubeproxy_sync_partial_proxy_rules_duration_seconds_count'), 1)
-    await lab.stop()
-  })
-})
-
-const dnsEndpoints = (...list: readonly string[]): ObjectEvent =>
-  set(slice('dns-1', 'dns', list, { ports: [{ name: '', protocol: 'UDP', port: 5353 }] }))
-
-describe('session affinity of UDP', () => {
-  it('that a client gets after the loss of its endpoint goes, and so does the flow that it began', async () => {
-    const ports = [port(53, { protocol: 'UDP' })]
-    const lab = await started(
-      set(service('dns', '10.96.0.10', { ports, sessionAffinity: 'ClientIP' })),
-      dnsEndpoints('10.1.0.1', '10.1.0.2'),
-    )
-    await lab.deliver(dnsEndpoints('10.1.0.1'))
-    const flow = {
-      protocol: 'udp',
-      source: ip('10.244.0.9'),
-      sourcePort: 40_000,
-      destination: ip('10.96.0.10'),
-      destinationPort: 53,
-      replySource: ip('10.1.0.2'),
-      replySourcePort: 5353,
-    } as const
-    lab.kernel.conntrack.flows = [flow]
-    const { sessionAffinity } = schemaOf('ipv4').services
-    const key = packFields(sessionAffinity.key, [flow.source, flow.destination, 17, 53])
-    const data = packFields(['ipv4_addr', 'inet_service'], [flow.replySource, flow.replySourcePort])
-    const elements = new NfElements(sessionAffinity).add(key, { data, timeoutMs: 10_800_000 })
-    await lab.asOther({ op: 'add-elements', elements })
-    assert.equal(find(lab, 'add element', ' session-affinity ').length, 1)
-    await lab.clock.advance(2000)
-    assert.deepEqual(find(lab, 'add element', ' session-affinity '), [])
-    assert.deepEqual(lab.kernel.conntrack.flows, [])
     await lab.stop()
   })
 })

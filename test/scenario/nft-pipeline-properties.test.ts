@@ -201,8 +201,12 @@ class History {
 /** The tables without what depends on the past: the places of endpoints in their lists, and the clients that rules recorded. */
 function content(lab: NftModeLab): readonly string[] {
   return nftLines(lab.namespace)
-    .filter((line) => !/^add element \S+ kube-proxy session-affinity(-nodeports)? /u.test(line))
-    .map((line) => line.replace(/^(add element \S+ kube-proxy \S+-endpoint)-\d+ /u, '$1-any '))
+    .filter((line) => !/^add element \S+ kube-proxy clients-/u.test(line))
+    .map((line) =>
+      line
+        .replace(/^(add element \S+ kube-proxy \S+-endpoint)-\d+ /u, '$1-any ')
+        .replaceAll(/meta mark & (0x[0-9a-f]+) \| \1/gu, 'slot'),
+    )
     .toSorted()
 }
 

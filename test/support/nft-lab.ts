@@ -58,6 +58,7 @@ export class NftLab<N extends Nftables = ModelNftables> {
       log: this.log,
       metrics: this.#metrics[family],
       problems: this.#problems,
+      warnings: this.#problems,
       portNameOf: (route) => route,
     })
     this.tables.setSettings(settings)
@@ -133,7 +134,7 @@ export function openNftLab({ namespace, ...options }: NftLabOptions = {}): NftLa
   return new NftLab(new ModelNftables(namespace), options)
 }
 
-/** Sets by name with their elements as text, sorted. Maps of session affinity, which rules fill, are left out. */
+/** Sets by name with their elements as text, sorted. Sets of clients, which rules fill, are left out. */
 export type TableContent = Readonly<Record<string, readonly string[]>>
 
 export function contentOf(
@@ -148,8 +149,14 @@ export function contentOf(
   return content
 }
 
+function dataOf(elements: NfElements, index: number): Uint8Array {
+  const { data } = elements.set
+  if (data === 'verdict') return Buffer.from(elements.verdict(index).chain ?? '')
+  return typeof data === 'object' ? elements.data(index) : new Uint8Array(0)
+}
+
 function elementText(elements: NfElements, index: number): string {
-  const data = typeof elements.set.data === 'object' ? elements.data(index) : new Uint8Array(0)
+  const data = dataOf(elements, index)
   const end = elements.isIntervalEnd(index) ? ' end' : ''
   return `${Buffer.from(elements.key(index)).toString('hex')} ${Buffer.from(data).toString('hex')}${end}`
 }
@@ -158,9 +165,9 @@ function elementText(elements: NfElements, index: number): string {
 export function wantedContent(routes: readonly DesiredRoute[], family: IpFamily): TableContent {
   const content: Record<string, Set<string>> = {}
   for (const route of routes) {
-    for (const { set, key, data } of elementsOf(route, family)) {
+    for (const { set, key, data, chain = '' } of elementsOf(route, family)) {
       const fields = typeof set.data === 'object' ? set.data : []
-      const value = data === undefined ? '' : Buffer.from(packFields(fields, data)).toString('hex')
+      const value = Buffer.from(data === undefined ? chain : packFields(fields, data)).toString('hex')
       const line = `${Buffer.from(packFields(set.key, key)).toString('hex')} ${value}`
       ;(content[set.set] ??= new Set()).add(line)
     }

@@ -9,6 +9,9 @@ import {
   type DesiredFrontend,
   type DesiredRoute,
   elementsOf,
+  type OwnList,
+  OwnPorts,
+  Packer,
   schemaOf,
   type Structure,
   type StructureUse,
@@ -48,9 +51,18 @@ export function useOf(routes: readonly DesiredRoute[]): StructureUse {
 
 function frontendUse(frontends: readonly DesiredFrontend[]): StructureUse['services'] {
   return {
-    counts: positive(frontends.map(({ backends }) => backends.length)),
-    shortCircuitCounts: positive(frontends.map(({ shortCircuit }) => shortCircuit.length)),
-    affinitySeconds: positive(frontends.map(({ affinitySeconds }) => affinitySeconds)),
+    counts: positive(frontends.map(({ backends, chain }) => (chain === '' ? backends.length : 0))),
+    shortCircuitCounts: positive(
+      frontends.map(({ shortCircuit, shortCircuitChain }) =>
+        shortCircuitChain === '' ? shortCircuit.length : 0,
+      ),
+    ),
+    ownLists: new Set<OwnList>([
+      ...(frontends.some(({ chain }) => chain !== '') ? (['endpoints'] as const) : []),
+      ...(frontends.some(({ shortCircuitChain }) => shortCircuitChain !== '')
+        ? (['shortCircuit'] as const)
+        : []),
+    ]),
   }
 }
 
@@ -68,7 +80,11 @@ export function structureOps({ table, sets, chains }: Structure): NfTransaction 
   ]
 }
 
-export function elementOp({ set, key, data }: DesiredElement): NfOp {
+export function elementOp({ set, key, data, chain }: DesiredElement): NfOp {
+  if (chain !== undefined) {
+    const verdict = { code: 'goto', chain } as const
+    return { op: 'add-elements', elements: new NfElements(set).add(packFields(set.key, key), { verdict }) }
+  }
   const fields = typeof set.data === 'object' ? set.data : []
   const value = data === undefined ? {} : { data: packFields(fields, data) }
   return { op: 'add-elements', elements: new NfElements(set).add(packFields(set.key, key), value) }
@@ -85,5 +101,21 @@ export function tableOps(settings: NftModeSettings, routes: readonly Route[]): N
     })),
     ...desired.flatMap((route) => [...elementsOf(route, family)]),
   ]
-  return [...structureOps(compileStructure(settings, useOf(desired))), ...elements.map(elementOp)]
+  return [
+    ...structureOps(compileStructure(settings, useOf(desired))),
+    ...ownOps(desired, family),
+    ...elements.map(elementOp),
+  ]
+}
+
+/** The own chains of the routes. Slots begin with 1. */
+function ownOps(desired: readonly DesiredRoute[], family: IpFamily): NfTransaction {
+  const own = new OwnPorts({
+    family,
+    schema: schemaOf(family),
+    packer: new Packer(family),
+    clock: { unixMs: () => 1000 },
+  })
+  for (const each of desired) if (each.own !== undefined) own.claim(each.own.name, each.own)
+  return [...own.entries.values()].flatMap((entry) => own.ops(entry, own.targetOf(entry)))
 }

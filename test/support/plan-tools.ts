@@ -5,10 +5,7 @@ import type { KernelOperation } from '../../src/inspect/index.js'
 import type { Namespace } from './namespaces.js'
 import { stateOf } from './plan-lab.js'
 
-/**
- * Gives each section of a printed plan to the command of its heading, without the lines that nft does not read, and the option that it
- * reads for sets alone.
- */
+/** Gives each section of a printed plan to the command of its heading. */
 export async function runSections(node: Namespace, operations: readonly KernelOperation[]): Promise<void> {
   const report = reportPlan(
     { mode: 'nftables', operations, refusedSettings: [] },
@@ -19,37 +16,28 @@ export async function runSections(node: Namespace, operations: readonly KernelOp
     const [heading = '', ...lines] = section.trimEnd().split('\n')
     if (heading === 'conntrack' || heading.endsWith(' (no tool)')) continue
     const command = heading.replace(/ \(.*/u, '')
-    const isWhole = !lines.some((line) => isUnreadable(line) || line.includes(' gc-interval '))
-    assert.equal(command === heading, isWhole, heading)
-    const input = lines
-      .filter((line) => !isUnreadable(line))
-      .map((line) => `${line.replace(' gc-interval 10s ;', '')}\n`)
-      .join('')
+    assert.equal(command, heading)
+    const input = lines.map((line) => `${line}\n`).join('')
     if (command === 'sysctl') await node.must('sh', '-c', lines.map((line) => `sysctl ${line}`).join(' && '))
     else await node.must('sh', '-c', 'printf %s "$1" | $2', 'sh', input, command)
   }
 }
 
-/** Whether nft does not read the rule: it has the port of a connection in a key. */
-function isUnreadable(line: string): boolean {
-  return /ct original proto-dst/u.test(line)
-}
-
 /** Tables of iptables-nft: its versions differ in the expressions for the same rule. */
 const xtTable = /^table ip6? (?:nat|filter|mangle|raw|security) \{\n(?:.*\n)*?\}$/gmu
 
-/** The state as iptables and nft list it, in any order of chains and of elements, and without what nft does not read. */
+/** The state as iptables and nft list it, in any order of chains and of elements. */
 export async function listedState(node: Namespace): Promise<readonly string[]> {
   const rules = await node.must('sh', '-c', 'iptables-nft-save; ip6tables-nft-save')
   const state = (await stateOf(node))
     .replaceAll(xtTable, '')
     .replaceAll(/elements = \{[^}]*\}/gu, sortedElements)
   const lines = `${state}\n${rules}`
-    .replaceAll(/^#.*|\[\d+:\d+\]|^\s*gc-interval 10s$/gmu, '')
+    .replaceAll(/^#.*|\[\d+:\d+\]/gmu, '')
     // A size of ipset's own, and random numbers: of a set, and the hardware address of a dummy device.
     .replaceAll(/ bucketsize \d+| initval 0x[\da-f]+|(?<=^kube-ipvs0 .*) [\da-f:]{17}/gmu, '')
     .split('\n')
-    .filter((line) => line.trim() !== '' && !isUnreadable(line))
+    .filter((line) => line.trim() !== '')
   return withPlaces(lines).toSorted()
 }
 

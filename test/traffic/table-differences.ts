@@ -28,7 +28,7 @@ export function refusedIf(
   return flowsExpect(refused, (check) => check.expect.kind === 'dropped' && isConcerned(check))
 }
 
-/** The kernel remembers clients per frontend (F-041 in ipvs mode; the layout of nftables mode). */
+/** The kernel remembers clients per frontend (F-041). */
 export const affinityOfEach: Difference = {
   reason: 'a client keeps its server on each frontend; two of them may lead it to different ones',
   instead: (check) =>

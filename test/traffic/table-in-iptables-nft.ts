@@ -1,14 +1,10 @@
 // The differences of the traffic table in iptables mode of the flavour nft, each with its reason. docs/iptables-nft.md has them for
 // operators.
-import { affinityOfEach, caseIn, type Differences } from './table-differences.js'
+import { caseIn, type Differences } from './table-differences.js'
 import type { TrafficGroup } from './table/index.js'
 
 /** By the names of cases. */
 const differences: Differences = {
-  'a client keeps its server over every frontend of a port': affinityOfEach,
-  'under policy Local a client keeps its server among those here': affinityOfEach,
-  'under external policy Local pods and the node keep a server of all, other clients one of those here':
-    affinityOfEach,
   "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules": {
     reason:
       "the table of the Services does not have the clients that the rules of kube-proxy's iptables mode remember",

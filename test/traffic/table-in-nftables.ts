@@ -1,6 +1,5 @@
 // The differences of the traffic table in nftables mode, each with its reason. docs/nftables.md has them for operators.
 import {
-  affinityOfEach,
   caseIn,
   type Difference,
   type Differences,
@@ -82,10 +81,6 @@ export const nftablesDifferences: Differences = {
       "the source ranges guard a load balancer's address that is an external IP too, as by kube-proxy in this mode (F-056)",
     instead: flowsExpect(dropped, ({ from }) => from !== 'outside'),
   },
-  'a client keeps its server over every frontend of a port': affinityOfEach,
-  'under policy Local a client keeps its server among those here': affinityOfEach,
-  'under external policy Local pods and the node keep a server of all, other clients one of those here':
-    affinityOfEach,
   "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules": {
     reason: "the mode does not read the clients that kube-proxy's rules of iptables mode remember",
     instead: (check) => (check.kind === 'affinity' ? [] : [check]),

@@ -101,12 +101,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   async write(pass: Pass, options: WriteOptions): Promise<Written> {
     const isComplete = await this.#writeAll(pass, options)
     if (options.isComplete || isComplete) this.#endFirstSync()
-    const { table } = this
-    return {
-      isComplete,
-      isFlowDoubtful: table.takeDeletedUdpAffinity(),
-      sizes: table.sizes,
-    }
+    return { isComplete, sizes: this.table.sizes }
   }
 
   /**

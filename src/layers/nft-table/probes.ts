@@ -18,6 +18,8 @@ import {
 import type { Log } from '../../log.js'
 import type { FrontendUse } from './compile/chain-plan.js'
 import type { NftModeSettings } from './compile/settings.js'
+import { ownRules } from './compile/own-chains.js'
+import { schemaOf } from './compile/schema.js'
 import { compileStructure } from './compile/structure.js'
 
 /** Nothing is made: the name only differs from the tables that exist. */
@@ -27,7 +29,11 @@ const probeOperation = 'probe nf_tables for '
 
 /** More than 64 endpoints are chosen by a verdict map of intervals. */
 const counts = new Set([1, 2, 65])
-const everything: FrontendUse = { counts, shortCircuitCounts: counts, affinitySeconds: new Set([10_800]) }
+const everything: FrontendUse = {
+  counts,
+  shortCircuitCounts: counts,
+  ownLists: new Set(['endpoints', 'shortCircuit']),
+}
 
 /** A mode that has a table in nf_tables, as advice names it. */
 export type NftTableUser = 'nftables mode' | 'iptables mode in the flavour nft'
@@ -135,25 +141,47 @@ function probeTransaction(family: IpFamily): NfTransaction {
   const use = { services: everything, nodePorts: everything, prefixLengths: new Set([8]) }
   const { table, sets, chains } = compileStructure(settings, use)
   const inProbe = <T extends NfSet | NfChain | NfRule>(object: T): T => ({ ...object, table: probeTable })
-  const probeSets = sets.map(inProbe)
+  const own = ownSample(family)
+  const probeSets = [...sets, own.set].map(inProbe)
   return [
     // Dormant: the kernel does not even register the hooks.
     { op: 'create-table', table: { ...table, table: probeTable, flags: ['dormant'] } },
     ...probeSets.map((set): NfOp => ({ op: 'add-set', set })),
     ...probeSets.map((set): NfOp => ({ op: 'add-elements', elements: sampleOf(set) })),
     ...chains.map(({ chain }): NfOp => ({ op: 'add-chain', chain: inProbe(chain) })),
-    ...chains.flatMap(({ rules }) => rules.map((rule): NfOp => ({ op: 'add-rule', rule: inProbe(rule) }))),
+    { op: 'add-chain', chain: inProbe(own.chain) },
+    ...[...chains.flatMap(({ rules }) => rules), ...own.rules].map((rule): NfOp => ({
+      op: 'add-rule',
+      rule: inProbe(rule),
+    })),
   ]
+}
+
+/** The chain of one service port, with its set of clients. No base chain leads there: the kernel checks its expressions all the same. */
+function ownSample(family: IpFamily): {
+  readonly set: NfSet
+  readonly chain: NfChain
+  readonly rules: readonly NfRule[]
+} {
+  const { table, clients } = schemaOf(family)
+  const id = 'A'.repeat(26)
+  const endpoint = '\0'.repeat(family === 'ipv4' ? 8 : 20)
+  const rules = ownRules(
+    { family, id, list: 'cluster', comment: undefined },
+    { protocol: 'tcp', affinitySeconds: 60, endpoints: [{ endpoint, slot: 1 }] },
+  )
+  return { set: clients(id), chain: { ...table, chain: rules[0]?.chain ?? '' }, rules }
 }
 
 function sampleOf(set: NfSet): NfElements {
   const elements = new NfElements(set)
   const { keyBytes, dataBytes } = elements.layout
   const key = new Uint8Array(keyBytes)
+  if (set.data === 'verdict') return elements.add(key, { verdict: { code: 'continue' } })
   return elements.add(key, dataBytes === 0 ? {} : { data: new Uint8Array(dataBytes) })
 }
 
-/** Names what the first refused operation needs: `set session-affinity (dynamic, timeout)`, `expression numgen`. */
+/** Names what the first refused operation needs: `set clients-ID (timeout, dynamic)`, `expression numgen`. */
 function featureOf(
   transaction: NfTransaction,
   {
@@ -174,7 +202,7 @@ function featureOf(
   return missing.length === 0 ? 'rules' : `expression ${missing.join(', ')}`
 }
 
-/** `set session-affinity (map, timeout, dynamic)`. */
+/** `set own-services (map)`. */
 function describeSet({ set, data, flags = [] }: NfSet): string {
   const kinds = [...(data === undefined ? [] : ['map']), ...flags]
   return `set ${set}${kinds.length === 0 ? '' : ` (${kinds.join(', ')})`}`

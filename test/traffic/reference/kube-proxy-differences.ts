@@ -1,5 +1,5 @@
 // The differences of the traffic table on the real kube-proxy in nftables mode, each with its reason.
-import { affinityOfEach, caseIn, type Difference, type Differences } from '../table-differences.js'
+import { caseIn, type Difference, type Differences } from '../table-differences.js'
 import { nftablesDifferences } from '../table-in-nftables.js'
 import type { TrafficGroup } from '../table/index.js'
 import { Slot } from '../table/slot.js'
@@ -18,11 +18,8 @@ const ignoresBareServices: Difference = {
   reason: 'kube-proxy ignores a Service without a cluster IP (F-002)',
 }
 
-/** Those of Viaduct's mode that are kube-proxy's too: its session affinity covers all frontends of a Service port. */
-const common = Object.entries(nftablesDifferences).filter(([, difference]) => difference !== affinityOfEach)
-
 const kubeProxyDifferences: Differences = {
-  ...Object.fromEntries(common),
+  ...nftablesDifferences,
   'a UDP flow of a Service that loses its last endpoint is refused': keepsFlows,
   'a UDP flow of a Service that is deleted ends': keepsFlows,
   'a UDP flow by a frontend that its Service loses ends, and the others go on': keepsFlows,

@@ -373,7 +373,7 @@ describe('the mode that runs', () => {
       input: { mode: 'nftables' },
       mode: 'iptables',
       because:
-        /has no nf_tables with what nftables mode needs \(set session-affinity \(map, timeout, dynamic\)\): run a kernel/,
+        /has no nf_tables with what nftables mode needs \(set clients-A+ \(timeout, dynamic\)\): run a kernel/,
     },
     {
       name: 'iptables for nftables without elements of its sets',

@@ -1,6 +1,6 @@
 // The base chains, which the kernel's hooks call, with their jumps.
 import type { NfHook } from '../../../kernel/index.js'
-import type { ChainPlan, StructureUse } from './chain-plan.js'
+import type { ChainPlan } from './chain-plan.js'
 import {
   type Expressions,
   isIn,
@@ -11,7 +11,7 @@ import {
   packetFields,
   returns,
 } from './expressions.js'
-import { affinityJumps, checks } from './filter-chains.js'
+import { checks } from './filter-chains.js'
 import { hairpinMarking } from './hairpin-chain.js'
 import { translations } from './nat-chains.js'
 import { schemaOf } from './schema.js'
@@ -27,37 +27,33 @@ const priorities = { dnat: -101, filter: -1, snat: 99 } as const
 /** Source ranges are for the address before translation, which the kernel does at -100 for all chains of type nat. kube-proxy's priority. */
 const beforeDnat = -110
 
-export function baseChains(settings: NftModeSettings, use: StructureUse): readonly ChainPlan[] {
-  const record = affinityJumps(settings, use)
+export function baseChains(settings: NftModeSettings): readonly ChainPlan[] {
   const firewall = [...isNew, ...jump(checks.firewall)]
   return [
     base('filter-prerouting-pre-dnat', { type: 'filter', hook: 'prerouting', priority: beforeDnat }, [
       firewall,
     ]),
     base('filter-output-pre-dnat', { type: 'filter', hook: 'output', priority: beforeDnat }, [firewall]),
-    ...(settings.semantics === 'iptables' ? iptablesChains(settings, record) : nftablesChains(record)),
+    ...(settings.semantics === 'iptables' ? iptablesChains(settings) : nftablesChains()),
   ]
 }
 
-/** kube-proxy's base chains of nftables mode, with its jumps, and jumps that record session affinity. */
-function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
+/** kube-proxy's base chains of nftables mode, with its jumps. */
+function nftablesChains(): readonly ChainPlan[] {
   const serviceEndpoints = [...isNew, ...jump(checks.serviceEndpoints)]
   const clusterIPs = [...isNew, ...jump(checks.clusterIPs)]
   return [
     base('filter-input', { type: 'filter', hook: 'input', priority: priorities.filter }, [
       [...isNew, ...jump(checks.nodePortEndpoints)],
       serviceEndpoints,
-      ...record,
     ]),
     base('filter-forward', { type: 'filter', hook: 'forward', priority: priorities.filter }, [
       serviceEndpoints,
       clusterIPs,
-      ...record,
     ]),
     base('filter-output', { type: 'filter', hook: 'output', priority: priorities.filter }, [
       serviceEndpoints,
       clusterIPs,
-      ...record,
     ]),
     base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: priorities.dnat }, [
       jump(translations.services),
@@ -75,10 +71,7 @@ function nftablesChains(record: readonly Expressions[]): readonly ChainPlan[] {
  * Each hook comes directly before that of the table of iptables-nft, in which the jumps of kube-proxy's iptables mode are at the
  * head. A frontend refuses at the hooks at which it does there (F-053): at INPUT those for outside traffic, at OUTPUT cluster IPs.
  */
-function iptablesChains(
-  { family, localhostNodePorts }: NftModeSettings,
-  record: readonly Expressions[],
-): readonly ChainPlan[] {
+function iptablesChains({ family, localhostNodePorts }: NftModeSettings): readonly ChainPlan[] {
   // KUBE-FIREWALL of table filter comes later, and drops these packets.
   const martians = localhostNodePorts ? [[...isMartian(family), ...returns]] : []
   const toClusterIP = isIn(schemaOf(family).clusterIPs, [packetFields[family].destination])
@@ -88,17 +81,14 @@ function iptablesChains(
       ...martians,
       [...isNew, ...jump(checks.nodePortEndpoints)],
       [...isNew, ...jump(checks.externalEndpoints)],
-      ...record,
     ]),
     base('filter-forward', { type: 'filter', hook: 'forward', priority: priorities.filter }, [
       // For KUBE-FORWARD, which accepts packets with the mark.
       [...isNew, ...marksHairpins],
       [...isNew, ...jump(checks.serviceEndpoints)],
-      ...record,
     ]),
     base('filter-output', { type: 'filter', hook: 'output', priority: priorities.filter }, [
       [...isNew, ...toClusterIP, ...jump(checks.serviceEndpoints)],
-      ...record,
     ]),
     base('nat-prerouting', { type: 'nat', hook: 'prerouting', priority: priorities.dnat }, [
       jump(translations.services),

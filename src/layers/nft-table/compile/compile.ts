@@ -3,6 +3,7 @@ import { type Cidr, cidrContains, formatCidr, hasAddress, type IpAddress } from 
 import { hostPrefixLength } from '../../../kernel/index.js'
 import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
 import type { DesiredFrontend, DesiredRoute, Hairpin, NftFrontend } from './desired.js'
+import { ownChainsOf } from './own-chains.js'
 import { maxEndpoints } from './schema.js'
 import type { NftModeSettings } from './settings.js'
 
@@ -24,7 +25,17 @@ export function compileRoute(route: Route, settings: NftModeSettings): DesiredRo
     frontends.push(externalFrontend(route, atAddress(address), sourcesOf(address)))
   if (nodePort !== 0)
     frontends.push(externalFrontend(route, { kind: 'node-port', protocol, port: nodePort }, undefined))
-  return { frontends, hairpins: settings.semantics === 'iptables' ? [] : hairpinsOf(route, settings) }
+  const hairpins = settings.semantics === 'iptables' ? [] : hairpinsOf(route, settings)
+  return { ...withOwnChains(route, frontends), hairpins }
+}
+
+/** The frontends of a service port with session affinity lead to its own chains. */
+function withOwnChains(
+  route: Route,
+  frontends: readonly DesiredFrontend[],
+): Pick<DesiredRoute, 'frontends' | 'own'> {
+  if (route.affinitySeconds === 0) return { frontends, own: undefined }
+  return ownChainsOf(route, frontends)
 }
 
 /** External IPs and load-balancer IPs, each once; nearly always none. */
@@ -62,7 +73,8 @@ function internalFrontend(
     backends: bounded(route.isInternalLocal ? route.localBackends : route.clusterBackends),
     shortCircuit: none,
     isMasqueraded: false,
-    affinitySeconds: route.affinitySeconds,
+    chain: '',
+    shortCircuitChain: '',
     allowedSources,
   }
 }
@@ -75,7 +87,7 @@ function externalFrontend(
   frontend: NftFrontend,
   allowedSources: readonly Cidr[] | undefined,
 ): DesiredFrontend {
-  const { isExternalLocal, localBackends, clusterBackends, affinitySeconds } = route
+  const { isExternalLocal, localBackends, clusterBackends } = route
   return {
     frontend,
     isClusterIP: false,
@@ -83,7 +95,8 @@ function externalFrontend(
     backends: bounded(isExternalLocal ? localBackends : clusterBackends),
     shortCircuit: isExternalLocal ? bounded(clusterBackends) : none,
     isMasqueraded: !isExternalLocal,
-    affinitySeconds,
+    chain: '',
+    shortCircuitChain: '',
     allowedSources,
   }
 }

@@ -10,6 +10,8 @@ export interface DesiredElement {
   readonly set: NfSet
   readonly key: readonly NfFieldValue[]
   readonly data?: readonly NfFieldValue[]
+  /** The chain that an element of a verdict map leads to. */
+  readonly chain?: string
 }
 
 /** KEY of the frontend in the sets of its kind. */
@@ -31,17 +33,19 @@ export function* elementsOf(route: DesiredRoute, family: IpFamily): Generator<De
 }
 
 function* frontendElements(desired: DesiredFrontend, schema: NftSchema): Generator<DesiredElement> {
-  const { frontend, backends, shortCircuit, refusal, affinitySeconds } = desired
+  const { frontend, refusal } = desired
   const sets = frontend.kind === 'address' ? schema.services : schema.nodePorts
   const key = frontendKey(frontend)
   if (desired.isClusterIP && frontend.kind === 'address')
     yield { set: schema.clusterIPs, key: [frontend.address] }
   if (refusal !== undefined) yield { set: refusal === 'drop' ? sets.dropped : sets.rejected, key }
   if (desired.isMasqueraded) yield { set: sets.masqueraded, key }
-  if (affinitySeconds > 0) yield { set: sets.affinityOf(affinitySeconds), key }
   yield* sourceElements(desired, schema)
-  yield* endpointElements(sets.endpoints, key, backends)
-  yield* endpointElements(sets.shortCircuit, key, shortCircuit)
+  yield* endpointElements(sets.endpoints, key, { backends: desired.backends, chain: desired.chain })
+  yield* endpointElements(sets.shortCircuit, key, {
+    backends: desired.shortCircuit,
+    chain: desired.shortCircuitChain,
+  })
 }
 
 function* sourceElements(
@@ -58,8 +62,13 @@ function* sourceElements(
 function* endpointElements(
   sets: EndpointSets,
   key: readonly NfFieldValue[],
-  backends: readonly Backend[],
+  { backends, chain }: { readonly backends: readonly Backend[]; readonly chain: string },
 ): Generator<DesiredElement> {
+  if (chain !== '') {
+    yield { set: sets.withOwnChain, key }
+    yield { set: sets.ownChains, key, chain }
+    return
+  }
   const count = backends.length
   if (count === 0) return
   const bucket = bucketOf(count)

@@ -28,9 +28,6 @@ export interface PacketFields {
   readonly destination: Field
   readonly protocol: Field
   readonly port: Field
-  /** Destination of the connection before its translation. */
-  readonly originalDestination: Field
-  readonly originalPort: Field
 }
 
 export const packetFields: Readonly<Record<IpFamily, PacketFields>> = {
@@ -50,16 +47,8 @@ function makeFields(family: IpFamily): PacketFields {
     destination: address(isIPv4 ? 16 : 24),
     protocol: { load: (to) => [{ kind: 'meta', to, key: 'l4proto' }], words: 1 },
     port: { load: (to) => [{ kind: 'payload', to, base: 'transport', offset: 2, length: 2 }], words: 1 },
-    originalDestination: {
-      load: (to) => [{ kind: 'ct', to, key: isIPv4 ? 'ip daddr' : 'ip6 daddr', direction: original }],
-      words,
-    },
-    originalPort: { load: (to) => [{ kind: 'ct', to, key: 'proto-dst', direction: original }], words: 1 },
   }
 }
-
-/** IP_CT_DIR_ORIGINAL. */
-const original = 0
 
 function addressLength(family: IpFamily): number {
   return hostPrefixLength(family) / 8
@@ -141,18 +130,82 @@ export function dnatBy({ family, set }: NfSet, key: readonly Field[]): Expressio
   ]
 }
 
-/** Stores an element for some time, or starts its time again. The data of an existing element stays. */
-export function update(
-  { set }: NfSet,
-  { key, data, timeoutMs }: { key: readonly Field[]; data: readonly Field[]; timeoutMs: number },
-): Expressions {
-  const { loads, end } = concat(key)
+/** Words of a register as nft allots them: it begins with the next one where it does not concatenate. */
+const registerWords = 4
+
+/** Translates the destination to an endpoint: its packed address and its port in network order. */
+export function dnatTo(family: IpFamily, address: Uint8Array, port: Uint8Array): Expressions {
+  const portMin = registerWords
   return [
-    ...loads,
-    ...concat(data, end).loads,
-    { kind: 'dynset', set, op: 'update', key: 0, data: end, timeoutMs },
+    { kind: 'immediate', to: 0, data: { value: address } },
+    { kind: 'immediate', to: portMin, data: { value: port } },
+    { kind: 'nat', type: 'dnat', family, addressMin: 0, portMin },
   ]
 }
+
+/** Translates the destination to one of the endpoints, packed as address . port. Each is equally likely. */
+export function dnatToOneOf(table: NfTableKey, endpoints: readonly Uint8Array[]): Expressions {
+  const { family } = table
+  const address = family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
+  const elements = new NfElements(anonymousSet(table, { key: ['integer'], data: [address, 'inet_service'] }))
+  for (const [index, data] of endpoints.entries()) elements.add(packFields(['integer'], [index]), { data })
+  return [
+    { kind: 'numgen', to: 0, modulus: endpoints.length, type: 'random' },
+    { kind: 'lookup', set: elements.set.set, from: 0, to: 0, elements },
+    { kind: 'nat', type: 'dnat', family, addressMin: 0, portMin: addressLength(family) / 4 },
+  ]
+}
+
+/** Goes to the chain of the verdict map's element for the key. Without one, the next rule follows. */
+export function leadBy({ set }: NfSet, key: readonly Field[]): Expressions {
+  return [...concat(key).loads, { kind: 'lookup', set, from: 0, to: 'verdict' }]
+}
+
+/** Matches one of `modulus` packets: `numgen random mod 3 0`. */
+export function isOneOf(modulus: number): Expressions {
+  return [
+    { kind: 'numgen', to: 0, modulus, type: 'random' },
+    { kind: 'cmp', from: 0, op: '==', value: packFields(['integer'], [0]) },
+  ]
+}
+
+/** Stores the key for some time, or starts its time again. Where the set is full, the next rule follows. */
+export function update({ set }: NfSet, key: readonly Field[], timeoutMs: number): Expressions {
+  return [...concat(key).loads, { kind: 'dynset', set, op: 'update', key: 0, timeoutMs }]
+}
+
+/**
+ * A number that does not depend on the packet: `meta mark & 0 | 17`. nft 1.0.6 does not read a plain number in a concatenation. The type
+ * in a set is `mark`.
+ */
+export function constantField(number: number): Field {
+  return {
+    load: (to) => [
+      { kind: 'meta', to, key: 'mark' },
+      { kind: 'bitwise', from: to, to, length: 4, mask: hostWord(0), xor: hostWord(number) },
+    ],
+    words: 1,
+  }
+}
+
+/** The number of `constantField` in these expressions of a rule; undefined: there is none. */
+export function constantOf(expressions: Expressions): number | undefined {
+  for (const each of expressions) {
+    if (each.kind !== 'bitwise' || each.xor?.length !== 4 || each.mask?.some((byte) => byte !== 0) !== false)
+      continue
+    return new DataView(each.xor.buffer, each.xor.byteOffset).getUint32(0, true)
+  }
+  return undefined
+}
+
+export function isProtocol(number: number): Expressions {
+  return [
+    { kind: 'meta', to: 0, key: 'l4proto' },
+    { kind: 'cmp', from: 0, op: '==', value: Uint8Array.of(number) },
+  ]
+}
+
+export const count: Expressions = [{ kind: 'counter' }]
 
 const hostWord = (value: number): Uint8Array => packFields(['mark'], [value])
 

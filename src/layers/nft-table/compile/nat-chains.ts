@@ -1,7 +1,6 @@
 // The chains that translate connections to Services, at the nat hooks. Rules of these chains see the first packet of a connection.
 import type { ChainPlan, FrontendUse, RulePlan, StructureUse } from './chain-plan.js'
 import {
-  dnatBy,
   type Expressions,
   type Field,
   flipMark,
@@ -13,6 +12,7 @@ import {
   isNotLoopback,
   isTranslated,
   jump,
+  leadBy,
   masquerade,
   packetFields,
   setMark,
@@ -74,12 +74,15 @@ function chainNames(entry: string, one: string) {
     traffic: `${one}-traffic`,
     shortCircuit: `short-circuit-${one}-sources`,
     shortCircuitTraffic: `short-circuit-${one}-traffic`,
+    ownTraffic: `own-${one}-traffic`,
+    ownShortCircuit: `short-circuit-own-${one}-sources`,
+    ownShortCircuitTraffic: `short-circuit-own-${one}-traffic`,
   }
 }
 
 /** A packet that belongs to no Service meets the rules of the entry chain only. */
 function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
-  const { use, sets, key, chains, masquerades, otherwise } = plan
+  const { use, sets, key, chains, masquerades } = plan
   const usesShortCircuit = use.shortCircuitCounts.size > 0
   const hasEndpoints = isIn(sets.endpoints.all, key)
   const hasShortCircuit = isIn(sets.shortCircuit.all, key)
@@ -91,7 +94,8 @@ function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
         { expressions: [...hasEndpoints, ...goTo(chains.traffic)] },
         // Policy Local requires an endpoint on this node, and there is none: only pods and the node are served.
         ...(usesShortCircuit ? [{ expressions: [...hasShortCircuit, ...goTo(chains.shortCircuit)] }] : []),
-        ...otherwise,
+        ...toOwnChains(plan),
+        ...plan.otherwise,
       ],
     },
     {
@@ -100,21 +104,71 @@ function frontendChains(plan: FrontendPlan): readonly ChainPlan[] {
         ...masquerades,
         { expressions: [...isIn(sets.masqueraded, key), ...setMark(plan.settings.masqueradeMark)] },
         ...(usesShortCircuit ? [{ expressions: [...hasShortCircuit, ...jump(chains.shortCircuit)] }] : []),
-        ...affinityRules(plan),
         ...endpoints.dispatch,
       ],
     },
     ...endpoints.chains,
     ...(usesShortCircuit ? shortCircuitChains(plan) : []),
+    ...ownTrafficChains(plan),
+  ]
+}
+
+/** The rules of the entry chain for frontends with own chains. Packets to others that have endpoints do not meet them. */
+function toOwnChains({ use: { ownLists }, sets, key, chains }: FrontendPlan): readonly RulePlan[] {
+  const rule = (set: Parameters<typeof isIn>[0], chain: string): RulePlan => ({
+    expressions: [...isIn(set, key), ...goTo(chain)],
+  })
+  return [
+    ...(ownLists.has('endpoints') ? [rule(sets.endpoints.withOwnChain, chains.ownTraffic)] : []),
+    ...(ownLists.has('shortCircuit') ? [rule(sets.shortCircuit.withOwnChain, chains.ownShortCircuit)] : []),
+  ]
+}
+
+/** As `traffic` and the chains behind it, for frontends with own chains: a verdict map leads to the chain of the service port. */
+function ownTrafficChains(plan: FrontendPlan): readonly ChainPlan[] {
+  const { settings, sets, key, chains, masquerades } = plan
+  const { ownLists } = plan.use
+  const { ownShortCircuit: sources, ownShortCircuitTraffic: traffic } = chains
+  const usesShortCircuit = ownLists.has('shortCircuit')
+  const hasShortCircuit = isIn(sets.shortCircuit.withOwnChain, key)
+  return [
+    ...(ownLists.has('endpoints')
+      ? [
+          {
+            chain: chains.ownTraffic,
+            rules: [
+              ...masquerades,
+              { expressions: [...isIn(sets.masqueraded, key), ...setMark(settings.masqueradeMark)] },
+              ...(usesShortCircuit ? [{ expressions: [...hasShortCircuit, ...jump(sources)] }] : []),
+              { expressions: leadBy(sets.endpoints.ownChains, key) },
+            ],
+          },
+        ]
+      : []),
+    ...(usesShortCircuit
+      ? [
+          { chain: sources, rules: sourceRules(settings, traffic) },
+          { chain: traffic, rules: [{ expressions: leadBy(sets.shortCircuit.ownChains, key) }] },
+        ]
+      : []),
   ]
 }
 
 /** F-051: with policy Local, pods and the node itself reach the endpoints of the whole cluster. */
-function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
-  const { settings, use, sets, key, chains } = plan
+function shortCircuitChains({ settings, use, sets, key, chains }: FrontendPlan): readonly ChainPlan[] {
+  const endpoints = endpointChains({ key, counts: use.shortCircuitCounts, sets: sets.shortCircuit })
+  return [
+    { chain: chains.shortCircuit, rules: sourceRules(settings, chains.shortCircuitTraffic) },
+    { chain: chains.shortCircuitTraffic, rules: endpoints.dispatch },
+    ...endpoints.chains,
+  ]
+}
+
+/** Packets of pods and of the node itself go to the chain. */
+function sourceRules(settings: NftModeSettings, chain: string): readonly RulePlan[] {
   const { family, localDetector } = settings
   const fromNode = isLocalAddress('saddr')
-  const target = goTo(chains.shortCircuitTraffic)
+  const target = goTo(chain)
   const fromPods =
     localDetector === undefined
       ? []
@@ -124,31 +178,11 @@ function shortCircuitChains(plan: FrontendPlan): readonly ChainPlan[] {
             comment: 'short-circuit pod traffic',
           },
         ]
-  const endpoints = endpointChains({ key, counts: use.shortCircuitCounts, sets: sets.shortCircuit })
   return [
-    {
-      chain: chains.shortCircuit,
-      rules: [
-        ...fromPods,
-        {
-          expressions: [...fromNode, ...setMark(settings.masqueradeMark)],
-          comment: 'masquerade local traffic',
-        },
-        { expressions: [...fromNode, ...target], comment: 'short-circuit local traffic' },
-      ],
-    },
-    { chain: chains.shortCircuitTraffic, rules: [...affinityRules(plan), ...endpoints.dispatch] },
-    ...endpoints.chains,
+    ...fromPods,
+    { expressions: [...fromNode, ...setMark(settings.masqueradeMark)], comment: 'masquerade local traffic' },
+    { expressions: [...fromNode, ...target], comment: 'short-circuit local traffic' },
   ]
-}
-
-/**
- * A client stays with its endpoint. A client is a pod, the node, or outside, and stays so: it never changes between the two lists
- * of endpoints, and one map serves both.
- */
-function affinityRules({ settings, use, sets, key }: FrontendPlan): readonly RulePlan[] {
-  if (use.affinitySeconds.size === 0) return []
-  return [{ expressions: dnatBy(sets.sessionAffinity, [packetFields[settings.family].source, ...key]) }]
 }
 
 /** F-047, F-048. */

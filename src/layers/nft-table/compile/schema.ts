@@ -1,13 +1,7 @@
-// The sets and maps of the mode. No set belongs to a Service. Names that kube-proxy uses too have kube-proxy's type: either
+// The sets and maps of the mode. Only sets of clients belong to a Service port. Names that kube-proxy uses too have kube-proxy's type: either
 // program can then replace the other in the table.
 import type { IpFamily } from '../../../address.js'
-import {
-  hostPrefixLength,
-  type NfField,
-  type NfSet,
-  type NfSetFlag,
-  type NfTableKey,
-} from '../../../kernel/index.js'
+import { hostPrefixLength, type NfField, type NfSet, type NfTableKey } from '../../../kernel/index.js'
 
 /** Table `ip kube-proxy` or `ip6 kube-proxy`. */
 export const tableName = 'kube-proxy'
@@ -23,13 +17,13 @@ export const maxEndpoints = 4096
 export const bucketSize = 16
 
 /**
- * The most clients that session affinity remembers; a client counts once per frontend. A new client beyond it gets no affinity.
- * nft's default is 65,535, which is too few for a map that all Services share.
+ * The most clients of one Service port whose endpoints are remembered. The kernel makes the hash table for this number at once, but reads
+ * only its lower 16 bits (nelem_hint in struct rhashtable_params): multiples of 65,536 cost nothing, 65,535 costs 1 MB.
  */
-const maxAffinityClients = 2 ** 18
+export const maxClients = 2 ** 18
 
-/** The kernel walks the whole map this often to free expired elements, by default each second. Lookups skip expired elements. */
-const affinityGcMs = 10_000
+/** The kernel walks a whole set this often to free expired elements, by default each second. Lookups skip expired elements. */
+const clientsGcMs = 60_000
 
 /** The sets of one list of endpoints. Those with a number exist while it is in use. */
 export interface EndpointSets {
@@ -41,6 +35,10 @@ export interface EndpointSets {
   readonly inBucket: (bucket: number) => NfSet
   /** KEY -> address . port of the endpoint with this index, from 0. */
   readonly endpointAt: (index: number) => NfSet
+  /** Frontends whose endpoints a chain of their service port chooses. Exists, with `ownChains`, while there are some. */
+  readonly withOwnChain: NfSet
+  /** KEY -> verdict: the chain. */
+  readonly ownChains: NfSet
 }
 
 /** The sets of one kind of frontend, whose key is KEY. */
@@ -53,10 +51,6 @@ export interface FrontendSets {
   readonly masqueraded: NfSet
   readonly rejected: NfSet
   readonly dropped: NfSet
-  /** Client . KEY -> address . port: written by rules. Exists while a frontend has session affinity. */
-  readonly sessionAffinity: NfSet
-  /** Frontends with session affinity of this time. The set exists while its time is in use. */
-  readonly affinityOf: (seconds: number) => NfSet
 }
 
 /** All sets of one family. The same objects in each call of schemaOf. */
@@ -75,6 +69,8 @@ export interface NftSchema {
   readonly firewalledServices: NfSet
   /** KEY . network of this prefix length. The set exists while its length is in use. */
   readonly allowedSources: (prefixLength: number) => NfSet
+  /** Client . slot of the clients of one service port with session affinity: written by rules (own-chains.ts). */
+  readonly clients: (id: string, comment?: string) => NfSet
 }
 
 const schemas: Readonly<Record<IpFamily, NftSchema>> = { ipv4: makeSchema('ipv4'), ipv6: makeSchema('ipv6') }
@@ -91,10 +87,7 @@ export function bucketOf(count: number): number {
 function makeSchema(family: IpFamily): NftSchema {
   const table: NfTableKey = { family, table: tableName }
   const address: NfField = family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
-  const source: NfField = family === 'ipv4' ? 'ip saddr' : 'ip6 saddr'
-  const destination: NfField = family === 'ipv4' ? 'ip daddr' : 'ip6 daddr'
   const port: readonly NfField[] = ['inet_proto', 'inet_service']
-  const portSources: readonly NfField[] = ['meta l4proto', 'th dport']
   const set = (name: string, comment: string, key: readonly NfField[]): NfSet => ({
     ...table,
     set: name,
@@ -119,22 +112,12 @@ function makeSchema(family: IpFamily): NftSchema {
       names: { one: 'service', all: 'services' },
       key: [address, ...port],
       endpoint: [address, 'inet_service'],
-      affinity: {
-        name: 'session-affinity',
-        key: [source, destination, ...portSources],
-        data: [destination, 'th dport'],
-      },
     }),
     nodePorts: frontendSets({
       table,
       names: { one: 'nodeport', all: 'nodeports' },
       key: port,
       endpoint: [address, 'inet_service'],
-      affinity: {
-        name: 'session-affinity-nodeports',
-        key: [source, ...portSources],
-        data: [destination, 'th dport'],
-      },
     }),
     firewalledServices: set('firewalled-services', 'services with loadBalancerSourceRanges', [
       address,
@@ -147,6 +130,12 @@ function makeSchema(family: IpFamily): NftSchema {
         address,
       ]),
     ),
+    clients: (id, comment = '') => ({
+      ...set(`clients-${id}`, comment, [address, 'mark']),
+      flags: ['timeout', 'dynamic'],
+      size: maxClients,
+      gcIntervalMs: clientsGcMs,
+    }),
   }
 }
 
@@ -155,37 +144,18 @@ interface FrontendPlan {
   readonly names: { readonly one: string; readonly all: string }
   readonly key: readonly NfField[]
   readonly endpoint: readonly NfField[]
-  readonly affinity: {
-    readonly name: string
-    readonly key: readonly NfField[]
-    readonly data: readonly NfField[]
-  }
 }
 
 function frontendSets(plan: FrontendPlan): FrontendSets {
-  const { table, names, key, affinity } = plan
+  const { table, names, key } = plan
   const { all } = names
   const set = (name: string, comment: string): NfSet => ({ ...table, set: name, key, comment })
-  const dynamic: readonly NfSetFlag[] = ['timeout', 'dynamic']
   return {
     endpoints: endpointSets(plan, '', ''),
     shortCircuit: endpointSets(plan, 'short-circuit-', ' for pods and this node'),
     masqueraded: set(`masqueraded-${all}`, `${all} whose clients are masqueraded`),
     rejected: set(`rejected-${all}`, `${all} without endpoints`),
     dropped: set(`dropped-${all}`, `${all} without endpoints on this node`),
-    sessionAffinity: {
-      ...table,
-      set: affinity.name,
-      key: affinity.key,
-      data: affinity.data,
-      flags: dynamic,
-      size: maxAffinityClients,
-      gcIntervalMs: affinityGcMs,
-      comment: `endpoints that clients of ${all} stay with`,
-    },
-    affinityOf: cached((seconds) =>
-      set(`session-affinity-${all}-${seconds}`, `${all} with session affinity of ${seconds} seconds`),
-    ),
   }
 }
 
@@ -213,6 +183,8 @@ function endpointSets(
       ...set(`${one}-endpoint-${index}`, `endpoint ${index} of ${all}`),
       data: endpoint,
     })),
+    withOwnChain: set(`${all}-with-own-chain`, `${all} with chains of their own`),
+    ownChains: { ...set(`own-${all}`, `chains of ${all}`), data: 'verdict' },
   }
 }
 
@@ -229,8 +201,8 @@ function cached(make: (number: number) => NfSet): (number: number) => NfSet {
 /** A set that exists while its number is in use. */
 export interface NumberedSet {
   readonly set: NfSet
-  /** The number counts seconds of affinity, is the prefix length of sources, or is a number of `EndpointSets`. */
-  readonly kind: 'affinity' | 'sources' | keyof Omit<EndpointSets, 'all'>
+  /** The number is the prefix length of sources, or a number of `EndpointSets`. */
+  readonly kind: 'sources' | 'withCount' | 'inBucket' | 'endpointAt'
   readonly number: number
   readonly isNodePort: boolean
   readonly isShortCircuit: boolean
@@ -239,7 +211,6 @@ export interface NumberedSet {
 /** The first and the last number of each kind. */
 function rangeOf(kind: NumberedSet['kind'], family: IpFamily): readonly [number, number] {
   const ranges: Readonly<Record<NumberedSet['kind'], readonly [number, number]>> = {
-    affinity: [1, 999_999_999],
     sources: [0, hostPrefixLength(family)],
     withCount: [1, maxEndpoints],
     inBucket: [1, bucketOf(maxEndpoints)],
@@ -249,7 +220,7 @@ function rangeOf(kind: NumberedSet['kind'], family: IpFamily): readonly [number,
 }
 
 const numberedName =
-  /^(?<prefix>short-circuit-)?(?<base>.+?-(?:with|bucket|endpoint)|session-affinity-\w+|allowed-sources)-(?<digits>\d{1,9})$/u
+  /^(?<prefix>short-circuit-)?(?<base>.+?-(?:with|bucket|endpoint)|allowed-sources)-(?<digits>\d{1,9})$/u
 
 /** undefined: the schema has no such set. */
 export function numberedSet(schema: NftSchema, name: string): NumberedSet | undefined {
@@ -259,7 +230,6 @@ export function numberedSet(schema: NftSchema, name: string): NumberedSet | unde
   const sets = isNodePort ? schema.nodePorts : schema.services
   const list = isShortCircuit ? sets.shortCircuit : sets.endpoints
   const kinds = {
-    affinity: sets.affinityOf,
     sources: schema.allowedSources,
     withCount: list.withCount,
     inBucket: list.inBucket,
@@ -275,7 +245,6 @@ export function numberedSet(schema: NftSchema, name: string): NumberedSet | unde
 }
 
 const kindOfBase: readonly (readonly [RegExp, NumberedSet['kind']])[] = [
-  [/^session-affinity-/u, 'affinity'],
   [/^allowed-sources$/u, 'sources'],
   [/-with$/u, 'withCount'],
   [/-bucket$/u, 'inBucket'],
@@ -285,13 +254,22 @@ const kindOfBase: readonly (readonly [RegExp, NumberedSet['kind']])[] = [
 /** The set of this name in the table of a family; undefined: the mode has no such set. */
 export function setNamed(family: IpFamily, name: string): NfSet | undefined {
   const schema = schemaOf(family)
-  const { table: _, services, nodePorts, allowedSources: __, ...others } = schema
+  const { table: _, services, nodePorts, allowedSources: __, clients: ___, ...others } = schema
   const known = [...Object.values(others), ...fixedSetsOf(services), ...fixedSetsOf(nodePorts)]
-  return known.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set
+  return known.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set ?? clientSet(schema, name)
+}
+
+const clientSetName = /^clients-(?<id>[A-Z2-7]{26})$/u
+
+/** The set of clients of this name; undefined: it is no such name. */
+export function clientSet(schema: NftSchema, name: string): NfSet | undefined {
+  const { id } = clientSetName.exec(name)?.groups ?? {}
+  return id === undefined ? undefined : schema.clients(id)
 }
 
 /** The sets without a number. */
 function fixedSetsOf(sets: FrontendSets): readonly NfSet[] {
-  const { endpoints, shortCircuit, affinityOf: _, ...others } = sets
-  return [endpoints.all, shortCircuit.all, ...Object.values(others)]
+  const { endpoints, shortCircuit, ...others } = sets
+  const ofLists = [endpoints, shortCircuit].flatMap((list) => [list.all, list.withOwnChain, list.ownChains])
+  return [...ofLists, ...Object.values(others)]
 }

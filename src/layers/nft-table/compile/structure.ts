@@ -1,5 +1,5 @@
-// The table of the mode without its elements: sets, chains and rules. They depend on the numbers of endpoints, the prefix lengths
-// and the affinity times in use, never on the number of Services.
+// The table of the mode without its elements and without the own chains of service ports: sets, chains and rules. They depend on the
+// numbers of endpoints and the prefix lengths in use, never on the number of Services.
 import type { NfChain, NfRule, NfSet, NfTable, NfTableKey } from '../../../kernel/index.js'
 import { type ChainPlan, type FrontendUse, sorted, type StructureUse } from './chain-plan.js'
 import { baseChains } from './base-chains.js'
@@ -29,7 +29,7 @@ export function compileStructure(settings: NftModeSettings, use: StructureUse): 
     ...translationChains(settings, use),
     ...checkChains(settings, use),
     ...(settings.semantics === 'iptables' ? [hairpinChain(settings)] : []),
-    ...baseChains(settings, use),
+    ...baseChains(settings),
   ]
   return {
     table: { ...table, comment: 'rules for Services' },
@@ -70,16 +70,15 @@ function setsOf(
 
 /** Each change finds its sets in a list, in the order in which they were made: those of most changes come first. */
 function frontendSetsOf(sets: FrontendSets, use: FrontendUse): readonly NfSet[] {
-  const { masqueraded, rejected, dropped, sessionAffinity } = sets
-  const { counts, shortCircuitCounts, affinitySeconds } = use
+  const { masqueraded, rejected, dropped } = sets
+  const { counts, shortCircuitCounts, ownLists } = use
   return [
     ...endpointSetsOf(sets.endpoints, counts),
     ...endpointSetsOf(sets.shortCircuit, shortCircuitCounts),
     masqueraded,
     rejected,
     dropped,
-    ...(affinitySeconds.size === 0 ? [] : [sessionAffinity]),
-    ...sorted(affinitySeconds).map(sets.affinityOf),
+    ...[...ownLists].flatMap((list) => [sets[list].withOwnChain, sets[list].ownChains]),
   ]
 }
 

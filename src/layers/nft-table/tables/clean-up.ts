@@ -1,4 +1,4 @@
-// Removes what the structure of our table does not have: what a former owner left, and what no frontend needs any more.
+// Removes what our table does not need: what a former owner left, and what no frontend needs any more.
 import type { Clock } from '../../../clock.js'
 import type { Pass } from '../../../engine/index.js'
 import { isNotFound, type KernelError } from '../../../errors.js'
@@ -66,12 +66,12 @@ export class CleanUp {
   async run(pass: Pass): Promise<readonly KernelError[]> {
     const { content } = this.#options
     // Packets enter a base chain without a rule of ours, and what it leads to stays until they have left.
-    const { baseChains } = content.structure.unknown
+    const { baseChains } = content.unknown
     const errors = await this.#remove({ sets: [], chains: baseChains, counters: [] }, pass)
-    this.#noteTimes(content.structure.unknown)
+    this.#noteTimes(content.unknown)
     this.#isNew = false
-    errors.push(...(await this.#remove(this.#due(content.structure.unknown), pass)))
-    this.#noteTimes(content.structure.unknown)
+    errors.push(...(await this.#remove(this.#due(content.unknown), pass)))
+    this.#noteTimes(content.unknown)
     return errors
   }
 
@@ -114,13 +114,13 @@ export class CleanUp {
   /** Sends the operations, once more without those that are refused. */
   async #apply(ops: readonly NfOp[], pass: Pass): Promise<readonly KernelError[]> {
     const { send, content } = this.#options
-    const { structure, staleParts, staticSets } = content
+    const { own, structure, staleParts, staticSets } = content
     const errors: KernelError[] = []
     for (let left = ops; left.length > 0;) {
       const { state, failures } = await send(left)
       if (state === 'applied') {
         pass.count(nftOperations, new SentOperations(left), { applied: left.length, failures: [] })
-        structure.confirm(left)
+        for (const op of left) if (!own.confirmRemoved(op)) structure.confirm([op])
         for (const each of staticSets) if (!structure.hasSet(each.set)) each.read(undefined)
         return errors
       }
@@ -134,8 +134,8 @@ export class CleanUp {
       for (const { operation = -1, error } of failures) {
         const op = left[operation]
         // Another agent has removed it.
-        if (isNotFound(error) && op !== undefined) structure.noteAbsent(op)
-        else errors.push(error)
+        if (!isNotFound(error) || op === undefined) errors.push(error)
+        else if (!own.confirmRemoved(op)) structure.noteAbsent(op)
       }
       left = left.filter((_, index) => !refused.has(index))
     }

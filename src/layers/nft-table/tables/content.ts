@@ -1,5 +1,6 @@
 // The content of one family's table, desired and acknowledged.
 import type { IpFamily } from '../../../address.js'
+import type { Clock } from '../../../clock.js'
 import { Holdings, ObjectTable } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import type { DesiredFrontend, DesiredRoute } from '../compile/desired.js'
@@ -9,14 +10,17 @@ import type { NftModeSettings } from '../compile/settings.js'
 import type { NfSet, NfTableKey } from '../../../kernel/index.js'
 import { type ElementOwner, FrontendEntry, HeldEntry, type WantedFrontend } from './entries.js'
 import { type FlagSet, flagSets } from './frontend-elements.js'
+import { FormMoves } from './form-moves.js'
+import type { FormerClients } from './former-clients.js'
 import { packFrontend } from './frontend-state.js'
+import { OwnPorts } from './own-ports.js'
 import { type PackedBytes, Packer } from './packed.js'
 import { StaleParts } from './stale-parts.js'
 import { addressElements, StaticSet } from './static-sets.js'
-import { StructureState } from './structure-state.js'
+import { StructureState, type UnknownObjects } from './structure-state.js'
 import { UsedValues } from './use.js'
 
-const nothing: DesiredRoute = { frontends: [], hairpins: [] }
+const nothing: DesiredRoute = { frontends: [], own: undefined, hairpins: [] }
 
 /** The shared elements of one set. */
 export interface HeldSet {
@@ -50,6 +54,11 @@ export class TableContent {
   readonly clusterIPs: HeldSet
   /** Held by routes. */
   readonly hairpins: HeldSet
+  /** The chains of single service ports. */
+  readonly own: OwnPorts
+  readonly moves: FormMoves
+  /** Clients of a former owner of the table, until they are in sets of this one. */
+  former: FormerClients | undefined
   readonly #frontendsOf = new Holdings<ServicePortKey, FrontendEntry>()
   readonly #hairpinsOf = new Holdings<ServicePortKey, HeldEntry>()
   #owned = 0
@@ -58,7 +67,7 @@ export class TableContent {
   #settings: NftModeSettings | undefined
   #compiledFor: { readonly settings: NftModeSettings; readonly size: number } | undefined
 
-  constructor(family: IpFamily) {
+  constructor(family: IpFamily, clock: Pick<Clock, 'now' | 'unixMs'>) {
     const schema = schemaOf(family)
     this.schema = schema
     this.packer = new Packer(family)
@@ -70,6 +79,8 @@ export class TableContent {
     this.serviceCidrs = new StaticSet(schema.serviceCidrs)
     this.clusterIPs = { set: schema.clusterIPs, entries: new ObjectTable() }
     this.hairpins = { set: schema.hairpinConnections, entries: new ObjectTable() }
+    this.own = new OwnPorts({ family, schema, packer: this.packer, clock })
+    this.moves = new FormMoves(clock)
   }
 
   get settings(): NftModeSettings | undefined {
@@ -81,6 +92,13 @@ export class TableContent {
     const { nodePortAddresses } = settings
     const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses
     this.nodePortIPs.want(addressElements(this.schema.nodePortIPs, addresses))
+  }
+
+  /** Objects of the table that no rule and no element needs. */
+  get unknown(): UnknownObjects {
+    const { sets, chains, ...others } = this.structure.unknown
+    const { own } = this
+    return { ...others, sets: [...sets, ...own.unneededSets], chains: [...chains, ...own.unneededChains] }
   }
 
   /** Sets that are written as a whole. */
@@ -136,7 +154,8 @@ export class TableContent {
 
   /** Replaces all claims of the route; undefined releases it. */
   claim(route: ServicePortKey, desired: DesiredRoute | undefined): void {
-    const { frontends, hairpins } = desired ?? nothing
+    const { frontends, own, hairpins } = desired ?? nothing
+    this.own.claim(route, own)
     const claimed = frontends.map((each) => this.#claim(route, each))
     for (const entry of this.#frontendsOf.replace(route, claimed))
       // The entry of another holder has moved.
@@ -148,6 +167,7 @@ export class TableContent {
   /** The service ports that need the object: the owner of a frontend, or the holders of a shared element. Walks all holders. */
   routesOf(owner: ElementOwner): readonly ServicePortKey[] {
     if (owner.kind === 'frontend') return ownersOf([owner])
+    if (owner.kind === 'own-port') return owner.wanted === undefined ? [] : [owner.wanted.holder]
     const hairpins = this.#hairpinsOf.holdersOf(owner)
     if (hairpins.length > 0) return hairpins
     const isHolder = ({ id, wanted }: FrontendEntry): boolean =>
@@ -164,7 +184,12 @@ export class TableContent {
     const { frontends, packer } = this
     const id = packer.frontend(desired.frontend)
     const entry = frontends.get(id) ?? frontends.add(new FrontendEntry(id))
-    this.#want(entry, { holder, isClusterIP: desired.isClusterIP, state: packFrontend(packer, desired) })
+    this.#want(entry, {
+      holder,
+      isClusterIP: desired.isClusterIP,
+      state: packFrontend(packer, desired),
+      endpoints: desired.backends.length + desired.shortCircuit.length,
+    })
     return entry
   }
 
@@ -179,7 +204,7 @@ export class TableContent {
       if (held !== undefined) this.#release(this.clusterIPs, held)
     }
     this.#owned += Number(wanted !== undefined) - Number(former !== undefined)
-    this.#endpoints += endpointsOf(wanted) - endpointsOf(former)
+    this.#endpoints += (wanted?.endpoints ?? 0) - (former?.endpoints ?? 0)
     entry.dropLeftover()
     this.frontends.markDirty(entry)
   }
@@ -206,8 +231,4 @@ export class TableContent {
 function ownersOf(entries: readonly FrontendEntry[]): readonly ServicePortKey[] {
   const routes = entries.map(({ wanted }) => wanted?.holder)
   return [...new Set(routes.filter((route) => route !== undefined))]
-}
-
-function endpointsOf(wanted: WantedFrontend | undefined): number {
-  return wanted === undefined ? 0 : wanted.state.count + wanted.state.shortCircuitCount
 }

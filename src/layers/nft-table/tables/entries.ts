@@ -2,6 +2,7 @@
 import { KernelObject } from '../../objects/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { absent, type FrontendState } from './frontend-state.js'
+import type { OwnPortEntry } from './own-ports.js'
 import { type FrontendId, nodePortIdLength, type PackedBytes } from './packed.js'
 
 /** The elements of a frontend, as a service port wants them. */
@@ -10,6 +11,8 @@ export interface WantedFrontend {
   readonly holder: ServicePortKey
   readonly isClusterIP: boolean
   readonly state: FrontendState
+  /** Number of endpoints, of both lists. */
+  readonly endpoints: number
 }
 
 /** An object that a reading may find before it has a holder. */
@@ -82,4 +85,4 @@ export class HeldEntry extends FoundObject<boolean> {
 }
 
 /** The object that an element is a part of. */
-export type ElementOwner = FrontendEntry | HeldEntry
+export type ElementOwner = FrontendEntry | HeldEntry | OwnPortEntry

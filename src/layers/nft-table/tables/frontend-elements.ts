@@ -16,6 +16,8 @@ export function flagSets(schema: NftSchema, isNodePort: boolean): readonly FlagS
   const common = [
     { flag: frontendFlags.endpoints, set: endpoints.all },
     { flag: frontendFlags.shortCircuit, set: shortCircuit.all },
+    { flag: frontendFlags.ownEndpoints, set: endpoints.withOwnChain },
+    { flag: frontendFlags.ownShortCircuit, set: shortCircuit.withOwnChain },
     { flag: frontendFlags.masqueraded, set: masqueraded },
     { flag: frontendFlags.rejected, set: rejected },
     { flag: frontendFlags.dropped, set: dropped },
@@ -27,11 +29,12 @@ export function setsOf(schema: NftSchema, isNodePort: boolean): FrontendSets {
   return isNodePort ? schema.nodePorts : schema.services
 }
 
-/** An element: its key, and in a map its data, which begins at `from`. */
+/** An element: its key, and in a map its data, which begins at `from`, or the chain that it leads to. */
 export interface PackedElement {
   readonly key: PackedBytes
   readonly data?: PackedBytes
   readonly from?: number
+  readonly chain?: string
 }
 
 /** A transaction, as it takes elements of an object. */
@@ -68,7 +71,8 @@ export function planFrontend(
     for (const { flag, set } of layout.flagSets[isNodePort ? 'nodePorts' : 'services'])
       planMember({ plan, entry, set, key: id }, (before.flags & flag) !== 0, (target.flags & flag) !== 0)
   }
-  planNumber(change, sets.affinityOf, [before.affinitySeconds, target.affinitySeconds])
+  planChain(change, sets.endpoints.ownChains, [before.chain, target.chain])
+  planChain(change, sets.shortCircuit.ownChains, [before.shortCircuitChain, target.shortCircuitChain])
   if (before.sources !== target.sources) planSources(plan, layout, entry, target.sources)
 }
 
@@ -121,6 +125,13 @@ function planNumber(
   if (before === after) return
   if (before > 0) plan.remove(setOf(before), entry, { key: entry.id })
   if (after > 0) plan.add(setOf(after), entry, { key: entry.id })
+}
+
+/** Lets the frontend lead to another chain; empty: to none. */
+function planChain({ plan, entry }: Change, map: NfSet, [before, after]: readonly [string, string]): void {
+  if (before === after) return
+  if (before !== '') plan.remove(map, entry, { key: entry.id, chain: before })
+  if (after !== '') plan.add(map, entry, { key: entry.id, chain: after })
 }
 
 function planMember(

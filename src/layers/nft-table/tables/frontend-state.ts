@@ -12,6 +12,8 @@ export const frontendFlags = {
   firewalled: 8,
   endpoints: 16,
   shortCircuit: 32,
+  ownEndpoints: 64,
+  ownShortCircuit: 128,
 } as const
 
 /** The elements of a frontend. Values of one kind have the same fields in the same order: there are many. */
@@ -27,8 +29,9 @@ export interface FrontendState {
   readonly bucket: number
   readonly shortCircuitBucket: number
   readonly flags: number
-  /** 0: in no set of session affinity. */
-  readonly affinitySeconds: number
+  /** The chain of its service port that the frontend leads to. Empty: none. */
+  readonly chain: string
+  readonly shortCircuitChain: string
   /** Networks that may connect, each a prefix length and an address, in bytewise order. */
   readonly sources: PackedBytes
 }
@@ -42,7 +45,8 @@ export const absent: FrontendState = {
   bucket: 0,
   shortCircuitBucket: 0,
   flags: 0,
-  affinitySeconds: 0,
+  chain: '',
+  shortCircuitChain: '',
   sources: '',
 }
 
@@ -56,7 +60,8 @@ export function isSameState(a: FrontendState, b: FrontendState): boolean {
       a.bucket === b.bucket &&
       a.shortCircuitBucket === b.shortCircuitBucket &&
       a.flags === b.flags &&
-      a.affinitySeconds === b.affinitySeconds &&
+      a.chain === b.chain &&
+      a.shortCircuitChain === b.shortCircuitChain &&
       a.sources === b.sources)
   )
 }
@@ -67,8 +72,22 @@ export const numberParts = [
   'shortCircuitCount',
   'bucket',
   'shortCircuitBucket',
-  'affinitySeconds',
 ] as const satisfies readonly (keyof FrontendState)[]
+
+/** The parts of a state that are a chain; empty: no element leads to one. */
+export const chainParts = ['chain', 'shortCircuitChain'] as const satisfies readonly (keyof FrontendState)[]
+
+export type ChainPart = (typeof chainParts)[number]
+
+/** Whether the state leads packets to an own chain. */
+export function hasOwnChain({ chain, shortCircuitChain }: FrontendState): boolean {
+  return chain !== '' || shortCircuitChain !== ''
+}
+
+/** Whether the state has endpoints, or numbers of them, in the sets of all frontends. */
+export function isFlat({ endpoints, shortCircuit, count, shortCircuitCount }: FrontendState): boolean {
+  return endpoints !== '' || shortCircuit !== '' || count + shortCircuitCount > 0
+}
 
 export type NumberPart = (typeof numberParts)[number]
 
@@ -81,6 +100,7 @@ export function isForeign(state: FrontendState, others: readonly FrontendState[]
     others.some((other) => isPartOf(endpoints, other.endpoints, endpointBytes)) &&
     others.some((other) => isPartOf(shortCircuit, other.shortCircuit, endpointBytes)) &&
     numberParts.every((part) => state[part] === 0 || others.some((other) => other[part] === state[part])) &&
+    chainParts.every((part) => state[part] === '' || others.some((other) => other[part] === state[part])) &&
     (flags & ~others.reduce((all, other) => all | other.flags, 0)) === 0 &&
     splitSources(sources, addressBytes).every((source) => known.includes(source))
   )
@@ -96,10 +116,15 @@ function isPartOf(list: PackedBytes, other: PackedBytes, stride: number): boolea
 
 /** Whether packets meet the frontend's endpoints. */
 export function isPublished({ count, shortCircuitCount, flags }: FrontendState): boolean {
-  return (
-    count + shortCircuitCount > 0 || (flags & (frontendFlags.endpoints | frontendFlags.shortCircuit)) !== 0
-  )
+  return count + shortCircuitCount > 0 || (flags & leadingFlags) !== 0
 }
+
+/** The flags by which packets meet the frontend. */
+const leadingFlags =
+  frontendFlags.endpoints |
+  frontendFlags.shortCircuit |
+  frontendFlags.ownEndpoints |
+  frontendFlags.ownShortCircuit
 
 /** Stands for the endpoint of an index that the kernel lacks: no endpoint has the address and the port 0. */
 export function holeOf(stride: number): PackedBytes {
@@ -134,16 +159,18 @@ function withoutEnd(list: PackedBytes, stride: number): PackedBytes {
 }
 
 export function packFrontend(packer: Packer, desired: DesiredFrontend): FrontendState {
-  const { refusal, isMasqueraded, allowedSources, affinitySeconds } = desired
-  const endpoints = packer.endpoints(desired.backends)
-  const shortCircuit = packer.endpoints(desired.shortCircuit)
+  const { refusal, isMasqueraded, allowedSources, chain, shortCircuitChain } = desired
+  const endpoints = chain === '' ? packer.endpoints(desired.backends) : ''
+  const shortCircuit = shortCircuitChain === '' ? packer.endpoints(desired.shortCircuit) : ''
   const flags =
     (isMasqueraded ? frontendFlags.masqueraded : 0) |
     (refusal === 'reject' ? frontendFlags.rejected : 0) |
     (refusal === 'drop' ? frontendFlags.dropped : 0) |
     (allowedSources === undefined ? 0 : frontendFlags.firewalled) |
     (endpoints === '' ? 0 : frontendFlags.endpoints) |
-    (shortCircuit === '' ? 0 : frontendFlags.shortCircuit)
+    (shortCircuit === '' ? 0 : frontendFlags.shortCircuit) |
+    (chain === '' ? 0 : frontendFlags.ownEndpoints) |
+    (shortCircuitChain === '' ? 0 : frontendFlags.ownShortCircuit)
   const count = endpoints.length / packer.endpointBytes
   const shortCircuitCount = shortCircuit.length / packer.endpointBytes
   return {
@@ -154,7 +181,8 @@ export function packFrontend(packer: Packer, desired: DesiredFrontend): Frontend
     bucket: bucketOf(count),
     shortCircuitBucket: bucketOf(shortCircuitCount),
     flags,
-    affinitySeconds,
+    chain,
+    shortCircuitChain,
     sources: packSources(packer, allowedSources ?? []),
   }
 }

@@ -2,9 +2,10 @@
 import { NfElements, type NfSet } from '../../../kernel/index.js'
 import { type NftSchema, numberedSet } from '../compile/schema.js'
 import { FrontendEntry, HeldEntry } from './entries.js'
-import { flagSets } from './frontend-elements.js'
+import { flagSets, setsOf } from './frontend-elements.js'
 import {
   absent,
+  type ChainPart,
   type FrontendState,
   holeOf,
   isForeign,
@@ -207,6 +208,20 @@ export class ElementReader {
   }
 
   #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
+    const { endpoints, shortCircuit } = setsOf(this.#schema, isNodePort)
+    const chains = (set: NfSet, part: ChainPart): FrontendReader => ({
+      set,
+      isNodePort,
+      read: readChains(part),
+    })
+    return [
+      ...this.#flagReaders(isNodePort),
+      chains(endpoints.ownChains, 'chain'),
+      chains(shortCircuit.ownChains, 'shortCircuitChain'),
+    ]
+  }
+
+  #flagReaders(isNodePort: boolean): readonly FrontendReader[] {
     return flagSets(this.#schema, isNodePort).map(({ set, flag }) => ({
       set,
       isNodePort,
@@ -229,8 +244,6 @@ export class ElementReader {
           return this.#readSources(elements, number)
         case 'endpointAt':
           return this.#readEndpoints(elements, isShortCircuit ? 'shortCircuit' : 'endpoints', number)
-        case 'affinity':
-          return this.#readNumber(elements, 'affinitySeconds', number)
         case 'withCount':
           return this.#readNumber(elements, isShortCircuit ? 'shortCircuitCount' : 'count', number)
         case 'inBucket':
@@ -318,6 +331,25 @@ export class ElementReader {
 function* joined<T>(first: Iterable<T>, second: Iterable<T>): Iterable<T> {
   yield* first
   yield* second
+}
+
+/** A verdict that we never write is its text: it equals no chain of ours. */
+function readChains(part: ChainPart): (elements: NfElements) => ReadParts {
+  return (elements) => {
+    const chains = new Map<FrontendId, string>()
+    for (let index = 0; index < elements.length; index++) {
+      const { code, chain = '' } = elements.verdict(index)
+      chains.set(packBytes(elements.key(index)), code === 'goto' ? chain : `${code} ${chain}`)
+    }
+    return {
+      ids: chains.keys(),
+      concerned: (known) => known.all,
+      update: (state, id) => {
+        const chain = chains.get(id) ?? ''
+        return chain === state[part] ? state : { ...state, [part]: chain }
+      },
+    }
+  }
 }
 
 function readMembers(

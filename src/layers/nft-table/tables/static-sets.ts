@@ -1,7 +1,7 @@
 // Sets with a few elements that settings decide: they are written as a whole.
 import { type Cidr, type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
 import { NfElements, type NfOp, type NfSet } from '../../../kernel/index.js'
-import { type NftSchema, numberedSet } from '../compile/schema.js'
+import { type NftSchema, setNamed } from '../compile/schema.js'
 
 /** A set whose elements are replaced together. */
 export class StaticSet {
@@ -104,9 +104,7 @@ function numberBytes(value: bigint, length: number): Uint8Array {
   return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
 }
 
-/** The set of this name that the table has while something needs it; undefined: the schema has no such set. */
-export function occasionalSet(schema: NftSchema, name: string): NfSet | undefined {
-  const { nodePortIPs, services, nodePorts } = schema
-  const unnumbered = [nodePortIPs, services.sessionAffinity, nodePorts.sessionAffinity]
-  return unnumbered.find(({ set }) => set === name) ?? numberedSet(schema, name)?.set
+/** The set of this name that the table has, maybe while something needs it; undefined: the schema has no such set. */
+export function occasionalSet({ table }: NftSchema, name: string): NfSet | undefined {
+  return setNamed(table.family, name)
 }

@@ -12,7 +12,8 @@ import {
   type NfSetState,
   type NfTableState,
 } from '../../../kernel/index.js'
-import type { NftSchema } from '../compile/schema.js'
+import { parseOwnChainName } from '../compile/own-chains.js'
+import { clientSet, type NftSchema } from '../compile/schema.js'
 import type { Structure, StructureChain } from '../compile/structure.js'
 import { occasionalSet } from './static-sets.js'
 
@@ -232,9 +233,12 @@ export class StructureState {
     this.#isUnusable = hasOtherType || table?.flags?.includes('dormant') === true
     this.#isTableKnown = table !== undefined && !this.#isUnusable
     const names = new Set(
-      this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set),
+      this.#isUnusable
+        ? []
+        : sets.filter((set) => !isAnonymous(set) && !this.#isOwnSet(set)).map(({ set }) => set),
     )
-    const found = new Map(this.#isUnusable ? [] : chains.map((chain) => [chain.chain, chain]))
+    const shared = chains.filter(({ chain }) => parseOwnChainName(chain) === undefined)
+    const found = new Map(this.#isUnusable ? [] : shared.map((chain) => [chain.chain, chain]))
     const missingSets = [...this.#sets].filter((set) => !names.has(set))
     const missingChains = [...this.#chains.keys()].filter((chain) => !found.has(chain))
     this.#sets.clear()
@@ -312,6 +316,11 @@ export class StructureState {
   /** Whether a chain of this name is in the kernel and in the structure. */
   isReadable(name: string): boolean {
     return this.#chains.has(name) && this.#wantedChains.has(name)
+  }
+
+  /** A set of clients: it belongs to own chains (OwnPorts). */
+  #isOwnSet({ set }: NfSetState): boolean {
+    return clientSet(this.#schema, set) !== undefined
   }
 
   #findLacking(): Lacking {

@@ -79,7 +79,7 @@ export class TableReader {
    * transaction came between, of which the acknowledged state may not know yet. Throws KernelError.
    */
   async chainDifferences(): Promise<readonly string[]> {
-    const { table, structure, staleParts } = this.#content
+    const { own, table, structure, staleParts } = this.#content
     const nftables = this.#nftables
     for (let attempt = 1; ; attempt++) {
       const before = await nftables.generation()
@@ -88,10 +88,12 @@ export class TableReader {
         rules: await nftables.rules(table),
       }))
       const after = await nftables.generation()
-      const { missingChains, changedChains } = structure.compare(found?.chains ?? [], found?.rules ?? [])
+      const compared = [structure, own].map((part) => part.compare(found?.chains ?? [], found?.rules ?? []))
       const differences = [
-        ...missingChains.map((chain) => `chain ${chain} is missing`),
-        ...changedChains.map((chain) => `chain ${chain} has other rules`),
+        ...compared.flatMap(({ missingChains }) => missingChains.map((chain) => `chain ${chain} is missing`)),
+        ...compared.flatMap(({ changedChains }) =>
+          changedChains.map((chain) => `chain ${chain} has other rules`),
+        ),
       ]
       const isWhole = before === after && staleParts.knows(after)
       if (differences.length === 0 || isWhole || attempt === mostComparisons) return differences
@@ -121,10 +123,11 @@ export class TableReader {
     ])
     for (const name of names) await this.#readSet(name, found, reading, options)
     this.#content.compile()
-    const { table } = this.#content
+    const { own, table } = this.#content
     const rules = rulesByChain((await orAbsent(async () => await this.#nftables.rules(table))) ?? [])
     for (const { chain } of structure.chains)
       this.#takeRules(chain.chain, rules.get(chain.chain) ?? [], reading)
+    for (const name of own.chains()) this.#takeRules(name, rules.get(name) ?? [], reading)
     // A former run may have removed the rules for sets that are out of use, and not the sets yet.
     if (structure.isForeign) this.#content.recompile()
   }
@@ -151,9 +154,14 @@ export class TableReader {
     const sets = (await orAbsent(async () => await this.#nftables.sets(table))) ?? []
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const counters = (await this.#nftables.counters(table)).map(({ counter }) => counter)
-    const { missingSets, missingChains } = structure.readObjects({ table: state, sets, chains, counters })
-    for (const name of missingSets) reading.note('set-missing', name)
-    for (const name of missingChains) reading.note('chain-missing', name)
+    const shared = structure.readObjects({ table: state, sets, chains, counters })
+    const own = structure.isUnusable
+      ? this.#content.own.readObjects([], [])
+      : this.#content.own.readObjects(sets, chains)
+    for (const { missingSets, missingChains } of [shared, own]) {
+      for (const name of missingSets) reading.note('set-missing', name)
+      for (const name of missingChains) reading.note('chain-missing', name)
+    }
     return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))
   }
 
@@ -188,13 +196,19 @@ export class TableReader {
   }
 
   async #readRules(name: string, reading: Reading): Promise<void> {
-    const { structure, table } = this.#content
-    if (!structure.isReadable(name)) return
+    const { own, structure, table } = this.#content
+    if (!structure.isReadable(name) && !own.hasChain(name)) return
     this.#takeRules(name, await this.#nftables.rules({ ...table, chain: name }), reading)
   }
 
   #takeRules(name: string, rules: readonly NfRuleState[], reading: Reading): void {
-    const { structure } = this.#content
+    const { own, structure } = this.#content
+    if (own.hasChain(name)) {
+      const { isChanged, isForeign: isForeignRule } = own.readRules(name, rules)
+      if (isChanged) reading.note('chain-changed', name)
+      if (isChanged && isForeignRule) reading.foreign.set(name, { kind: 'rules', sample: '' })
+      return
+    }
     if (!structure.isReadable(name)) return
     const isForeign = structure.hasForeignRules(name, rules)
     const hasLost = structure.hasLostRules(name, rules)

@@ -7,12 +7,19 @@ import { KernelError } from '../../../errors.js'
 import type { NfOutcome, NfTransaction } from '../../../kernel/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { sendTransaction } from '../../objects/index.js'
-import type { AffinityCleaner } from './affinity.js'
 import type { HeldSet, TableContent } from './content.js'
 import type { FrontendEntry, HeldEntry } from './entries.js'
 import { isPublished, isSameState } from './frontend-state.js'
+import { type OwnPortEntry, ruleCount } from './own-ports.js'
 import type { StructureOps } from './structure-state.js'
-import { nftOperations, type Refusal, SentOperations, targetOf, Transaction } from './transaction.js'
+import {
+  elementsPerRule,
+  nftOperations,
+  type Refusal,
+  SentOperations,
+  targetOf,
+  Transaction,
+} from './transaction.js'
 
 /** Elements of a transaction, and those of one frontend more. */
 export const elementLimits = {
@@ -33,7 +40,6 @@ interface TableWriteOptions {
   readonly send: (transaction: NfTransaction) => Promise<NfOutcome>
   readonly clock: Clock
   readonly content: TableContent
-  readonly affinity: AffinityCleaner
   readonly pass: Pass
   /** True: no further transaction is sent. */
   readonly isStopping: () => boolean
@@ -42,6 +48,7 @@ interface TableWriteOptions {
 /** The dirty objects. */
 interface Work {
   readonly frontends: readonly FrontendEntry[]
+  readonly ownPorts: readonly OwnPortEntry[]
   readonly held: readonly { readonly of: HeldSet; readonly entries: readonly HeldEntry[] }[]
   /** One transaction does not take everything. */
   readonly isInParts: boolean
@@ -121,13 +128,15 @@ class TableWrite {
   constructor(options: TableWriteOptions) {
     this.#options = options
     const { content } = options
+    for (const entry of content.moves.due()) content.frontends.markDirty(entry)
     const frontends = content.frontends.takeDirty()
+    const ownPorts = content.own.entries.takeDirty()
     const held = content.heldSets.map((of) => ({ of, entries: of.entries.takeDirty() }))
     content.compile(frontends)
     const { structure } = content
     const most = structure.isServing ? elementLimits.whole : elementLimits.part
-    const isInParts = isMoreThan(frontends, most, content.packer.endpointBytes)
-    this.#work = { frontends, held, isInParts }
+    const isInParts = isMoreThan({ frontends, ownPorts }, most, content.packer.endpointBytes)
+    this.#work = { frontends, ownPorts, held, isInParts }
     this.#mostElements = isInParts ? elementLimits.part : elementLimits.whole
     this.#structure = structure.plan({ isForeign: structure.isForeign })
     const { early, first } = this.#structure
@@ -148,7 +157,7 @@ class TableWrite {
    * have are dirty still. False: `isStopping` returned true before the last transaction; the rest was not sent.
    */
   async run(): Promise<boolean> {
-    const { frontends, held } = this.#work
+    const { frontends, ownPorts, held } = this.#work
     let isSent = false
     try {
       isSent = await this.#sendAll()
@@ -157,18 +166,20 @@ class TableWrite {
       const { content } = this.#options
       if (!isSent) {
         for (const entry of frontends) content.frontends.markDirty(entry)
+        for (const entry of ownPorts) content.own.entries.markDirty(entry)
         for (const { of, entries } of held) for (const entry of entries) of.entries.markDirty(entry)
       }
     }
   }
 
   async #sendAll(): Promise<boolean> {
-    const { frontends, held, isInParts } = this.#work
+    const { frontends, ownPorts, held, isInParts } = this.#work
     const { isServing } = this.#options.content.structure
     try {
       if (this.#isEarlyApart) await this.#writeEarly()
       if (isInParts && !isServing) await this.#writeStructure()
       await this.#writeStrays()
+      await this.#writeOwnPorts(ownPorts)
       if (isInParts && isServing) await this.#writeData(frontends)
       await this.#writeFrontends(frontends)
       for (const { of, entries } of held) await this.#writeHeld(of, entries)
@@ -209,6 +220,15 @@ class TableWrite {
     }
   }
 
+  /** The own chains come before the elements that lead to them. */
+  async #writeOwnPorts(ownPorts: readonly OwnPortEntry[]): Promise<void> {
+    for (const entry of ownPorts) {
+      if (this.#options.isStopping()) return
+      this.#next.addOwnPort(entry)
+      if (this.#isFull) await this.#sendFull()
+    }
+  }
+
   /** The endpoints of frontends that no packet meets yet, in transactions of their own. */
   async #writeData(frontends: readonly FrontendEntry[]): Promise<void> {
     const { content, isStopping } = this.#options
@@ -233,7 +253,7 @@ class TableWrite {
       if (isStopping()) return
       // The plan needs the acknowledged state.
       if (this.#sent?.hasFrontend(entry) === true) await this.#settled()
-      this.#next.addFrontend(entry, targetOf(entry, endpointBytes))
+      this.#next.addFrontend(entry, content.moves.stepTo(targetOf(entry, endpointBytes), entry))
       if (this.#isFull) await this.#sendFull()
     }
   }
@@ -289,13 +309,10 @@ class TableWrite {
   }
 
   async #commit(transaction: Transaction): Promise<void> {
-    const { affinity, pass } = this.#options
+    const { pass } = this.#options
     const { ops } = transaction
     if (ops.length > 0) await this.#apply(transaction, ops)
-    pass.stages.plan(() => {
-      transaction.confirm()
-      affinity.note(transaction.losses)
-    })
+    pass.stages.plan(() => transaction.confirm())
   }
 
   async #apply(transaction: Transaction, ops: NfTransaction): Promise<void> {
@@ -317,9 +334,17 @@ function lostAnswer(): KernelError {
   return new KernelError({ errno: constants.errno.ENOBUFS, subsystem: 'nftables', operation })
 }
 
-/** Whether the frontends may have more elements than `limit`. */
-function isMoreThan(frontends: readonly FrontendEntry[], limit: number, endpointBytes: number): boolean {
+/** Whether the frontends and own chains may have more elements than `limit`. */
+function isMoreThan(
+  { frontends, ownPorts }: Pick<Work, 'frontends' | 'ownPorts'>,
+  limit: number,
+  endpointBytes: number,
+): boolean {
   let size = 0
+  for (const entry of ownPorts) {
+    size += elementsPerRule * ruleCount(entry)
+    if (size > limit) return true
+  }
   for (const { acknowledged, desired } of frontends) {
     if (acknowledged === desired) continue
     size += 4 + (desired.endpoints.length + desired.shortCircuit.length) / endpointBytes

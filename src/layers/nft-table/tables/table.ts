@@ -12,9 +12,10 @@ import type { FamilyMetrics } from '../../../metrics/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
-import { AffinityCleaner } from './affinity.js'
+import { ClientRoom } from '../client-room.js'
 import { CleanUp } from './clean-up.js'
 import { TableContent } from './content.js'
+import { FormerClients } from './former-clients.js'
 import { networkElements } from './static-sets.js'
 import { DriftReports, type Reading, TableReader } from './table-reader.js'
 import { writeTable } from './table-write.js'
@@ -28,6 +29,8 @@ export interface NftTableOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  /** Gets what is served with a limit, of both families. */
+  readonly warnings: StateReporter
   /** Gets the generation of each transaction of this table. The watch leaves these out, so the other family needs it. */
   readonly onApplied?: (generation: number) => void
   /** Gets the content of other programs that a transaction repaired, by the names of the sets and chains. Absent: nothing gets it. */
@@ -47,7 +50,7 @@ export interface NftWriteOptions {
 export type NftSizes = Readonly<Record<'frontend' | 'endpoint', number>>
 
 /** Kinds of work, each with its own back-off: the removal of unneeded objects does not delay a write. */
-type Work = 'read' | 'write' | 'affinity' | 'clean-up'
+type Work = 'read' | 'write' | 'clean-up'
 
 /**
  * The table of one family. Calls with a promise must not overlap. No method rejects with a KernelError: a refusal is reported as a
@@ -60,11 +63,11 @@ export class NftTable {
   readonly #drift: DriftReports
   /** Number of transactions that the kernel took so far. */
   #applied = 0
-  readonly #affinity: AffinityCleaner
   readonly #cleanUp: CleanUp
   readonly #retries: RetryQueue<Work>
   readonly #questions: KernelQuestions
   readonly #leftOut: LeftOutObjects<ServicePortKey>
+  readonly #clientRoom: ClientRoom
   /** The kernel was read once. */
   #isRead = false
   #isBehind = true
@@ -80,13 +83,13 @@ export class NftTable {
   constructor(options: NftTableOptions) {
     const { family, nftables, clock } = options
     this.#options = options
-    this.#content = new TableContent(family)
+    this.#content = new TableContent(family, clock)
     this.#reader = new TableReader(nftables, this.#content)
     this.#drift = new DriftReports({ ...options, table: this.#content.table.table })
-    this.#affinity = new AffinityCleaner({ nftables, send: this.#send, clock, content: this.#content })
     this.#cleanUp = new CleanUp({ send: this.#send, clock, content: this.#content })
     this.#retries = new RetryQueue(clock)
     this.#questions = new KernelQuestions(options)
+    this.#clientRoom = new ClientRoom({ ...options, own: this.#content.own })
     this.#leftOut = new LeftOutObjects({
       ...options,
       nameOf: (route) => `${family} ${route}`,
@@ -154,7 +157,10 @@ export class NftTable {
       if (!staleParts.isNone || !staleParts.knows(generation)) staleParts.markAllStale()
     }
     const reading = await this.#read()
-    if (kind === 'full' && reading !== undefined) this.#dropUnneeded()
+    if (kind === 'full' && reading !== undefined) {
+      this.#dropUnneeded()
+      await this.#ask('read', async () => await this.#clientRoom.check())
+    }
     return reading?.isDifferent === true
   }
 
@@ -177,7 +183,10 @@ export class NftTable {
     this.#isWaiting = !isComplete && !this.#isOurs && this.#content.structure.isForeign
     if (this.#isWaiting) return false
     const before = this.#applied
-    const sent = await this.#ask('write', async () => await this.#writeAll(pass))
+    const sent = await this.#ask('write', async () => {
+      if (!this.#isOurs || this.#content.former !== undefined) await this.#readFormerClients()
+      return await this.#writeAll(pass)
+    })
     this.#drift.report({ isRepaired: sent !== true || this.#applied > before })
     this.#noteRights(sent)
     this.#isBehind = sent !== true
@@ -188,6 +197,8 @@ export class NftTable {
       return false
     }
     this.#isOurs = true
+    // The former owner's sets stay until all objects are known.
+    if (this.#isComplete) this.#content.former = undefined
     this.#leftOut.settle()
     await this.#finish(pass)
     return true
@@ -196,11 +207,6 @@ export class NftTable {
   /** A write in progress ends at its next transaction and returns false, as do those that follow. */
   stopSoon(): void {
     this.#isStopping = true
-  }
-
-  /** True: session affinity of UDP clients was deleted since the last call. Their flows may lead to endpoints that are gone. */
-  takeDeletedUdpAffinity(): boolean {
-    return this.#affinity.takeDeletedUdp()
   }
 
   /** The kernel refuses this process the table (EPERM): the socket of another program owns it, and no rule of ours is in it. */
@@ -218,9 +224,9 @@ export class NftTable {
     if (this.#isWaiting) return false
     const isDue = (work: Work): boolean => !this.#retries.has(work) || this.#retries.due().includes(work)
     if (this.#isBehind) return isDue('read') && isDue('write')
+    if (this.#content.moves.nextInMs() === 0) return true
     const isCleanUpNext = this.#retries.has('clean-up') || this.#cleanUp.nextInMs() === 0
-    if (this.#isComplete && isCleanUpNext && isDue('clean-up')) return true
-    return this.#affinity.nextInMs() === 0 && isDue('affinity')
+    return this.#isComplete && isCleanUpNext && isDue('clean-up')
   }
 
   /** Milliseconds until a write or a route is due; undefined: none is, or the next write waits until all objects are known. */
@@ -229,7 +235,7 @@ export class NftTable {
     if (this.isWriteDue) return 0
     const times = [this.#retries.nextInMs()]
     if (!this.#isBehind) times.push(this.#leftOut.nextInMs())
-    if (!this.#isBehind && !this.#retries.has('affinity')) times.push(this.#affinity.nextInMs())
+    if (!this.#isBehind) times.push(this.#content.moves.nextInMs())
     if (!this.#isBehind && !this.#retries.has('clean-up')) times.push(this.#cleanUp.nextInMs())
     const next = Math.min(...times.map((time) => time ?? Infinity))
     return next === Infinity ? undefined : next
@@ -243,6 +249,13 @@ export class NftTable {
   /** Service ports that the kernel refused, to be claimed again now. They wait for a table that could not be written. */
   dueRoutes(): readonly ServicePortKey[] {
     return this.#isBehind ? [] : this.#leftOut.due()
+  }
+
+  /** As late as possible: the former owner's rules record clients until the write. */
+  async #readFormerClients(): Promise<void> {
+    const { nftables, clock } = this.#options
+    this.#content.former = new FormerClients({ nftables, clock, content: this.#content })
+    await this.#content.former.read()
   }
 
   #noteRights(answer: unknown): void {
@@ -290,7 +303,6 @@ export class NftTable {
       send: this.#send,
       clock: this.#options.clock,
       content: this.#content,
-      affinity: this.#affinity,
       pass,
       isStopping: () => this.#isStopping,
       readAgain: async () =>
@@ -315,8 +327,7 @@ export class NftTable {
 
   /** The work that follows once everything is in the kernel. */
   async #finish(pass: Pass): Promise<void> {
-    if (this.#affinity.nextInMs() === 0)
-      await this.#ask('affinity', async () => await this.#affinity.search())
+    if (this.#content.own.noteWritten()) this.#cleanUp.note()
     if (this.#isComplete) await this.#removeUnknown(pass)
   }
 
@@ -338,7 +349,6 @@ export class NftTable {
     const subjects: Readonly<Record<Work, string>> = {
       read: `table ${table}`,
       write: `table ${table}`,
-      affinity: `session affinity in table ${table}`,
       'clean-up': `unneeded objects in table ${table}`,
     }
     const about = {

@@ -10,12 +10,12 @@ import {
 } from '../../../kernel/index.js'
 import type { OperationKind } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
-import { losesAffinity } from './affinity.js'
 import type { HeldSet, TableContent } from './content.js'
 import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
 import { type PackedElement, planFrontend } from './frontend-elements.js'
 import { absent, arrange, type FrontendState, isSameState } from './frontend-state.js'
-import type { FrontendId } from './packed.js'
+import type { OwnPortEntry, OwnState } from './own-ports.js'
+import type { PackedBytes } from './packed.js'
 import type { StaticSet } from './static-sets.js'
 
 /** Why the kernel refused a transaction. */
@@ -48,19 +48,23 @@ interface SetChanges {
 
 type PlannedContent = Pick<
   TableContent,
-  'flagSets' | 'frontends' | 'packer' | 'schema' | 'strays' | 'structure'
+  'flagSets' | 'former' | 'frontends' | 'moves' | 'own' | 'packer' | 'schema' | 'strays' | 'structure'
 >
+
+/** The kernel's time for a rule of an own chain, in elements. */
+export const elementsPerRule = 4
 
 const existence: ReadonlySet<string> = new Set(['ENOENT', 'EEXIST'])
 
-/** The operations come in this order: `first`, deletions of elements, additions of elements, `addLast` and `addStatic`. */
+/** The operations come in this order: `first`, own chains, deletions of elements, additions of elements, `addLast` and `addStatic`. */
 export class Transaction {
-  /** Frontends from which clients with session affinity may have to go. */
-  readonly losses = new Set<FrontendId>()
   /** Number of planned elements. */
   size = 0
   readonly #content: PlannedContent
   readonly #first: readonly NfOp[]
+  /** Operations on own chains. */
+  readonly #own: { readonly op: NfOp; readonly entry: OwnPortEntry }[] = []
+  readonly #ownPorts = new Map<OwnPortEntry, OwnState>()
   readonly #last: NfOp[] = []
   /** By the names of the sets. */
   readonly #sets = new Map<string, SetChanges>()
@@ -85,7 +89,20 @@ export class Transaction {
     this.#frontends.set(entry, target)
     if (acknowledged === target) return
     planFrontend(this, this.#content, entry, target)
-    if (losesAffinity(acknowledged, target, this.#content.packer.endpointBytes)) this.losses.add(entry.id)
+  }
+
+  /** The own chains of a service port. */
+  addOwnPort(entry: OwnPortEntry): void {
+    const { former, own, schema } = this.#content
+    const target = own.targetOf(entry)
+    const ops = own.ops(entry, target)
+    this.#ownPorts.set(entry, target)
+    for (const op of ops) this.#own.push({ op, entry })
+    this.size += elementsPerRule * ops.length
+    const clients = former?.elementsOf(entry, schema.clients(entry.id))
+    if (clients === undefined) return
+    this.#own.push({ op: { op: 'add-elements', elements: clients }, entry })
+    this.size += clients.length
   }
 
   addHeld(of: HeldSet, entry: HeldEntry): void {
@@ -113,16 +130,18 @@ export class Transaction {
   }
 
   /** `owner`: undefined for an element that belongs to no object. */
-  remove(set: NfSet, owner: ElementOwner | undefined, { key }: PackedElement): void {
+  remove(set: NfSet, owner: ElementOwner | undefined, { key, chain }: PackedElement): void {
     const { elements, owners } = this.#removedOf(set)
-    elements.addPacked(key)
+    if (chain === undefined) elements.addPacked(key)
+    else addLeading(elements, key, chain)
     owners.push(owner)
     this.size++
   }
 
-  add(set: NfSet, owner: ElementOwner, { key, data, from }: PackedElement): void {
+  add(set: NfSet, owner: ElementOwner, { key, data, from, chain }: PackedElement): void {
     const { elements, owners } = this.#addedOf(set)
-    elements.addPacked(key, data, from)
+    if (chain === undefined) elements.addPacked(key, data, from)
+    else addLeading(elements, key, chain)
     owners.push(owner)
     this.size++
   }
@@ -132,17 +151,22 @@ export class Transaction {
     const { removed, added } = this.#changes
     const removals = removed.map(({ elements }): NfOp => ({ op: 'delete-elements', elements }))
     const additions = added.map(({ elements }): NfOp => ({ op: 'add-elements', elements }))
-    return [...this.#first, ...removals, ...additions, ...this.#last]
+    return [...this.#first, ...this.#own.map(({ op }) => op), ...removals, ...additions, ...this.#last]
   }
 
   /** The kernel took the transaction. */
   confirm(): void {
-    const { frontends, strays, structure } = this.#content
+    const { former, frontends, moves, own, strays, structure } = this.#content
     structure.confirm([...this.#first, ...this.#last])
     for (const [entry, target] of this.#frontends) {
       // A frontend without elements is absent, with or without an owner.
       entry.acknowledged = isSameState(target, absent) ? absent : target
       frontends.settle(entry)
+      moves.confirm(entry)
+    }
+    for (const [entry, target] of this.#ownPorts) {
+      own.confirm(entry, target)
+      former?.forget(entry)
     }
     for (const { of, entry, target } of this.#held) {
       entry.acknowledged = target
@@ -157,13 +181,17 @@ export class Transaction {
     const { removed, added } = this.#changes
     const changes = [...removed, ...added]
     const owners = new Map<ElementOwner, KernelError>()
-    for (const { operation = -1, element, error } of failures) {
-      const change = changes[operation - this.#first.length]
+    // Behind a refused chain, its rules and the elements that lead there fail too: their errors say nothing.
+    const causes = failures.filter(({ error }) => !existence.has(error.code))
+    for (const { operation = -1, element, error } of causes.length === 0 ? failures : causes) {
+      const own = this.#own[operation - this.#first.length]
+      if (own !== undefined) owners.set(own.entry, error)
+      const change = changes[operation - this.#first.length - this.#own.length]
       // Without an index from the kernel, only an operation with one element names its object.
       const owner = change?.owners[element ?? (change.owners.length === 1 ? 0 : -1)]
       if (owner !== undefined) owners.set(owner, error)
     }
-    return { owners, isDrift: failures.some(({ error }) => existence.has(error.code)) }
+    return { owners, isDrift: failures.length > 0 && causes.length === 0 }
   }
 
   get #changes(): { readonly removed: readonly Change[]; readonly added: readonly Change[] } {
@@ -189,6 +217,11 @@ export class Transaction {
     if (changes === undefined) this.#sets.set(set, (changes = { removed: undefined, added: undefined }))
     return changes
   }
+}
+
+/** Adds an element of a verdict map, which leads to the chain. */
+function addLeading(elements: NfElements, key: PackedBytes, chain: string): void {
+  elements.add(Buffer.from(key, 'latin1'), { verdict: { code: 'goto', chain } })
 }
 
 /** An operation on elements counts once for each of them. */
@@ -233,6 +266,6 @@ function sizeOf(op: NfOp): number {
   return 'elements' in op ? op.elements.length : 1
 }
 
-function oneOf({ set, stride, bytes }: NfElements, index: number): NfElements {
-  return new NfElements(set, bytes.slice(index * stride, (index + 1) * stride))
+function oneOf({ set, stride, bytes, labels }: NfElements, index: number): NfElements {
+  return new NfElements(set, bytes.slice(index * stride, (index + 1) * stride), labels)
 }

@@ -9,13 +9,13 @@ import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 /** A frontend in words: `tcp 10.96.0.1:80 cluster-ip to 10.1.0.1:80`. */
 function inWords(desired: DesiredFrontend): string {
-  const { frontend, refusal, shortCircuit, affinitySeconds, allowedSources } = desired
+  const { frontend, refusal, shortCircuit, chain, allowedSources } = desired
   const words = [
     describeFrontend(frontend),
     desired.isClusterIP ? 'cluster-ip' : '',
     desired.isMasqueraded ? 'masqueraded' : '',
     refusal ?? '',
-    affinitySeconds === 0 ? '' : `affinity ${affinitySeconds}`,
+    chain === '' ? '' : `by ${chain}`,
     desired.backends.length === 0 ? '' : `to ${list(desired.backends)}`,
     shortCircuit.length === 0 ? '' : `short circuit to ${list(shortCircuit)}`,
     allowedSources === undefined ? '' : `from ${allowedSources.map(formatCidr).join(' ')}`,
@@ -49,7 +49,9 @@ const cases: readonly {
   {
     name: 'a cluster IP',
     route: { clusterBackends: everywhere, affinitySeconds: 60 },
-    frontends: ['tcp 10.96.0.1:80 cluster-ip affinity 60 to 10.1.0.1:8080 10.2.0.1:8080'],
+    frontends: [
+      'tcp 10.96.0.1:80 cluster-ip by own-LADD6ECIKXGNICRRZFQCWSJYJJ to 10.1.0.1:8080 10.2.0.1:8080',
+    ],
   },
   {
     name: 'F-053 a cluster IP without endpoints',

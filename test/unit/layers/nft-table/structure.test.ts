@@ -4,6 +4,7 @@ import { printTransaction } from '../../../../src/kernel/index.js'
 import { type NftModeSettings } from '../../../../src/layers/nft-table/index.js'
 import {
   compileStructure,
+  type OwnList,
   type Structure,
   type StructureUse,
   schemaOf,
@@ -15,14 +16,14 @@ import { cidr, ip } from '../../../support/routes.js'
 interface SomeUse {
   readonly counts?: readonly number[]
   readonly shortCircuitCounts?: readonly number[]
-  readonly affinitySeconds?: readonly number[]
+  readonly ownLists?: readonly OwnList[]
 }
 
-function use({ counts = [], shortCircuitCounts = [], affinitySeconds = [] }: SomeUse = {}) {
+function use({ counts = [], shortCircuitCounts = [], ownLists = [] }: SomeUse = {}) {
   return {
     counts: new Set(counts),
     shortCircuitCounts: new Set(shortCircuitCounts),
-    affinitySeconds: new Set(affinitySeconds),
+    ownLists: new Set(ownLists),
   }
 }
 
@@ -175,22 +176,24 @@ describe('the structure of nftables mode', () => {
     {
       name: 'F-051 short circuits of pods and of the node, with session affinity',
       settings: { localDetector: { kind: 'cidr', cidr: cidr('10.244.1.0/24') } },
-      use: { services: use({ counts: [2], shortCircuitCounts: [3], affinitySeconds: [60] }) },
-      chains: /^(services|service-traffic|short-circuit-\S+) /,
+      use: {
+        services: use({ counts: [2], shortCircuitCounts: [3], ownLists: ['endpoints', 'shortCircuit'] }),
+      },
+      chains: /^(services|service-traffic|own-\S+|short-circuit-\S+) /,
       rules: [
         'services ip daddr . meta l4proto . th dport @services-with-endpoints goto service-traffic',
         'services ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints goto short-circuit-service-sources',
+        'services ip daddr . meta l4proto . th dport @services-with-own-chain goto own-service-traffic',
+        'services ip daddr . meta l4proto . th dport @short-circuit-services-with-own-chain goto short-circuit-own-service-sources',
         'services fib daddr type local ip daddr != 127.0.0.0/8 goto nodeports',
         'service-traffic ip daddr @cluster-ips ip saddr != 10.244.1.0/24 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
         'service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
         'service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-endpoints jump short-circuit-service-sources',
-        'service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
         'service-traffic ip daddr . meta l4proto . th dport @services-with-2 goto service-with-2',
         'service-traffic goto service-endpoint-0',
         'short-circuit-service-sources ip saddr 10.244.1.0/24 goto short-circuit-service-traffic comment "short-circuit pod traffic"',
         'short-circuit-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
         'short-circuit-service-sources fib saddr type local goto short-circuit-service-traffic comment "short-circuit local traffic"',
-        'short-circuit-service-traffic dnat ip to ip saddr . ip daddr . meta l4proto . th dport map @session-affinity',
         'short-circuit-service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-3 goto short-circuit-service-with-3',
         'short-circuit-service-traffic goto short-circuit-service-endpoint-0',
         'short-circuit-service-with-3 numgen random mod 3 vmap { 0 : goto short-circuit-service-endpoint-0, 1 : goto short-circuit-service-endpoint-1, 2 : goto short-circuit-service-endpoint-2 }',
@@ -200,6 +203,14 @@ describe('the structure of nftables mode', () => {
         'short-circuit-service-endpoint-1 goto short-circuit-service-endpoint-0',
         'short-circuit-service-endpoint-2 dnat ip to ip daddr . meta l4proto . th dport map @short-circuit-service-endpoint-2',
         'short-circuit-service-endpoint-2 goto short-circuit-service-endpoint-0',
+        'own-service-traffic ip daddr @cluster-ips ip saddr != 10.244.1.0/24 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
+        'own-service-traffic ip daddr . meta l4proto . th dport @masqueraded-services meta mark set meta mark | 0x00004000',
+        'own-service-traffic ip daddr . meta l4proto . th dport @short-circuit-services-with-own-chain jump short-circuit-own-service-sources',
+        'own-service-traffic ip daddr . meta l4proto . th dport vmap @own-services',
+        'short-circuit-own-service-sources ip saddr 10.244.1.0/24 goto short-circuit-own-service-traffic comment "short-circuit pod traffic"',
+        'short-circuit-own-service-sources fib saddr type local meta mark set meta mark | 0x00004000 comment "masquerade local traffic"',
+        'short-circuit-own-service-sources fib saddr type local goto short-circuit-own-service-traffic comment "short-circuit local traffic"',
+        'short-circuit-own-service-traffic ip daddr . meta l4proto . th dport vmap @short-circuit-own-services',
       ],
     },
     {
@@ -241,24 +252,6 @@ describe('the structure of nftables mode', () => {
         'services ip daddr @nodeport-ips goto nodeports',
         'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @dropped-nodeports drop',
         'nodeport-endpoints-check ip daddr @nodeport-ips meta l4proto . th dport @rejected-nodeports reject with icmp port-unreachable',
-      ],
-    },
-    {
-      name: 'session affinity of node ports is not recorded for a Service port of the same number',
-      settings: { nodePortAddresses: [ip('192.0.2.1')] },
-      use: { services: use({ affinitySeconds: [60] }), nodePorts: use({ affinitySeconds: [10_800] }) },
-      chains: /^(session-affinity-\S+|filter-\S+) .*(update|return|affinity)/,
-      rules: [
-        'session-affinity-update ct original ip daddr . meta l4proto . ct original proto-dst @session-affinity-services-60 update @session-affinity { ip saddr . ct original ip daddr . meta l4proto . ct original proto-dst timeout 1m : ip daddr . th dport }',
-        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst @services-with-endpoints return',
-        'session-affinity-nodeports-update ct original ip daddr . meta l4proto . ct original proto-dst @short-circuit-services-with-endpoints return',
-        'session-affinity-nodeports-update meta l4proto . ct original proto-dst @session-affinity-nodeports-10800 update @session-affinity-nodeports { ip saddr . meta l4proto . ct original proto-dst timeout 3h : ip daddr . th dport }',
-        'filter-input ct state new ct status dnat jump session-affinity-update',
-        'filter-input ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
-        'filter-forward ct state new ct status dnat jump session-affinity-update',
-        'filter-forward ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
-        'filter-output ct state new ct status dnat jump session-affinity-update',
-        'filter-output ct state new ct status dnat ct original ip daddr @nodeport-ips jump session-affinity-nodeports-update',
       ],
     },
     {
@@ -362,7 +355,7 @@ describe('the structure of nftables mode', () => {
   it('uses the set that kube-proxy may delete only in chains that kube-proxy deletes or empties before', () => {
     const ofKubeProxy =
       /^(services|nodeport-endpoints-check|(filter|nat)-(prerouting|input|forward|output|postrouting)\S*) /
-    const values = use({ counts: [1, 2], shortCircuitCounts: [1], affinitySeconds: [60] })
+    const values = use({ counts: [1, 2], shortCircuitCounts: [1], ownLists: ['endpoints', 'shortCircuit'] })
     for (const semantics of ['nftables', 'iptables'] as const) {
       const settings = makeNftSettings('ipv4', { semantics, nodePortAddresses: [ip('192.0.2.1')] })
       const users = rulesOf(settings, { services: values, nodePorts: values }, /@nodeport-ips/)
@@ -409,7 +402,11 @@ describe('the structure of nftables mode', () => {
   })
 
   it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
-    const everything = use({ counts: [1, 2], shortCircuitCounts: [1], affinitySeconds: [60] })
+    const everything = use({
+      counts: [1, 2],
+      shortCircuitCounts: [1],
+      ownLists: ['endpoints', 'shortCircuit'],
+    })
     const { sets, chains } = compileStructure(makeNftSettings('ipv4', { nodePortAddresses: [] }), {
       services: everything,
       nodePorts: everything,

@@ -304,8 +304,9 @@ describe('the table of nftables mode with another layout', () => {
     [schema.allowedSources(24), { key: ['ipv4_addr'] }],
     [schema.services.endpoints.endpointAt(1), { data: ['mark'] }],
     [schema.services.endpoints.withCount(2), { key: ['ipv4_addr'] }],
-    [schema.services.affinityOf(600), { key: ['ipv4_addr'] }],
-    [schema.services.sessionAffinity, { data: ['mark'] }],
+    [schema.services.endpoints.withOwnChain, { key: ['ipv4_addr'] }],
+    [schema.services.endpoints.ownChains, { data: ['mark'] }],
+    [schema.clients('SG4OVUJ5RLTW2DEHMZ6JFAGBZM', 'clients of default/sticky:/TCP'), { key: ['ipv4_addr'] }],
   ]
   for (const [ours, type] of notInUse) {
     it(`is made again when nothing needs the set of another type yet: ${ours.set}`, async () => {

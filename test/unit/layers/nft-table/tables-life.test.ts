@@ -78,23 +78,23 @@ describe('elements that belong to nothing', () => {
   })
 
   it('go with the next write when the kernel refuses the first one', async () => {
-    const { nftables } = await written(sticky)
-    const other = services.affinityOf(60)
-    const key = (await nftables.elements(services.affinityOf(600))).key(0).slice()
+    const { nftables } = await written(web)
+    const other = services.endpoints.withCount(1)
+    const key = (await nftables.elements(services.endpoints.withCount(2))).key(0).slice()
     await nftables.apply([
       { op: 'add-set', set: other },
       { op: 'add-elements', elements: new NfElements(other).add(key) },
     ])
     const next = openNftLab({ namespace: nftables.namespace })
     next.nftables.plan = { transactionFault: () => ENOMEM }
-    next.claim(sticky)
+    next.claim(web)
     assert.equal(await next.write(), false)
     next.nftables.plan = {}
     await next.clock.advance(1000)
     assert.equal(await next.write(), true)
     assert.equal(await next.tables.look('full'), false)
     await next.write()
-    assertContent(next, [sticky])
+    assertContent(next, [web])
   })
 })
 

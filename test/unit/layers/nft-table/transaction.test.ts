@@ -18,7 +18,7 @@ const { endpoints } = schemaOf('ipv4').services
 const first = endpoints.endpointAt(0)
 
 function contentOf(route = web): TableContent {
-  const content = new TableContent('ipv4')
+  const content = new TableContent('ipv4', { now: () => 0, unixMs: () => 0 })
   content.claim(route.key, compileRoute(route, makeNftSettings()))
   return content
 }
