@@ -32,8 +32,8 @@ const sizes = 32
  * The dirty service ports of one family. Services take turns, so that none waits for all the work of another: half of each share goes to
  * the Services with the least work, and the rest to the Service whose last turn is longest ago, which then waits for its next turn behind
  * all others. So the changes of a small Service are in the next share, and each Service has a port in one of the next N shares, where N
- * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each endpoint that the port has or
- * had. A port that takes a frontend from another one is in the share of that one, so that the frontend is served all the time.
+ * is the number of Services that wait before it. Work is counted in units: one for a port, and one for each frontend and endpoint that it
+ * has or had. A port that takes a frontend from another one is in the share of that one, so that the frontend is served all the time.
  */
 export class DirtyPorts {
   /** By name, in the order of turns. */
@@ -42,8 +42,10 @@ export class DirtyPorts {
   readonly #bySize = Array.from({ length: sizes }, () => new Map<string, DirtyService>())
   /** Number of ports by the generation in which they became dirty, oldest first. */
   readonly #sinceCounts = new Map<number, number>()
-  /** The ports that each frontend was taken from since they became dirty. */
+  /** The dirty ports that each frontend was taken from. */
   readonly #givers = new Map<string, ServicePortKey>()
+  /** The frontends in `#givers` of each port. */
+  readonly #given = new Map<ServicePortKey, readonly string[]>()
   /** Ports that take frontends from each other. */
   readonly #partners = new Map<ServicePortKey, Set<ServicePortKey>>()
   #generation = 0
@@ -78,8 +80,8 @@ export class DirtyPorts {
     return false
   }
 
-  /** Makes a port dirty. `endpoints`: their number, or the former one if it was greater. A port that is dirty keeps its place. */
-  add(key: ServicePortKey, endpoints: number): void {
+  /** Makes a port dirty. `parts`: the number of its frontends and endpoints, now or before. A port that is dirty keeps its place. */
+  add(key: ServicePortKey, parts: number): void {
     const name = serviceOfPort(key)
     const known = this.#services.get(name)
     const service = known ?? { name, ports: new Map(), unitsPerPort: 0, size: 0 }
@@ -88,8 +90,8 @@ export class DirtyPorts {
       service.ports.set(key, this.#generation)
       this.#sinceCounts.set(this.#generation, (this.#sinceCounts.get(this.#generation) ?? 0) + 1)
     }
-    // Endpoints that came and went since the kernel had the port are work too.
-    service.unitsPerPort = Math.max(service.unitsPerPort, 1 + endpoints)
+    // Endpoints and frontends that came and went since the kernel had the port are work too.
+    service.unitsPerPort = Math.max(service.unitsPerPort, 1 + parts)
     this.#sort(service)
   }
 
@@ -100,7 +102,10 @@ export class DirtyPorts {
 
   /** The dirty port has these frontends no more. */
   noteGiven(key: ServicePortKey, frontends: Iterable<string>): void {
-    for (const frontend of frontends) this.#givers.set(frontend, key)
+    const given = [...(this.#given.get(key) ?? []), ...frontends]
+    if (given.length === 0) return
+    this.#given.set(key, given)
+    for (const frontend of given) this.#givers.set(frontend, key)
   }
 
   /** The dirty port has got these frontends. Follows `noteGiven` of the ports that had them. */
@@ -215,6 +220,7 @@ export class DirtyPorts {
     if (this.#services.size > 0) return
     this.#areAll = false
     this.#givers.clear()
+    this.#given.clear()
     this.#partners.clear()
   }
 
@@ -223,6 +229,9 @@ export class DirtyPorts {
     const since = service.ports.get(key)
     if (since === undefined) return false
     service.ports.delete(key)
+    for (const frontend of this.#given.get(key) ?? [])
+      if (this.#givers.get(frontend) === key) this.#givers.delete(frontend)
+    this.#given.delete(key)
     const others = (this.#sinceCounts.get(since) ?? 1) - 1
     if (others > 0) this.#sinceCounts.set(since, others)
     else this.#sinceCounts.delete(since)

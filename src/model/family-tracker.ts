@@ -204,8 +204,14 @@ export class FamilyTracker implements ServiceView {
   mark(keys: Iterable<ServicePortKey>): void {
     for (const key of keys) {
       const port = this.#ports.get(key)
-      if (port !== undefined) this.#dirty.add(key, this.#slices.endpointsPerPort(port.service))
+      if (port !== undefined) this.#markPort(port, this.#slices.endpointsPerPort(port.service))
     }
+  }
+
+  /** `endpoints`: their number, or the former one if it was greater. */
+  #markPort(port: ServicePort, endpoints: number): void {
+    const { externalIPs, loadBalancerIPs } = port
+    this.#dirty.add(port.key, externalIPs.length + loadBalancerIPs.length + endpoints)
   }
 
   /** The service port is dirty no more: a pass has taken its present state without `take`. */
@@ -323,7 +329,7 @@ export class FamilyTracker implements ServiceView {
       if (after !== undefined) this.#index.add(after)
       for (const port of [before, after]) {
         if (port === undefined) continue
-        this.#dirty.add(key, this.#slices.endpointsPerPort(port.service))
+        this.#markPort(port, this.#slices.endpointsPerPort(port.service))
         this.mark(this.#index.externalAtNodePorts(port))
       }
       if (before !== undefined) this.#dirty.noteGiven(key, lostBy(before, after))
@@ -348,9 +354,9 @@ export class FamilyTracker implements ServiceView {
     for (const { service, portIds, endpoints } of changes) {
       this.#healthChecks.markChanged(service)
       for (const portId of portIds) {
-        const key = servicePortKey(service, portId)
         // A port of an unknown Service needs no work yet. The Service makes it dirty when it arrives.
-        if (this.#ports.has(key)) this.#dirty.add(key, endpoints)
+        const port = this.#ports.get(servicePortKey(service, portId))
+        if (port !== undefined) this.#markPort(port, endpoints)
       }
     }
     return changes.length > 0

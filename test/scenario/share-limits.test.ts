@@ -127,10 +127,10 @@ describe('the health check of a Service with many ports', () => {
     lab.synchronizer.onRunEnd(() => seen.push(lab.healthChecks.checks.get('default/wide')?.localEndpoints))
     await lab.deliver(at('here'))
     await lab.clock.advance(1000)
-    assert.deepEqual(seen.splice(0), [0, 0, 29])
+    assert.deepEqual(seen.splice(0), [0, 0, 0, 29])
     await lab.deliver(at('there'))
     await lab.clock.advance(1000)
-    assert.deepEqual(seen.splice(0), [0, 0, 0])
+    assert.deepEqual(seen.splice(0), [0, 0, 0, 0])
     // A Service that changes before each last share has dirty ports at each moment.
     let changes = 0
     lab.synchronizer.onRunEnd(() => {
@@ -139,6 +139,32 @@ describe('the health check of a Service with many ports', () => {
     await lab.deliver(at('here'))
     await lab.clock.advance(1000)
     assert.ok(seen.indexOf(29) > 0 && seen.indexOf(29) < 8, String(seen))
+    await lab.stop()
+  })
+})
+
+function manyAddresses(net: number): readonly string[] {
+  return Array.from({ length: 250 }, (_, i) => `198.18.${net}.${i}`)
+}
+
+describe('the work of a share', () => {
+  it('counts frontends, so that Services with many of them are divided', async () => {
+    const lab = new NftModeLab()
+    const many = Array.from({ length: 40 }, (_, i) => `many${i}`)
+    const all = (from: number): ObjectEvent[] =>
+      many.map((name, i) => set(service(name, `10.96.1.${i}`, { externalIPs: manyAddresses(from + i) })))
+    const slices = many.map((name, i) => set(slice(`${name}-1`, name, [`10.1.0.${i}`])))
+    await lab.deliver(...all(0), ...slices, synced)
+    await lab.clock.advance(10_000)
+    const passes = lab.synchronizer.passes.length
+    await lab.deliver(...all(100))
+    await lab.clock.advance(1000)
+    const counts = lab.synchronizer.passes.slice(passes).map(({ changed }) => changed.count)
+    assert.equal(
+      counts.reduce((a, b) => a + b, 0),
+      40,
+    )
+    assert.ok(counts.length > 1, String(counts))
     await lab.stop()
   })
 })

@@ -70,6 +70,18 @@ describe('the turns of dirty service ports', () => {
     assert.equal(dirty.takeShare({ units: 100 }).size, 10 + 410)
   })
 
+  it('forget the frontends that a port gave when it has had its turn', () => {
+    const dirty = new DirtyPorts()
+    addAll(dirty, 'wide', 100, 9)
+    dirty.add(port('giver', 0), 1)
+    dirty.noteGiven(port('giver', 0), ['f'])
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 10, isSmall: true })), { giver: 1 })
+    addAll(dirty, 'giver', 10, 9)
+    dirty.add(port('taker', 0), 1)
+    dirty.noteTaken(port('taker', 0), ['f'])
+    assert.deepEqual(countsOf(dirty.takeShare({ units: 10, isSmall: true })), { taker: 1 })
+  })
+
   it('leave out Services with more work when a share is small', () => {
     const dirty = new DirtyPorts()
     addAll(dirty, 'wide', 100, 9)
