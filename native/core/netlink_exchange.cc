@@ -138,16 +138,31 @@ Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on
     Exchange exchange;
     exchange.on_message = &on_message;
     exchange.deadline = deadline;
-    Status status = Converse(message, NLM_F_DUMP, exchange);
-    if (!exchange.concluded) {
-      // The kernel's dump still runs, and the kernel would refuse the next one with EBUSY. Ignoring the
-      // result: the next Send() tries again.
-      (void)Connect();
-    }
+    Status status = Attempt(message, exchange);
     if (!status.ok()) return status;
     if (!exchange.interrupted) return status;
   }
   return Error{EINTR, {}, "the table changed during each attempt to read it"};
+}
+
+Status NetlinkSocket::DumpOnce(std::span<const uint8_t> message, const OnMessage& on_message,
+                               bool& interrupted) {
+  Exchange exchange;
+  exchange.on_message = &on_message;
+  exchange.deadline = Deadline();
+  Status status = Attempt(message, exchange);
+  interrupted = exchange.interrupted;
+  return status;
+}
+
+Status NetlinkSocket::Attempt(std::span<const uint8_t> message, Exchange& exchange) {
+  Status status = Converse(message, NLM_F_DUMP, exchange);
+  if (!exchange.concluded) {
+    // The kernel's dump still runs, and the kernel would refuse the next one with EBUSY. Ignoring the
+    // result: the next Send() tries again.
+    (void)Connect();
+  }
+  return status;
 }
 
 std::chrono::nanoseconds NetlinkSocket::Deadline() const { return options_.calls->Now() + options_.deadline; }

@@ -77,6 +77,9 @@ class NetlinkSocket {
   /// runs. If that fails, the next call tries again.
   Status Dump(std::span<const uint8_t> message, const OnMessage& on_message,
               const std::function<void()>& on_restart);
+  /// As Dump(), in one attempt. `interrupted`: NLM_F_DUMP_INTR was seen, so that the result may lack or
+  /// repeat what others changed meanwhile, and what stands near it.
+  Status DumpOnce(std::span<const uint8_t> message, const OnMessage& on_message, bool& interrupted);
 
   /// One datagram without waiting. `error`: EAGAIN: none; ENOBUFS: the kernel dropped some; EMSGSIZE:
   /// truncated; or another errno. Skips datagrams that are not from the kernel (nl_pid 0). `data` is valid
@@ -120,6 +123,7 @@ class NetlinkSocket {
   void SplitSpan(const Span& span, BatchOutcome& outcome);
   void CollectErrors(const Span& span, BatchOutcome& outcome);
   std::chrono::nanoseconds Deadline() const;
+  Status Attempt(std::span<const uint8_t> message, Exchange& exchange);
   Status Converse(std::span<const uint8_t> message, uint16_t flags, Exchange& exchange);
   Status AwaitConclusion(Exchange& exchange);
   static void Absorb(std::span<const uint8_t> data, Exchange& exchange);

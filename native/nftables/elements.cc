@@ -223,11 +223,12 @@ bool ElementReader::AddLabel(const std::vector<uint8_t>& label) {
   return true;
 }
 
-std::vector<uint8_t> ElementReader::Finish() {
+std::vector<uint8_t> ElementReader::Finish(bool is_interrupted) {
   StreamWriter stream;
   stream.U32(static_cast<uint32_t>(label_places_.size()));
   stream.Join(labels_);
   stream.Bytes(bytes_);
+  stream.U32(is_interrupted ? 1 : 0);
   return stream.Finish();
 }
 

@@ -83,8 +83,8 @@ class ElementReader {
   /// Adds the elements of one message: attributes NFTA_SET_ELEM_LIST_*. False: they are malformed or have
   /// another layout.
   bool Add(std::span<const uint8_t> attributes);
-  /// A stream: labels as a list of bytes, elements as bytes.
-  std::vector<uint8_t> Finish();
+  /// A stream: labels as a list of bytes, elements as bytes, u32 1 if the set may have changed meanwhile.
+  std::vector<uint8_t> Finish(bool is_interrupted = false);
 
  private:
   bool AddElement(std::span<const uint8_t> attributes);

@@ -284,6 +284,7 @@ Result<std::vector<uint8_t>> NftTables::ListElements(std::span<const uint8_t> re
   const auto table = stream.Text();
   const auto set = stream.Text();
   const ElementLayout layout = ReadLayout(stream);
+  const bool is_once = stream.U32() != 0;
   if (!stream.ok()) return Error{EINVAL, kOperation, {}};
   NameRequest message;
   MessageBuilder builder(message);
@@ -293,18 +294,19 @@ Result<std::vector<uint8_t>> NftTables::ListElements(std::span<const uint8_t> re
   if (!builder.FinishMessage()) return Error{ENAMETOOLONG, kOperation, {}};
   ElementReader elements(layout);
   bool is_malformed = false;
-  Status dumped = reads_.Dump(
-      builder.sealed(),
-      [&](uint16_t, std::span<const uint8_t> payload) {
-        is_malformed = !elements.Add(AttributesOf(payload)) || is_malformed;
-      },
-      [&] {
-        elements = ElementReader(layout);
-        is_malformed = false;
-      });
+  bool is_interrupted = false;
+  const auto read = [&](uint16_t, std::span<const uint8_t> payload) {
+    is_malformed = !elements.Add(AttributesOf(payload)) || is_malformed;
+  };
+  const auto restart = [&] {
+    elements = ElementReader(layout);
+    is_malformed = false;
+  };
+  Status dumped = is_once ? reads_.DumpOnce(builder.sealed(), read, is_interrupted)
+                          : reads_.Dump(builder.sealed(), read, restart);
   if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, "the elements have another layout"};
   if (!dumped.ok()) return Named(std::move(dumped), kOperation).error();
-  return elements.Finish();
+  return elements.Finish(is_interrupted);
 }
 
 // linux/netfilter/nf_tables.h NFT_MSG_GETSETELEM with NFTA_SET_ELEM_LIST_ELEMENTS: nf_tables_getsetelem()

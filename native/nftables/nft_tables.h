@@ -65,8 +65,9 @@ class NftTables {
   /// name. EINTR: the objects changed during each attempt.
   Result<std::vector<uint8_t>> List(std::span<const uint8_t> request);
   /// The elements of a set, in the form of ElementReader::Finish(). `request` is a stream: u32 family, text
-  /// table, text set, layout (ReadLayout). ENOENT: the set is absent. EPROTO: the elements have another
-  /// layout.
+  /// table, text set, layout (ReadLayout), u32 1 for one attempt: if others change the ruleset meanwhile,
+  /// some elements may be missing. ENOENT: the set is absent. EPROTO: the elements have another layout.
+  /// EINTR: the ruleset changed during each attempt.
   Result<std::vector<uint8_t>> ListElements(std::span<const uint8_t> request);
   /// Elements by key, in the form of ElementReader::Finish(), in the order of the keys and without those that
   /// are absent. `request` is a stream: u32 family, text table, text set, layout (ReadLayout), keys as bytes.

@@ -299,7 +299,7 @@ TEST_F(NftTablesTest, ReadsTheEndOfAnIntervalWithoutData) {
   request.U32(AF_INET);
   request.Text("t");
   request.Text("m");
-  for (const uint32_t word : {4U, 4U, uint32_t{kFlagsPart}, 2U}) request.U32(word);
+  for (const uint32_t word : {4U, 4U, uint32_t{kFlagsPart}, 2U, 0U}) request.U32(word);
   const auto read = tables->ListElements(request.Finish());
   ASSERT_TRUE(read.ok());
   EXPECT_TRUE(HasBytes(read.value(), R"(
@@ -310,6 +310,7 @@ TEST_F(NftTablesTest, ReadsTheEndOfAnIntervalWithoutData) {
     0a 00 02 00  00 00 00 00  01 00 00 00                  # key, no data, flags
     0a 00 01 00  00 00 00 00  01 00 00 00
     0a 00 00 00  00 00 00 00  00 00 00 00                  # label 0
+    00 00 00 00                                            # not interrupted
   )"));
 }
 
@@ -335,7 +336,7 @@ TEST_F(NftTablesTest, ReadsElementsAsTheLayoutSays) {
   request.U32(AF_INET);
   request.Text("t");
   request.Text("m");
-  for (const uint32_t word : {4U, 4U, uint32_t{kExpirationPart}, 1U}) request.U32(word);
+  for (const uint32_t word : {4U, 4U, uint32_t{kExpirationPart}, 1U, 1U}) request.U32(word);
   const Bytes wanted = request.Finish();
   EXPECT_EQ(tables->ListElements(wanted).error().code, EPROTO) << "a verdict is no value";
   const Bytes values = FromHex(R"(
@@ -349,7 +350,8 @@ TEST_F(NftTablesTest, ReadsElementsAsTheLayoutSays) {
         08 00 03 00  00 00 00 00
   )");
   Answer([&](uint32_t sequence) {
-    return std::vector<Bytes>{MakeMessage(TypeOf(NFT_MSG_NEWSETELEM), NLM_F_MULTI, sequence, values),
+    const uint16_t flags = NLM_F_MULTI | NLM_F_DUMP_INTR;
+    return std::vector<Bytes>{MakeMessage(TypeOf(NFT_MSG_NEWSETELEM), flags, sequence, values),
                               MakeDone(sequence)};
   });
   const auto read = tables->ListElements(wanted);
@@ -357,6 +359,7 @@ TEST_F(NftTablesTest, ReadsElementsAsTheLayoutSays) {
   EXPECT_TRUE(HasBytes(read.value(), R"(
     00 00 00 00                                                          # no labels
     10 00 00 00  0a 00 00 02  00 00 00 02  00 00 00 00 00 00 00 00       # key, data, expiration
+    01 00 00 00                                                          # interrupted, and not read again
   )"));
 }
 

@@ -10,6 +10,9 @@ import type { AgentProcess } from '../traffic/agent-process.js'
 import { assertServed, SwitchLab } from '../traffic/switch-lab.js'
 
 const endpoint = 'element ip kube-proxy service-endpoint-3 { 10.96.0.10 . tcp . 80 : 10.1.0.4 . 8080 }'
+const otherEndpoint = endpoint.replace('10.1.0.4 ', '192.0.2.4 ')
+const stranger = 'element ip kube-proxy service-endpoint-0 { 10.96.0.99 . tcp . 80 : 10.1.0.4 . 8080 }'
+const strangerServes = 'element ip kube-proxy services-with-endpoints { 10.96.0.99 . tcp . 80 }'
 const count = 'element ip kube-proxy services-with-8 { 10.96.0.10 . tcp . 80 }'
 const foreign = 'element ip kube-proxy rejected-services { 10.96.0.10 . tcp . 80 }'
 
@@ -35,6 +38,21 @@ const edits: readonly Edit[] = [
     name: 'a Service with endpoints is refused',
     command: `add ${foreign}`,
     seen: [`add ${foreign}`, `delete ${foreign}`],
+  },
+  {
+    name: 'an endpoint gets another value',
+    command: `delete ${endpoint}; add ${otherEndpoint}`,
+    seen: [`delete ${endpoint}`, `add ${otherEndpoint}`, `delete ${otherEndpoint}`, `add ${endpoint}`],
+  },
+  {
+    name: 'a stranger is in a map of endpoints',
+    command: `add ${stranger}`,
+    seen: [`add ${stranger}`, `delete ${stranger}`],
+  },
+  {
+    name: 'a stranger serves',
+    command: `add ${stranger}; add ${strangerServes}`,
+    seen: /^(?:add|delete) element ip kube-proxy service(?:s-with-endpoints|-endpoint-0) \{ 10\.96\.0\.99 /u,
   },
   {
     name: 'a set is emptied',

@@ -11,6 +11,7 @@ import type {
   NfApplyOptions,
   NfChainState,
   NfCounterState,
+  NfDumpedElements,
   NfFailure,
   NfHookChain,
   NfOp,
@@ -40,6 +41,8 @@ export interface NftFaultPlan {
   readonly fault?: (op: NfOp) => number | ModelRefusal | undefined
   /** Called before each transaction. A number is the errno of its refusal as a whole. `lost`: not applied, and the answer is lost. */
   readonly transactionFault?: (transaction: NfTransaction) => number | 'lost' | undefined
+  /** Called before a dump that is made once. A number interrupts it: so many of the first elements are missing. */
+  readonly hiddenElements?: (set: NfSet) => number | undefined
 }
 
 /** Nftables in memory: one socket's view of a namespace. */
@@ -128,18 +131,26 @@ export class ModelNftables implements Nftables {
       .map(({ state: { table } }) => ({ family, table }))
   }
 
-  async sets(scope: NfScope): Promise<readonly NfSetState[]> {
+  async sets(scope: NfScope & { readonly set?: string }): Promise<readonly NfSetState[]> {
     this.#enter('dump nf_tables sets')
-    const { family, table } = scope
+    const { family, table, set: name } = scope
+    if (
+      name !== undefined &&
+      table !== undefined &&
+      !this.namespace.tables[family].get(table)?.sets.has(name)
+    )
+      throw refusal('dump nf_tables sets', constants.errno.ENOENT, { family })
     if (table !== undefined && !this.namespace.tables[family].has(table))
       throw refusal('dump nf_tables sets', constants.errno.ENOENT, { family })
     return this.#tablesOf(scope).flatMap(({ sets }) =>
-      [...sets.values()].map(({ set, handle, elements }) => ({
-        family: set.family,
-        table: set.table,
-        set: set.set,
-        attributes: { ...setAttributes(set), handle, count: elements.size },
-      })),
+      [...sets.values()]
+        .filter(({ set }) => name === undefined || set.set === name)
+        .map(({ set, handle, elements }) => ({
+          family: set.family,
+          table: set.table,
+          set: set.set,
+          attributes: { ...setAttributes(set), handle, count: elements.size },
+        })),
     )
   }
 
@@ -160,6 +171,14 @@ export class ModelNftables implements Nftables {
     const elements = new NfElements(set)
     for (const element of this.#keptElements('dump nf_tables elements', set).values()) element.addTo(elements)
     return elements
+  }
+
+  async elementsOnce(set: NfSet): Promise<NfDumpedElements> {
+    const elements = new NfElements(set)
+    const kept = [...this.#keptElements('dump nf_tables elements', set).values()]
+    const hidden = this.plan.hiddenElements?.(set)
+    for (const element of kept.slice(hidden ?? 0)) element.addTo(elements)
+    return { elements, isInterrupted: hidden !== undefined }
   }
 
   async elementsByKey(set: NfSet, keys: Uint8Array): Promise<NfElements> {

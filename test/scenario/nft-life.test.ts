@@ -128,9 +128,9 @@ describe('nftables mode', () => {
     await lab.deliver(...web, synced)
     await lab.clock.advance(1000)
     const { nftables } = kernel
-    const dump = nftables.elements.bind(nftables)
-    nftables.elements = async (...words) => {
-      nftables.elements = dump
+    const dump = nftables.elementsOnce.bind(nftables)
+    nftables.elementsOnce = async (...words) => {
+      nftables.elementsOnce = dump
       await addAddress('192.0.2.8')
       await new Promise(setImmediate)
       return await dump(...words)

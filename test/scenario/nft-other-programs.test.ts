@@ -165,7 +165,7 @@ describe('another program', () => {
 function countReads(lab: NftModeLab): () => number {
   const { nftables } = lab.kernel
   let reads = 0
-  for (const name of ['elements', 'sets', 'chains', 'rules'] as const) {
+  for (const name of ['elements', 'elementsOnce', 'elementsByKey', 'sets', 'chains', 'rules'] as const) {
     const read: (...words: never[]) => Promise<unknown> = nftables[name].bind(nftables)
     Object.assign(nftables, {
       [name]: async (...words: never[]) => {

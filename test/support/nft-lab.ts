@@ -19,6 +19,8 @@ export interface NftLabOptions {
   readonly namespace?: ModelNftNamespace
   readonly settings?: NftModeSettings
   readonly isComplete?: boolean
+  /** As in `NftTableOptions`. */
+  readonly sliceCost?: number
 }
 
 /** One NftTable with its surroundings. */
@@ -37,7 +39,7 @@ export class NftLab<N extends Nftables = ModelNftables> {
 
   constructor(
     nftables: N,
-    { settings = makeNftSettings(), isComplete = true }: Omit<NftLabOptions, 'namespace'>,
+    { settings = makeNftSettings(), isComplete = true, sliceCost }: Omit<NftLabOptions, 'namespace'>,
   ) {
     const { family } = settings
     this.nftables = nftables
@@ -60,6 +62,7 @@ export class NftLab<N extends Nftables = ModelNftables> {
       problems: this.#problems,
       warnings: this.#problems,
       portNameOf: (route) => route,
+      sliceCost,
     })
     this.tables.setSettings(settings)
   }
@@ -94,6 +97,13 @@ export class NftLab<N extends Nftables = ModelNftables> {
   /** All objects are known from now on. */
   complete(): void {
     this.#isComplete = true
+  }
+
+  /** All slices of a comparison, with nothing between them. True: the kernel differs. */
+  async compare(kind: 'partial' | 'full' = 'full'): Promise<boolean> {
+    let isDifferent = await this.tables.look(kind)
+    while (this.tables.isComparing) isDifferent = (await this.tables.look('next')) || isDifferent
+    return isDifferent
   }
 
   /** One pass; resolves with what `write` says. */

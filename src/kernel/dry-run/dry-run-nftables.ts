@@ -75,6 +75,9 @@ const unloaded: Partial<Nftables> = {
   elements: async (set) => {
     throw absent('dump nf_tables elements', describeSet(set))
   },
+  elementsOnce: async (set) => {
+    throw absent('dump nf_tables elements', describeSet(set))
+  },
 }
 
 function absent(operation: string, object: string): KernelError {

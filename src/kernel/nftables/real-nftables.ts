@@ -21,6 +21,7 @@ import type {
   NfApplyOptions,
   NfChainState,
   NfCounterState,
+  NfDumpedElements,
   NfHookChain,
   NfOutcome,
   NfRuleState,
@@ -76,10 +77,11 @@ function subjectOf(set: NfSet): { readonly family: IpFamily; readonly object: st
 }
 
 /** Decodes the stream of ElementReader::Finish() in native/nftables/elements.h. */
-function readElements(set: NfSet, answer: Uint8Array): NfElements {
+function readElements(set: NfSet, answer: Uint8Array): NfDumpedElements {
   const stream = new StreamReader(answer)
   const labels = Array.from({ length: stream.u32() }, () => stream.bytes())
-  return new NfElements(set, stream.bytes(), labels)
+  const elements = new NfElements(set, stream.bytes(), labels)
+  return { elements, isInterrupted: stream.u32() !== 0 }
 }
 
 /** The nf_tables of the kernel that we run on. */
@@ -209,11 +211,15 @@ export class RealNftables implements Nftables {
     return rules.map(({ expressions = [] }) => expressions)
   }
 
-  async sets(scope: NfScope): Promise<readonly NfSetState[]> {
-    const { family } = scope
-    const read = await this.#list('sets', setRecord, scope)
+  async sets({
+    family,
+    table,
+    set: name,
+  }: NfScope & { readonly set?: string }): Promise<readonly NfSetState[]> {
+    const scope = table === undefined ? { family } : { family, table }
+    const read = await this.#list('sets', setRecord, name === undefined ? scope : { ...scope, name })
     return read
-      .filter(({ name }) => !isAnonymousName(name))
+      .filter((each) => !isAnonymousName(each.name))
       .map((attributes) => ({ family, table: attributes.table, set: attributes.name, attributes }))
   }
 
@@ -230,7 +236,16 @@ export class RealNftables implements Nftables {
   }
 
   async elements(set: NfSet): Promise<NfElements> {
+    return (await this.#dumpElements(set, { isOnce: false })).elements
+  }
+
+  async elementsOnce(set: NfSet): Promise<NfDumpedElements> {
+    return await this.#dumpElements(set, { isOnce: true })
+  }
+
+  async #dumpElements(set: NfSet, { isOnce }: { readonly isOnce: boolean }): Promise<NfDumpedElements> {
     const request = elementsRequest(set)
+    request.u32(Number(isOnce))
     const answer = await this.#queue.run((socket) => socket.listElements(request.finish()), subjectOf(set))
     return readElements(set, answer)
   }
@@ -239,7 +254,7 @@ export class RealNftables implements Nftables {
     const request = elementsRequest(set)
     request.bytes(keys)
     const answer = await this.#queue.run((socket) => socket.findElements(request.finish()), subjectOf(set))
-    return readElements(set, answer)
+    return readElements(set, answer).elements
   }
 
   watch(): NftWatch {

@@ -66,13 +66,16 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
   }
 
   async look(): Promise<Look> {
-    const look = await this.#dueLook()
-    if (look === 'none') return look
+    const { table } = this
     const { fixedRules, stages } = this.#options
-    const isDifferent = await this.table.look(look)
-    const isFixedDifferent = await stages.inKernel(async () => (await fixedRules?.look(look)) === true)
+    const due = await this.#dueLook()
+    if (due === 'none' && !table.isComparing) return due
+    const isDifferent = await table.look(due === 'none' ? 'next' : due)
+    const isFixedDifferent =
+      due !== 'none' && (await stages.inKernel(async () => (await fixedRules?.look(due)) === true))
     if (isDifferent || isFixedDifferent) return 'different'
-    return look === 'full' ? 'full' : 'partial'
+    const isFull = due === 'full' || table.isComparisonWhole
+    return isFull && !table.isComparing ? 'full' : 'partial'
   }
 
   async #dueLook(): Promise<'none' | 'partial' | 'full'> {
@@ -100,6 +103,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
 
   async write(pass: Pass, options: WriteOptions): Promise<Written> {
     const isComplete = await this.#writeAll(pass, options)
+    if (this.table.isLookWanted) this.#lookSchedule.noteChange()
     if (options.isComplete || isComplete) this.#endFirstSync()
     return { isComplete, sizes: this.table.sizes }
   }
@@ -156,8 +160,9 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
       isWriteDue: (isTableNext && table.isWriteDue) || fixedRules?.isWriteDue === true,
       isBehind: table.isBehind || fixedRules?.isBehind === true,
       hasRefusals: table.hasRefusals,
+      // Changes that wait go first: each pass compares one slice.
       nextInMs: Math.min(
-        this.#lookSchedule.nextInMs(),
+        table.isComparing ? 0 : this.#lookSchedule.nextInMs(),
         (isTableNext ? table.nextInMs() : undefined) ?? Infinity,
         fixedRules?.nextInMs() ?? Infinity,
         this.#otherAgents.nextInMs() ?? Infinity,

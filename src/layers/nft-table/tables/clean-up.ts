@@ -127,7 +127,7 @@ export class CleanUp {
       const refused = new Set(failures.map(({ operation }) => operation))
       const [failure] = failures
       if (state === 'unknown' || refused.has(undefined) || failure === undefined) {
-        staleParts.markAllStale()
+        staleParts.markUnknown()
         if (failure !== undefined) throw failure.error
         return errors
       }

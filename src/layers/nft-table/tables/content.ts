@@ -8,6 +8,7 @@ import { type NftSchema, schemaOf } from '../compile/schema.js'
 import { compileStructure } from '../compile/structure.js'
 import type { NftModeSettings } from '../compile/settings.js'
 import type { NfSet, NfTableKey } from '../../../kernel/index.js'
+import { ElementCounts } from './element-counts.js'
 import { type ElementOwner, FrontendEntry, HeldEntry, type WantedFrontend } from './entries.js'
 import { type FlagSet, flagSets } from './frontend-elements.js'
 import { FormMoves } from './form-moves.js'
@@ -49,6 +50,7 @@ export class TableContent {
   readonly serviceCidrs: StaticSet
   /** To be deleted, by the names of the sets. */
   readonly strays = new Map<string, Strays>()
+  readonly counts = new ElementCounts()
   readonly frontends = new ObjectTable<PackedBytes, FrontendEntry>()
   /** Held by the frontends on the address. */
   readonly clusterIPs: HeldSet

@@ -1,8 +1,10 @@
 // Takes the elements of the kernel's sets into the acknowledged states.
 import { NfElements, type NfSet } from '../../../kernel/index.js'
-import { type NftSchema, numberedSet } from '../compile/schema.js'
+import { type NftSchema, type NumberedSet, numberedSet } from '../compile/schema.js'
 import { FrontendEntry, HeldEntry } from './entries.js'
+import type { ElementCounts } from './element-counts.js'
 import { flagSets, setsOf } from './frontend-elements.js'
+import type { FrontendGroups } from './frontend-groups.js'
 import {
   absent,
   type ChainPart,
@@ -12,19 +14,11 @@ import {
   isSameState,
   joinSources,
   type NumberPart,
-  numberParts,
   splitSources,
   withEndpoint,
 } from './frontend-state.js'
 import type { HeldSet, TableContent } from './content.js'
 import { type FrontendId, packBytes, type PackedBytes } from './packed.js'
-
-export interface ReadOptions {
-  /** Objects that no route wants stay for now. */
-  readonly keepsLeftovers: boolean
-  /** The kernel was not read before. */
-  readonly isFirst: boolean
-}
 
 /** Differences of a set's elements from the acknowledged ones: numbers of objects. */
 export interface ElementDrift {
@@ -36,6 +30,8 @@ export interface ElementDrift {
 }
 
 const unchanged: ElementDrift = { changed: 0, foreign: undefined, strays: [] }
+
+const nothing: ReadParts = { update: (state) => state, ids: [] }
 
 /** One of many values: the same one in any order. */
 class Sample {
@@ -53,66 +49,28 @@ interface FrontendReader {
   readonly isNodePort: boolean
   /** The parts by frontend, and strays. */
   readonly read: (elements: NfElements) => ReadParts
+  /** The keys of the elements that such a frontend has in the set. */
+  readonly keysIn: (state: FrontendState, id: FrontendId) => readonly PackedBytes[]
+}
+
+export interface ElementOptions {
+  /** Objects that no holder wants stay for now. */
+  readonly keepsLeftovers: boolean
+  /** The kernel was not read before: what a former owner left is not foreign. */
+  readonly isFirst?: boolean
+  /** The objects whose elements were asked by key; undefined: the set was read as a whole. */
+  readonly asked?: ReadonlySet<PackedBytes>
+  /** The objects that may have elements in the set; undefined: any. */
+  readonly members?: Iterable<PackedBytes>
 }
 
 interface ReadParts {
   /** The states with the part that was read; the state is the acknowledged one. */
   readonly update: (state: FrontendState, id: FrontendId) => FrontendState
-  /** The frontends in the set. */
-  readonly ids: Iterable<FrontendId>
-  /** Those that were in the set before, and perhaps others. */
-  readonly concerned: (known: KnownFrontends) => Iterable<FrontendEntry>
+  readonly ids: readonly FrontendId[] | ReadonlySet<FrontendId>
   readonly strays?: readonly PackedBytes[]
   /** A sample of what the state has from the set, if neither the desired nor the acknowledged state has it. Default: compares all parts. */
   readonly foreignIn?: (state: FrontendState, entry: FrontendEntry) => string | undefined
-}
-
-/**
- * The frontends of one kind by what the kernel had before a reading: those that a set concerns beside those in it. A table has
- * thousands of sets, so that a walk of all frontends for each would be quadratic.
- */
-class KnownFrontends {
-  readonly all: FrontendEntry[] = []
-  readonly withSources: FrontendEntry[] = []
-  readonly #byNumber = new Map<NumberPart, Map<number, FrontendEntry[]>>()
-  /** By the length of the list in bytes. */
-  readonly #byLength = new Map<ListPart, Map<number, FrontendEntry[]>>()
-
-  add(entry: FrontendEntry): void {
-    const { acknowledged } = entry
-    this.all.push(entry)
-    if (acknowledged === absent) return
-    if (acknowledged.sources !== '') this.withSources.push(entry)
-    for (const part of numberParts) addTo(this.#byNumber, part, acknowledged[part], entry)
-    for (const part of listParts) addTo(this.#byLength, part, acknowledged[part].length, entry)
-  }
-
-  /** In the set of this number. */
-  withNumber(part: NumberPart, number: number): readonly FrontendEntry[] {
-    return this.#byNumber.get(part)?.get(number) ?? []
-  }
-
-  /** With a list that is longer than so many bytes. */
-  *withLonger(part: ListPart, bytes: number): Iterable<FrontendEntry> {
-    for (const [length, entries] of this.#byLength.get(part) ?? []) if (length > bytes) yield* entries
-  }
-}
-
-type ListPart = 'endpoints' | 'shortCircuit'
-const listParts: readonly ListPart[] = ['endpoints', 'shortCircuit']
-
-function addTo<T>(
-  index: Map<T, Map<number, FrontendEntry[]>>,
-  part: T,
-  number: number,
-  entry: FrontendEntry,
-): void {
-  if (number === 0) return
-  const entries = index.get(part) ?? new Map<number, FrontendEntry[]>()
-  index.set(part, entries)
-  const some = entries.get(number)
-  if (some === undefined) entries.set(number, [entry])
-  else some.push(entry)
 }
 
 /** Reads sets into the content of one family's table. */
@@ -121,8 +79,7 @@ export class ElementReader {
   readonly #schema: NftSchema
   readonly #fixed = new Map<string, FrontendReader>()
   readonly #held = new Map<string, HeldSet>()
-  /** The reading in progress uses these; undefined: it has not needed them yet. */
-  #known: { readonly services: KnownFrontends; readonly nodePorts: KnownFrontends } | undefined
+  readonly #numbered = new Map<string, FrontendReader>()
 
   constructor(content: TableContent) {
     this.#content = content
@@ -132,52 +89,110 @@ export class ElementReader {
       for (const reader of this.#fixedReaders(isNodePort)) this.#fixed.set(reader.set.set, reader)
   }
 
-  /** A reading begins or ends: acknowledged states change by `read` alone meanwhile. */
-  forget(): void {
-    this.#known = undefined
-  }
-
   /** The set of the schema with this name whose elements are states; undefined: there is none. */
   setOf(name: string): NfSet | undefined {
     return this.#held.get(name)?.set ?? this.#readerOf(name)?.set
   }
 
-  /**
-   * Replaces what the set says in all acknowledged states; undefined: the kernel has no such set. Objects that differ are dirty.
-   */
-  read(
-    name: string,
-    elements: NfElements | undefined,
-    { keepsLeftovers, isFirst }: ReadOptions,
-  ): ElementDrift {
+  /** The objects that have elements in the set, as acknowledged when the groups were made. Empty: the schema has no such set. */
+  membersOf(name: string, groups: FrontendGroups): readonly PackedBytes[] {
     const held = this.#held.get(name)
-    if (held !== undefined) return readHeld(held, elements, keepsLeftovers)
+    if (held !== undefined) return [...held.entries.values()].map(({ id }) => id)
+    const reader = this.#readerOf(name)
+    if (reader === undefined) return []
+    return groups.idsOf(reader.isNodePort, (state) => reader.keysIn(state, '').length > 0)
+  }
+
+  /** The frontends with so many endpoints that a map of endpoints has them. Empty: the name is of another set. */
+  expectedIn(name: string): readonly FrontendId[] {
+    const numbered = numberedSet(this.#schema, name)
+    if (numbered?.kind !== 'endpointAt') return []
+    const { isNodePort, isShortCircuit, number } = numbered
+    const ids: FrontendId[] = []
+    for (const { id, acknowledged, isNodePort: isOther } of this.#content.frontends.values()) {
+      const count = isShortCircuit ? acknowledged.shortCircuitCount : acknowledged.count
+      if (count > number && isOther === isNodePort) ids.push(id)
+    }
+    return ids
+  }
+
+  /** The keys of the elements that the object has in the set, as acknowledged. */
+  keysOf(name: string, id: PackedBytes): readonly PackedBytes[] {
+    const held = this.#held.get(name)
+    if (held !== undefined) return held.entries.get(id)?.acknowledged === true ? [id] : []
+    const entry = this.#content.frontends.get(id)
+    return entry === undefined ? [] : (this.#readerOf(name)?.keysIn(entry.acknowledged, id) ?? [])
+  }
+
+  /** The object to which an element of the set belongs. */
+  idOf(name: string, key: PackedBytes): PackedBytes {
+    const isSource = numberedSet(this.#schema, name)?.kind === 'sources'
+    return isSource ? key.slice(0, -this.#content.packer.addressBytes) : key
+  }
+
+  /** The objects that `read` would change, and strays. */
+  suspectsOf(name: string, elements: NfElements, members: Iterable<PackedBytes>): ReadonlySet<PackedBytes> {
+    const held = this.#held.get(name)
+    if (held !== undefined) return suspectsOfHeld(held, elements)
+    const { frontends } = this.#content
+    const { update, ids, strays = [] } = this.#readerOf(name)?.read(elements) ?? nothing
+    const suspects = new Set<PackedBytes>(strays)
+    for (const some of [members, ids])
+      for (const id of some) {
+        const state = frontends.get(id)?.acknowledged ?? absent
+        if (!isSameState(update(state, id), state)) suspects.add(id)
+      }
+    return suspects
+  }
+
+  /**
+   * Replaces what the set says in acknowledged states; undefined: the kernel has no such set. Objects that differ are dirty.
+   */
+  read(name: string, elements: NfElements | undefined, options: ElementOptions): ElementDrift {
+    const { counts, frontends } = this.#content
+    const held = this.#held.get(name)
+    if (options.asked === undefined) counts.set(name, elements?.length ?? 0)
+    if (held !== undefined) return readHeld(held, elements, options, counts)
     const reader = this.#readerOf(name)
     if (reader === undefined) return unchanged
-    const { read, set, isNodePort } = reader
     const isEmpty = elements === undefined || elements.length === 0
     // As at a start on a node without the table.
-    if (isEmpty && this.#content.frontends.acknowledgedCount === 0) return unchanged
-    return this.#update(read(elements ?? new NfElements(set)), isNodePort, { keepsLeftovers, isFirst })
+    if (isEmpty && frontends.acknowledgedCount === 0) return unchanged
+    return this.#update(reader, reader.read(elements ?? new NfElements(reader.set)), options)
+  }
+
+  /** The frontends that may differ. */
+  #concerned(ids: Iterable<FrontendId>, { asked, members }: ElementOptions): Iterable<FrontendEntry> {
+    const { frontends } = this.#content
+    for (const id of ids) if (frontends.get(id) === undefined) frontends.add(new FrontendEntry(id))
+    if (asked === undefined && members === undefined) return frontends.values()
+    const concerned = new Set<FrontendEntry>()
+    for (const some of [ids, asked ?? [], members ?? []])
+      for (const id of some) {
+        const entry = frontends.get(id)
+        if (entry !== undefined) concerned.add(entry)
+      }
+    return concerned
   }
 
   #update(
-    { update, ids, concerned, strays = [], foreignIn = this.#foreignIn }: ReadParts,
-    isNodePort: boolean,
-    { keepsLeftovers, isFirst }: ReadOptions,
+    { set, isNodePort, keysIn }: FrontendReader,
+    { update, ids, strays = [], foreignIn = this.#foreignIn }: ReadParts,
+    options: ElementOptions,
   ): ElementDrift {
-    const { frontends } = this.#content
-    const known = this.#knownFrontends(isNodePort)
+    const { frontends, counts } = this.#content
+    const { keepsLeftovers, isFirst = false, asked } = options
     let changed = 0
     const foreign = new Sample()
-    const found = Array.from(ids, (id) => frontends.get(id) ?? this.#enter(known, id))
-    for (const entry of joined(found, concerned(known))) {
-      // A state without elements and holder is forgotten, and another entry may stand for its frontend since.
-      if (frontends.get(entry.id) !== entry) continue
+    for (const entry of this.#concerned(ids, options)) {
+      if (entry.isNodePort !== isNodePort) continue
       const state = update(entry.acknowledged, entry.id)
       if (state === entry.acknowledged || isSameState(state, entry.acknowledged)) continue
       changed++
-      // The first reading finds what a former owner left: nothing is acknowledged.
+      if (asked !== undefined) {
+        const former = keysIn(entry.acknowledged, entry.id).length
+        counts.add(set.set, keysIn(state, entry.id).length - former)
+      }
       if (!isFirst) foreign.note(foreignIn(state, entry))
       entry.acknowledged = isSameState(state, absent) ? absent : state
       if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
@@ -192,27 +207,13 @@ export class ElementReader {
       ? `${id}${Object.values(state).join()}`
       : undefined
 
-  #knownFrontends(isNodePort: boolean): KnownFrontends {
-    if (this.#known === undefined) {
-      this.#known = { services: new KnownFrontends(), nodePorts: new KnownFrontends() }
-      for (const entry of this.#content.frontends.values())
-        (entry.isNodePort ? this.#known.nodePorts : this.#known.services).add(entry)
-    }
-    return isNodePort ? this.#known.nodePorts : this.#known.services
-  }
-
-  #enter(known: KnownFrontends, id: FrontendId): FrontendEntry {
-    const entry = this.#content.frontends.add(new FrontendEntry(id))
-    known.add(entry)
-    return entry
-  }
-
   #fixedReaders(isNodePort: boolean): readonly FrontendReader[] {
     const { endpoints, shortCircuit } = setsOf(this.#schema, isNodePort)
     const chains = (set: NfSet, part: ChainPart): FrontendReader => ({
       set,
       isNodePort,
       read: readChains(part),
+      keysIn: (state, id) => (state[part] === '' ? [] : [id]),
     })
     return [
       ...this.#flagReaders(isNodePort),
@@ -229,14 +230,21 @@ export class ElementReader {
         const flags = isMember ? state.flags | flag : state.flags & ~flag
         return flags === state.flags ? state : { ...state, flags }
       }),
+      keysIn: (state, id) => ((state.flags & flag) === 0 ? [] : [id]),
     }))
   }
 
   #readerOf(name: string): FrontendReader | undefined {
-    const fixed = this.#fixed.get(name)
-    if (fixed !== undefined) return fixed
+    const known = this.#fixed.get(name) ?? this.#numbered.get(name)
+    if (known !== undefined) return known
     const numbered = numberedSet(this.#schema, name)
     if (numbered === undefined) return undefined
+    const reader = this.#makeReader(numbered)
+    this.#numbered.set(name, reader)
+    return reader
+  }
+
+  #makeReader(numbered: NumberedSet): FrontendReader {
     const { kind, number, isNodePort, isShortCircuit, set } = numbered
     const read = (elements: NfElements): ReadParts => {
       switch (kind) {
@@ -250,7 +258,31 @@ export class ElementReader {
           return this.#readNumber(elements, isShortCircuit ? 'shortCircuitBucket' : 'bucket', number)
       }
     }
-    return { set, isNodePort, read }
+    const keysIn = (state: FrontendState, id: FrontendId): readonly PackedBytes[] => {
+      switch (kind) {
+        case 'sources':
+          return this.#sourceKeys(state, id, number)
+        case 'endpointAt':
+          return this.#hasEndpoint(isShortCircuit ? state.shortCircuit : state.endpoints, number) ? [id] : []
+        case 'withCount':
+          return (isShortCircuit ? state.shortCircuitCount : state.count) === number ? [id] : []
+        case 'inBucket':
+          return (isShortCircuit ? state.shortCircuitBucket : state.bucket) === number ? [id] : []
+      }
+    }
+    return { set, isNodePort, read, keysIn }
+  }
+
+  #hasEndpoint(list: PackedBytes, index: number): boolean {
+    const { endpointBytes } = this.#content.packer
+    const at = index * endpointBytes
+    return at < list.length && !list.startsWith(holeOf(endpointBytes), at)
+  }
+
+  #sourceKeys({ sources }: FrontendState, id: FrontendId, prefixLength: number): readonly PackedBytes[] {
+    return splitSources(sources, this.#content.packer.addressBytes)
+      .filter((network) => network.charCodeAt(0) === prefixLength)
+      .map((network) => id + network.slice(1))
   }
 
   /** A frontend that is in the sets of two numbers stays in the one that was read first: it is a stray in the other. */
@@ -264,7 +296,6 @@ export class ElementReader {
     for (const id of strays) members.delete(id)
     return {
       ids: members,
-      concerned: (known) => known.withNumber(part, number),
       strays,
       update: (state, id) => {
         if (members.has(id)) return state[part] === number ? state : { ...state, [part]: number }
@@ -286,8 +317,7 @@ export class ElementReader {
       else found.set(id, endpoint)
     }
     return {
-      ids: found.keys(),
-      concerned: (known) => known.withLonger(list, index * endpointBytes),
+      ids: [...found.keys()],
       strays,
       update: (state, id) => {
         const endpoints = withEndpoint(state[list], index, found.get(id), endpointBytes)
@@ -313,8 +343,7 @@ export class ElementReader {
       else known.push(network)
     }
     return {
-      ids: networks.keys(),
-      concerned: (known) => known.withSources,
+      ids: [...networks.keys()],
       update: (state, id) => {
         const read = networks.get(id)
         if (read === undefined && state.sources === '') return state
@@ -328,11 +357,6 @@ export class ElementReader {
   }
 }
 
-function* joined<T>(first: Iterable<T>, second: Iterable<T>): Iterable<T> {
-  yield* first
-  yield* second
-}
-
 /** A verdict that we never write is its text: it equals no chain of ours. */
 function readChains(part: ChainPart): (elements: NfElements) => ReadParts {
   return (elements) => {
@@ -342,8 +366,7 @@ function readChains(part: ChainPart): (elements: NfElements) => ReadParts {
       chains.set(packBytes(elements.key(index)), code === 'goto' ? chain : `${code} ${chain}`)
     }
     return {
-      ids: chains.keys(),
-      concerned: (known) => known.all,
+      ids: [...chains.keys()],
       update: (state, id) => {
         const chain = chains.get(id) ?? ''
         return chain === state[part] ? state : { ...state, [part]: chain }
@@ -357,27 +380,33 @@ function readMembers(
 ): (elements: NfElements) => ReadParts {
   return (elements) => {
     const members = keysOf(elements)
-    return {
-      ids: members,
-      concerned: (known) => known.all,
-      update: (state, id) => withMember(state, members.has(id)),
-    }
+    return { ids: members, update: (state, id) => withMember(state, members.has(id)) }
   }
 }
 
+function suspectsOfHeld({ entries }: HeldSet, elements: NfElements): ReadonlySet<PackedBytes> {
+  const found = keysOf(elements)
+  const strange = [...found].filter((id) => entries.get(id)?.acknowledged !== true)
+  const missing = [...entries.values()].filter(({ id, acknowledged }) => acknowledged && !found.has(id))
+  return new Set([...strange, ...missing.map(({ id }) => id)])
+}
+
 function readHeld(
-  { entries }: HeldSet,
+  { set, entries }: HeldSet,
   elements: NfElements | undefined,
-  keepsLeftovers: boolean,
+  { keepsLeftovers, asked }: ElementOptions,
+  counts: ElementCounts,
 ): ElementDrift {
   const found = elements === undefined ? new Set<PackedBytes>() : keysOf(elements)
   for (const id of found) if (entries.get(id) === undefined) entries.add(new HeldEntry(id))
   let changed = 0
   const foreign = new Sample()
-  for (const entry of entries.values()) {
-    const isFound = found.has(entry.id)
-    if (entry.acknowledged === isFound) continue
+  for (const id of asked ?? [...entries.values()].map((entry) => entry.id)) {
+    const entry = entries.get(id)
+    const isFound = found.has(id)
+    if (entry === undefined || entry.acknowledged === isFound) continue
     changed++
+    if (asked !== undefined) counts.add(set.set, isFound ? 1 : -1)
     if (isFound && !entry.desired) foreign.note(entry.id)
     entry.acknowledged = isFound
     if (keepsLeftovers && isFound && entry.holders === 0) entry.keepLeftover()

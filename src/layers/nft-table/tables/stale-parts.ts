@@ -21,6 +21,9 @@ export class StaleParts {
   #chains = new Set<string>()
   /** The ruleset's generation up to which every change is known. 0: none is. */
   #generation = 0
+  #isUnknown = false
+  #isMarked = false
+  #isBeingRead = false
   /** Generations that are known beyond it. */
   readonly #later = new Set<number>()
 
@@ -28,8 +31,29 @@ export class StaleParts {
     this.#table = table
   }
 
+  /** Nothing is stale, and what was is compared. */
   get isNone(): boolean {
-    return !this.#isAll && !this.#hasObjects && this.#sets.size === 0 && this.#chains.size === 0
+    return !this.#isBeingRead && !this.hasNew
+  }
+
+  /** Something is stale that no comparison has taken. */
+  get hasNew(): boolean {
+    return this.#isAll || this.#hasObjects || this.#sets.size + this.#chains.size > 0
+  }
+
+  /** It is unknown what the table has of a transaction of ours: everything is read before the next write. */
+  get isUnknown(): boolean {
+    return this.#isUnknown
+  }
+
+  /** A refusal, and no event, showed stale parts: a look is due. */
+  get isMarked(): boolean {
+    return this.#isMarked
+  }
+
+  /** A comparison of what was stale is in progress. */
+  set isBeingRead(isBeingRead: boolean) {
+    this.#isBeingRead = isBeingRead
   }
 
   /** True: a change is about our table. */
@@ -57,6 +81,18 @@ export class StaleParts {
 
   markAllStale(): void {
     this.#isAll = true
+  }
+
+  /** As markAllStale(), and `isUnknown`. */
+  markUnknown(): void {
+    this.#isAll = true
+    this.#isUnknown = true
+  }
+
+  /** The kernel refused what it would have taken if it had what is acknowledged of this set. */
+  markSet(name: string): void {
+    this.#sets.add(name)
+    this.#isMarked = true
   }
 
   /** The changes that led to this generation are known. */
@@ -87,6 +123,8 @@ export class StaleParts {
       hasObjects: this.#hasObjects,
     }
     this.#isAll = false
+    this.#isUnknown = false
+    this.#isMarked = false
     this.#hasObjects = false
     this.#sets = new Set()
     this.#chains = new Set()

@@ -1,75 +1,58 @@
 // Reads the table of one family from the kernel into the acknowledged state.
-import type { IpFamily } from '../../../address.js'
-import { logFamily } from '../../../engine/index.js'
-import { KernelError, isNotFound, orRefusal } from '../../../errors.js'
-import type { Log } from '../../../log.js'
-import type { FamilyMetrics } from '../../../metrics/index.js'
-import { shortened } from '../../shared/index.js'
-import { DriftCounter } from '../../objects/index.js'
-import type { ForeignContent } from '../other-agents.js'
-import { isUsableSet, type NfRuleState, type NfSetState, type Nftables } from '../../../kernel/index.js'
 import { constants } from 'node:os'
-import { ElementReader, type ReadOptions } from './read-elements.js'
+import { KernelError, isNotFound, orRefusal } from '../../../errors.js'
+import type { NfRuleState, NfSetState, Nftables } from '../../../kernel/index.js'
 import type { TableContent } from './content.js'
-import type { PartsToRead } from './stale-parts.js'
+import { FrontendGroups } from './frontend-groups.js'
+import { orAbsent } from './or-absent.js'
+import type { ElementOptions } from './read-elements.js'
+import { Reading } from './reading.js'
+import { SetReader } from './set-reader.js'
 import { rulesByChain } from './structure-state.js'
-
-export type NftDriftKind =
-  'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
-
-/** The differences between a reading and the acknowledged state. */
-export class Reading {
-  readonly drift = new DriftCounter<NftDriftKind>()
-  /** Names of sets and chains. */
-  readonly missing: string[] = []
-  readonly changed: string[] = []
-  /** Content that this agent did not write, and does not want, by the names of the sets and chains: a sample of each. */
-  readonly foreign = new Map<string, ForeignContent>()
-
-  get isDifferent(): boolean {
-    return this.drift.counts.size > 0
-  }
-
-  note(kind: NftDriftKind, name: string, count = 1): void {
-    if (count === 0) return
-    for (let left = count; left > 0; left--) this.drift.add(kind)
-    const names = kind.endsWith('missing') ? this.missing : this.changed
-    if (!names.includes(name)) names.push(name)
-  }
-}
 
 /** Readings for one comparison of all chains, while transactions come between. */
 const mostComparisons = 5
 
+/** Sets with more elements are read by key: their dump takes 0.15 s and more, and grows with the square of their number. */
+const largestDump = 100_000
+
+/** Keys of one question. */
+const keysAtOnce = 10_000
+
+export interface FoundSets {
+  /** By name. */
+  readonly found: ReadonlyMap<string, NfSetState>
+  /** The names of those that the kernel had, and has no more. */
+  readonly missing: readonly string[]
+  /** The names of those that it did not have. */
+  readonly added: readonly string[]
+}
+
 export class TableReader {
   readonly #nftables: Nftables
   readonly #content: TableContent
-  readonly #elements: ElementReader
+  readonly sets: SetReader
 
   constructor(nftables: Nftables, content: TableContent) {
     this.#nftables = nftables
     this.#content = content
-    this.#elements = new ElementReader(content)
+    this.sets = new SetReader(nftables, content)
   }
 
   /**
-   * Reads the stale parts. Throws KernelError; EPERM when another program's socket owns the table. Then everything is stale.
+   * Reads everything: at a start, or when it is unknown what the table has of a transaction of ours. Throws KernelError; EPERM when another
+   * program's socket owns the table. Then everything is stale.
    */
-  async read(options: ReadOptions): Promise<Reading> {
+  async readAll(options: ElementOptions): Promise<Reading> {
     const reading = new Reading()
     const { staleParts } = this.#content
-    if (staleParts.isNone) return reading
-    const parts = staleParts.take()
+    staleParts.take()
     this.#content.compile()
-    this.#elements.forget()
     try {
-      if (parts.isAll) await this.#readAll(reading, options)
-      else await this.#readParts(parts, reading, options)
+      await this.#readAll(reading, options)
     } catch (error) {
-      staleParts.markAllStale()
+      staleParts.markUnknown()
       throw error
-    } finally {
-      this.#elements.forget()
     }
     return reading
   }
@@ -111,42 +94,68 @@ export class TableReader {
     return structure.isFlushed(found)
   }
 
-  async #readAll(reading: Reading, options: ReadOptions): Promise<void> {
-    const { staleParts, structure, heldSets, staticSets } = this.#content
+  async #readAll(reading: Reading, options: ElementOptions): Promise<void> {
+    const { staleParts, structure } = this.#content
     staleParts.beginAll(await this.#nftables.generation())
-    const found = await this.#readObjects(reading)
+    const { found } = await this.readObjects(reading)
+    const groups = new FrontendGroups(this.#content.frontends.values(), this.#content.packer)
+    groups.takeIn(Infinity)
+    for (const name of this.namesOf(found)) {
+      const members = this.sets.elements.membersOf(name, groups)
+      await this.#readSet(name, found, reading, { ...options, members })
+    }
+    this.#content.compile()
+    await this.readAllRules(reading)
+    // A former run may have removed the rules for sets that are out of use, and not the sets yet.
+    if (structure.isForeign) this.#content.recompile()
+  }
+
+  /** Reads the rules of all chains. Throws KernelError. */
+  async readAllRules(reading: Reading): Promise<void> {
+    const { table } = this.#content
+    const rules = rulesByChain((await orAbsent(async () => await this.#nftables.rules(table))) ?? [])
+    for (const name of this.chainNames()) this.#takeRules(name, rules.get(name) ?? [], reading)
+  }
+
+  /** The names of all chains to compare. */
+  chainNames(): readonly string[] {
+    const { structure, own } = this.#content
+    return [...structure.chains.map(({ chain }) => chain.chain), ...own.chains()]
+  }
+
+  /** The names of all sets to compare: those of the structure, and those that the kernel has. */
+  namesOf(found: ReadonlyMap<string, NfSetState>): readonly string[] {
+    const { structure, heldSets, staticSets } = this.#content
     const names = new Set([
       ...structure.sets.map(({ set }) => set),
       ...found.keys(),
       ...heldSets.map(({ set }) => set.set),
       ...staticSets.map(({ set }) => set.set),
     ])
-    for (const name of names) await this.#readSet(name, found, reading, options)
-    this.#content.compile()
-    const { own, table } = this.#content
-    const rules = rulesByChain((await orAbsent(async () => await this.#nftables.rules(table))) ?? [])
-    for (const { chain } of structure.chains)
-      this.#takeRules(chain.chain, rules.get(chain.chain) ?? [], reading)
-    for (const name of own.chains()) this.#takeRules(name, rules.get(name) ?? [], reading)
-    // A former run may have removed the rules for sets that are out of use, and not the sets yet.
-    if (structure.isForeign) this.#content.recompile()
+    return [...names]
   }
 
-  async #readParts(parts: PartsToRead, reading: Reading, options: ReadOptions): Promise<void> {
-    const { structure } = this.#content
-    const sets = new Set(parts.sets)
-    const isIncomplete = parts.hasObjects || [...sets].some((name) => !structure.hasSet({ set: name }))
-    const found = isIncomplete ? await this.#readObjects(reading) : undefined
-    if (found !== undefined) for (const { set } of structure.sets) if (!found.has(set)) sets.add(set)
-    for (const name of sets) await this.#readSet(name, found, reading, options)
-    // Another agent removes what no frontend needs any more: this one must not make it again.
-    if (reading.missing.length > 0) this.#content.recompile()
-    else this.#content.compile()
-    for (const name of parts.chains) await this.#readRules(name, reading)
+  /** A map of endpoints that is too large for a dump is read by key: the sets that were read before say which frontends it has. */
+  async #readSet(
+    name: string,
+    found: ReadonlyMap<string, NfSetState>,
+    reading: Reading,
+    options: ElementOptions,
+  ): Promise<void> {
+    const count = Math.max(this.#content.frontends.size, found.get(name)?.attributes.count ?? 0)
+    const ids = count > largestDump ? this.sets.elements.expectedIn(name) : []
+    const set = this.sets.setOf(name)
+    if (ids.length === 0 || set === undefined || !found.has(name))
+      return await this.sets.readWhole(name, found, reading, options)
+    for (let from = 0; from < ids.length; from += keysAtOnce) {
+      const some = ids.slice(from, from + keysAtOnce)
+      const keys = new Map(some.map((id) => [id, [id]]))
+      await this.sets.readByKey(set, { ids: some, keys }, reading, options)
+    }
   }
 
-  /** The sets of the kernel, by name. */
-  async #readObjects(reading: Reading): Promise<ReadonlyMap<string, NfSetState>> {
+  /** Reads which sets, chains and counters the kernel has. Throws KernelError. */
+  async readObjects(reading: Reading): Promise<FoundSets> {
     const { table, structure } = this.#content
     const state = (await this.#nftables.tables(table.family)).find((each) => each.table === table.table)
     if (state?.owner !== undefined) throw ownedBy(state.owner, table.table)
@@ -154,6 +163,7 @@ export class TableReader {
     const sets = (await orAbsent(async () => await this.#nftables.sets(table))) ?? []
     const chains = (await orAbsent(async () => await this.#nftables.chains(table))) ?? []
     const counters = (await this.#nftables.counters(table)).map(({ counter }) => counter)
+    const added = sets.filter((set) => !structure.hasSet(set)).map(({ set }) => set)
     const shared = structure.readObjects({ table: state, sets, chains, counters })
     const own = structure.isUnusable
       ? this.#content.own.readObjects([], [])
@@ -162,40 +172,12 @@ export class TableReader {
       for (const name of missingSets) reading.note('set-missing', name)
       for (const name of missingChains) reading.note('chain-missing', name)
     }
-    return structure.isUnusable ? new Map() : new Map(sets.map((set) => [set.set, set]))
+    const found = new Map(structure.isUnusable ? [] : sets.map((set) => [set.set, set]))
+    return { found, missing: shared.missingSets, added: added.filter((name) => found.has(name)) }
   }
 
-  /** `found`: the kernel's sets; undefined: they are as acknowledged. */
-  async #readSet(
-    name: string,
-    found: ReadonlyMap<string, NfSetState> | undefined,
-    reading: Reading,
-    options: ReadOptions,
-  ): Promise<void> {
-    const { strays, staticSets } = this.#content
-    const fixed = staticSets.find(({ set }) => set.set === name)
-    const set = fixed?.set ?? this.#elements.setOf(name)
-    if (set === undefined) return
-    const attributes = found?.get(name)?.attributes
-    const isThere = found === undefined || (attributes !== undefined && isUsableSet(set, attributes))
-    const elements = isThere ? await orAbsent(async () => await this.#nftables.elements(set)) : undefined
-    if (elements !== undefined) this.#content.noteSet(name)
-    if (fixed !== undefined) {
-      const foreign = fixed.foreignIn(elements)
-      if (fixed.read(elements)) return
-      reading.note('elements-changed', name)
-      if (foreign !== undefined) reading.foreign.set(name, { kind: 'elements', sample: foreign })
-      return
-    }
-    const { changed, foreign, strays: keys } = this.#elements.read(name, elements, options)
-    reading.note('elements-changed', name, changed)
-    reading.note('element-unexpected', name, keys.length)
-    if (foreign !== undefined) reading.foreign.set(name, { kind: 'elements', sample: foreign })
-    if (keys.length > 0) strays.set(name, { set, keys })
-    else strays.delete(name)
-  }
-
-  async #readRules(name: string, reading: Reading): Promise<void> {
+  /** Reads the rules of a chain. Throws KernelError. */
+  async readRules(name: string, reading: Reading): Promise<void> {
     const { own, structure, table } = this.#content
     if (!structure.isReadable(name) && !own.hasChain(name)) return
     this.#takeRules(name, await this.#nftables.rules({ ...table, chain: name }), reading)
@@ -218,56 +200,6 @@ export class TableReader {
     if (structure.isAsWanted(name)) return
     reading.note('chain-changed', name)
     if (isForeign) reading.foreign.set(name, { kind: 'rules', sample: '' })
-  }
-}
-
-interface DriftReportsOptions {
-  readonly family: IpFamily
-  /** The name of the table. */
-  readonly table: string
-  readonly log: Log
-  readonly metrics: FamilyMetrics
-  /** Gets the content of other programs that a transaction repaired, by the names of the sets and chains. Absent: nothing gets it. */
-  readonly onForeign?: (found: Reading['foreign']) => void
-}
-
-/** Differences that the next transaction repairs. Without a transaction, another agent wrote what this one wants as well. */
-export class DriftReports {
-  readonly #options: DriftReportsOptions
-  #unreported: Reading[] = []
-
-  constructor(options: DriftReportsOptions) {
-    this.#options = options
-  }
-
-  add(reading: Reading): void {
-    this.#unreported.push(reading)
-  }
-
-  /** `isRepaired`: the differences are no more, or still are, by a transaction of ours. */
-  report({ isRepaired }: { readonly isRepaired: boolean }): void {
-    const { family, table, log, metrics, onForeign } = this.#options
-    for (const reading of this.#unreported.splice(0)) {
-      if (!isRepaired) continue
-      onForeign?.(reading.foreign)
-      for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
-      log.info('Kernel state differs and is repaired', {
-        ipFamily: logFamily(family),
-        table,
-        missing: shortened(reading.missing),
-        changed: shortened(reading.changed),
-      })
-    }
-  }
-}
-
-/** undefined: ENOENT. */
-async function orAbsent<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read()
-  } catch (error) {
-    if (error instanceof KernelError && isNotFound(error)) return undefined
-    throw error
   }
 }
 

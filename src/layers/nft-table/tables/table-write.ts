@@ -16,6 +16,7 @@ import {
   elementsPerRule,
   nftOperations,
   type Refusal,
+  type RefusedDrift,
   SentOperations,
   targetOf,
   Transaction,
@@ -61,8 +62,8 @@ const mostSearches = 4
 const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
 
 interface WriteTableOptions extends TableWriteOptions {
-  /** Reads the table, which another program changed meanwhile. Throws KernelError. */
-  readonly readAgain: () => Promise<void>
+  /** Reads what another program changed meanwhile. Throws KernelError. */
+  readonly readAgain: (drift: RefusedDrift) => Promise<void>
   /** The kernel refuses elements of the service port, which has no claims from now on. */
   readonly noteLeftOut: (route: ServicePortKey, cause: KernelError) => void
 }
@@ -90,10 +91,9 @@ async function leaveOut(
   { content, pass, readAgain, noteLeftOut }: WriteTableOptions,
 ): Promise<boolean> {
   if (refusal === undefined || notOfElements.has(error.code)) return false
-  if (refusal.isDrift) {
-    content.staleParts.markAllStale()
+  if (refusal.drift !== undefined) {
     pass.note(error.message)
-    await readAgain()
+    await readAgain(refusal.drift)
     return true
   }
   const routes = new Map<ServicePortKey, KernelError>()
@@ -324,7 +324,7 @@ class TableWrite {
       return
     }
     if (outcome.state === 'refused') this.#refusal = transaction.refusalOf(outcome)
-    else content.staleParts.markAllStale()
+    else content.staleParts.markUnknown()
     throw failure?.error ?? lostAnswer()
   }
 }

@@ -14,11 +14,14 @@ import type { DesiredRoute } from '../compile/desired.js'
 import type { NftModeSettings } from '../compile/settings.js'
 import { ClientRoom } from '../client-room.js'
 import { CleanUp } from './clean-up.js'
+import { Comparison } from './comparison.js'
 import { TableContent } from './content.js'
 import { FormerClients } from './former-clients.js'
 import { networkElements } from './static-sets.js'
-import { DriftReports, type Reading, TableReader } from './table-reader.js'
+import { DriftReports, Reading } from './reading.js'
+import { TableReader } from './table-reader.js'
 import { writeTable } from './table-write.js'
+import type { RefusedDrift } from './transaction.js'
 
 export interface NftTableOptions {
   readonly family: IpFamily
@@ -37,6 +40,8 @@ export interface NftTableOptions {
   readonly onForeign?: (found: Reading['foreign']) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
+  /** As in `ComparisonOptions`. */
+  readonly sliceCost?: number | undefined
   /** Counts the waits for the kernel as such a stage of the pass. Absent: nothing counts them. */
   readonly stages?: StageTimes
 }
@@ -60,6 +65,7 @@ export class NftTable {
   readonly #options: NftTableOptions
   readonly #content: TableContent
   readonly #reader: TableReader
+  readonly #comparison: Comparison
   readonly #drift: DriftReports
   /** Number of transactions that the kernel took so far. */
   #applied = 0
@@ -85,6 +91,7 @@ export class NftTable {
     this.#options = options
     this.#content = new TableContent(family, clock)
     this.#reader = new TableReader(nftables, this.#content)
+    this.#comparison = new Comparison({ ...options, content: this.#content, reader: this.#reader })
     this.#drift = new DriftReports({ ...options, table: this.#content.table.table })
     this.#cleanUp = new CleanUp({ send: this.#send, clock, content: this.#content })
     this.#retries = new RetryQueue(clock)
@@ -145,23 +152,47 @@ export class NftTable {
   }
 
   /**
-   * Compares the kernel with the last acknowledged state: only what `noteChanges` named, or everything (nothing is read when the
-   * ruleset's generation shows that nothing changed). True: the kernel differs, and a write is due. False before the first write.
+   * Compares one slice of the kernel with the acknowledged state. `partial` adds what `noteChanges` named to what is left; `full` adds everything,
+   * unless the ruleset's generation shows that nothing changed, or everything is left already; `next` adds nothing. True: the kernel differs,
+   * and a write is due. False before the first write.
    */
-  async look(kind: 'partial' | 'full'): Promise<boolean> {
+  async look(kind: 'partial' | 'full' | 'next'): Promise<boolean> {
     if (!this.#isRead || this.#isWaiting) return false
     const { staleParts } = this.#content
-    if (kind === 'full') {
-      const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
-      if (generation instanceof KernelError) return false
-      if (!staleParts.isNone || !staleParts.knows(generation)) staleParts.markAllStale()
-    }
-    const reading = await this.#read()
-    if (kind === 'full' && reading !== undefined) {
+    if (kind === 'full' && (await this.#noteUnknown()) instanceof KernelError) return false
+    if (kind !== 'next') this.#comparison.add(staleParts.take())
+    const reading = await this.#readSlice()
+    const isWhole = kind === 'full' || this.#comparison.isWhole
+    if (reading === undefined || this.isComparing) return reading?.isDifferent === true
+    if (isWhole) {
       this.#dropUnneeded()
       await this.#ask('read', async () => await this.#clientRoom.check())
     }
-    return reading?.isDifferent === true
+    return reading.isDifferent
+  }
+
+  /** A look began a comparison, and the next looks go on with it. */
+  get isComparing(): boolean {
+    return !this.#isWaiting && !this.#comparison.isDone
+  }
+
+  /** The comparison that ended last was one of everything, or the one in progress is. */
+  get isComparisonWhole(): boolean {
+    return this.#comparison.isWhole
+  }
+
+  /** The kernel refused a change, and something else may differ too: a look of the kind `partial` is due. */
+  get isLookWanted(): boolean {
+    return this.#content.staleParts.isMarked
+  }
+
+  /** Everything is stale if there were changes without an event. */
+  async #noteUnknown(): Promise<KernelError | void> {
+    if (this.isComparing && this.#comparison.isWhole) return
+    const { staleParts } = this.#content
+    const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
+    if (generation instanceof KernelError) return generation
+    if (!staleParts.isNone || !staleParts.knows(generation)) staleParts.markAllStale()
   }
 
   /**
@@ -175,7 +206,7 @@ export class NftTable {
     // All objects are known from the first such call on.
     if (isComplete && !this.#isComplete) this.#cleanUp.note()
     this.#isComplete ||= isComplete
-    if ((await this.#read()) === undefined) {
+    if (!(await this.#read()) || !(await this.#readNew())) {
       pass.fail()
       return false
     }
@@ -262,21 +293,70 @@ export class NftTable {
     this.#isDenied = answer instanceof KernelError && answer.code === 'EPERM'
   }
 
-  /** undefined: the kernel refused. */
-  async #read(): Promise<Reading | undefined> {
+  /** Reads everything, if nothing can be written before. False: the kernel refused. */
+  async #read(): Promise<boolean> {
     const { staleParts } = this.#content
+    if (this.#isRead && !staleParts.isUnknown) return true
     if (!this.#isRead) this.#content.beginReading({ keepLeftovers: !this.#isComplete })
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete, isFirst: !this.#isRead }
-    const isReported = this.#isRead && !this.#isWaiting && !staleParts.isNone
-    const reading = await this.#ask('read', async () => await this.#reader.read(options))
+    const isReported = this.#isRead && !this.#isWaiting
+    this.#endComparison()
+    const reading = await this.#ask('read', async () => await this.#reader.readAll(options))
     this.#noteRights(reading)
     if (reading instanceof KernelError) {
       this.#isBehind = true
-      return undefined
+      return false
     }
     if (isReported) this.#noteDrift(reading)
     this.#isRead = true
+    return true
+  }
+
+  /** Begins to compare what became stale since the look. False: the kernel refused. */
+  async #readNew(): Promise<boolean> {
+    const { staleParts } = this.#content
+    if (!staleParts.hasNew) return true
+    this.#comparison.add(staleParts.take())
+    return (await this.#readSlice()) !== undefined
+  }
+
+  /** undefined: the kernel refused. Then everything is read before the next write. */
+  async #readSlice(): Promise<Reading | undefined> {
+    const { staleParts } = this.#content
+    const reading = new Reading()
+    staleParts.isBeingRead = true
+    const asked = await this.#ask('read', async () => await this.#comparison.nextSlice(reading))
+    staleParts.isBeingRead = this.isComparing
+    this.#noteRights(asked)
+    if (asked instanceof KernelError) {
+      staleParts.markUnknown()
+      this.#endComparison()
+      this.#isBehind = true
+      return undefined
+    }
+    this.#noteDrift(reading)
     return reading
+  }
+
+  /**
+   * Another program has changed what a transaction needed. If that is not seen where the kernel refused it, everything is read. Throws
+   * KernelError.
+   */
+  async #readRefused({ isOfStructure, sets }: RefusedDrift): Promise<void> {
+    const reading = new Reading()
+    if (isOfStructure) await this.#comparison.readStructure(reading)
+    for (const { set, keys } of sets) await this.#comparison.ask(set, keys, reading)
+    if (reading.isDifferent) {
+      this.#noteDrift(reading)
+      return
+    }
+    this.#endComparison()
+    this.#noteDrift(await this.#reader.readAll({ keepsLeftovers: false }))
+  }
+
+  #endComparison(): void {
+    this.#comparison.clear()
+    this.#content.staleParts.isBeingRead = false
   }
 
   #noteDrift(reading: Reading): void {
@@ -305,8 +385,7 @@ export class NftTable {
       content: this.#content,
       pass,
       isStopping: () => this.#isStopping,
-      readAgain: async () =>
-        this.#noteDrift(await this.#reader.read({ keepsLeftovers: false, isFirst: false })),
+      readAgain: async (drift) => await this.#readRefused(drift),
       noteLeftOut: (route, cause) => this.#leftOut.add(route, cause),
     })
   }

@@ -15,15 +15,23 @@ import type { ElementOwner, FrontendEntry, HeldEntry } from './entries.js'
 import { type PackedElement, planFrontend } from './frontend-elements.js'
 import { absent, arrange, type FrontendState, isSameState } from './frontend-state.js'
 import type { OwnPortEntry, OwnState } from './own-ports.js'
-import type { PackedBytes } from './packed.js'
+import { packBytes, type PackedBytes } from './packed.js'
 import type { StaticSet } from './static-sets.js'
 
 /** Why the kernel refused a transaction. */
 export interface Refusal {
   /** Objects of the refused elements, each with an error. */
   readonly owners: ReadonlyMap<ElementOwner, KernelError>
-  /** Something exists that should not, or the other way round: another program changed the table. */
-  readonly isDrift: boolean
+  /** Something exists that should not, or the other way round: another program changed the table. undefined: nothing does. */
+  readonly drift: RefusedDrift | undefined
+}
+
+/** Where the kernel has something else than is acknowledged. */
+export interface RefusedDrift {
+  /** Sets, chains or rules. */
+  readonly isOfStructure: boolean
+  /** Of the sets with refused elements, the keys of all elements of the transaction. */
+  readonly sets: readonly { readonly set: NfSet; readonly keys: readonly PackedBytes[] }[]
 }
 
 /** The state of a frontend to write. Endpoints that the kernel has keep their index. */
@@ -48,7 +56,16 @@ interface SetChanges {
 
 type PlannedContent = Pick<
   TableContent,
-  'flagSets' | 'former' | 'frontends' | 'moves' | 'own' | 'packer' | 'schema' | 'strays' | 'structure'
+  | 'counts'
+  | 'flagSets'
+  | 'former'
+  | 'frontends'
+  | 'moves'
+  | 'own'
+  | 'packer'
+  | 'schema'
+  | 'strays'
+  | 'structure'
 >
 
 /** The kernel's time for a rule of an own chain, in elements. */
@@ -156,7 +173,7 @@ export class Transaction {
 
   /** The kernel took the transaction. */
   confirm(): void {
-    const { former, frontends, moves, own, strays, structure } = this.#content
+    const { counts, former, frontends, moves, own, strays, structure } = this.#content
     structure.confirm([...this.#first, ...this.#last])
     for (const [entry, target] of this.#frontends) {
       // A frontend without elements is absent, with or without an owner.
@@ -172,6 +189,8 @@ export class Transaction {
       entry.acknowledged = target
       of.entries.settle(entry)
     }
+    for (const [name, { added, removed }] of this.#sets)
+      counts.add(name, (added?.elements.length ?? 0) - (removed?.elements.length ?? 0))
     for (const name of this.#strays) strays.delete(name)
     for (const each of this.#statics) each.confirm()
   }
@@ -182,7 +201,7 @@ export class Transaction {
     const changes = [...removed, ...added]
     const owners = new Map<ElementOwner, KernelError>()
     // Behind a refused chain, its rules and the elements that lead there fail too: their errors say nothing.
-    const causes = failures.filter(({ error }) => !existence.has(error.code))
+    const causes = failures.filter((failure) => !this.#isOfExistence(failure))
     for (const { operation = -1, element, error } of causes.length === 0 ? failures : causes) {
       const own = this.#own[operation - this.#first.length]
       if (own !== undefined) owners.set(own.entry, error)
@@ -191,7 +210,33 @@ export class Transaction {
       const owner = change?.owners[element ?? (change.owners.length === 1 ? 0 : -1)]
       if (owner !== undefined) owners.set(owner, error)
     }
-    return { owners, isDrift: failures.length > 0 && causes.length === 0 }
+    return { owners, drift: causes.length > 0 ? undefined : this.#driftOf(failures) }
+  }
+
+  #driftOf(failures: NfOutcome['failures']): RefusedDrift | undefined {
+    if (failures.length === 0) return undefined
+    const refused = failures.map((failure) => this.#changeOf(failure))
+    const names = new Set(refused.map((change) => change?.elements.set.set))
+    const sets = [...this.#sets].filter(([name]) => names.has(name))
+    return {
+      isOfStructure: refused.includes(undefined),
+      sets: sets.flatMap(([, { added: some, removed: others }]) => {
+        const set = some?.elements.set ?? others?.elements.set
+        return set === undefined ? [] : [{ set, keys: [...keysOf(some), ...keysOf(others)] }]
+      }),
+    }
+  }
+
+  /** Something exists, or does not. In some kernels, an element of a map that exists with another value is busy. */
+  #isOfExistence(failure: NfOutcome['failures'][number]): boolean {
+    const { code } = failure.error
+    return existence.has(code) || (code === 'EBUSY' && this.#changeOf(failure) !== undefined)
+  }
+
+  /** The elements of a refused operation; undefined: it is about something else. */
+  #changeOf({ operation = -1 }: NfOutcome['failures'][number]): Change | undefined {
+    const { removed, added } = this.#changes
+    return [...removed, ...added][operation - this.#first.length - this.#own.length]
   }
 
   get #changes(): { readonly removed: readonly Change[]; readonly added: readonly Change[] } {
@@ -222,6 +267,12 @@ export class Transaction {
 /** Adds an element of a verdict map, which leads to the chain. */
 function addLeading(elements: NfElements, key: PackedBytes, chain: string): void {
   elements.add(Buffer.from(key, 'latin1'), { verdict: { code: 'goto', chain } })
+}
+
+function keysOf(change: Change | undefined): readonly PackedBytes[] {
+  if (change === undefined) return []
+  const { elements } = change
+  return Array.from({ length: elements.length }, (_, index) => packBytes(elements.key(index)))
 }
 
 /** An operation on elements counts once for each of them. */

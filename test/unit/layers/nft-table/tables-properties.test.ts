@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { NfElements, type NfOp } from '../../../../src/kernel/index.js'
+import { NfElements, type NfOp, type NftWatch } from '../../../../src/kernel/index.js'
 import { compileRoute, compileStructure } from '../../../../src/layers/nft-table/testing.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { ModelNftables } from '../../../model/nftables.js'
@@ -79,6 +79,8 @@ type Step =
   | { readonly kind: 'fault'; readonly fault: number | 'lost' }
   | { readonly kind: 'restart' }
   | { readonly kind: 'compare' }
+  /** The next slice of a comparison of everything. */
+  | { readonly kind: 'slice' }
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -121,10 +123,26 @@ function winning(routes: readonly Route[]): ReturnType<typeof compileRoute>[] {
     })
 }
 
+/** Steps between slices: the changes of others are compared slice by slice as well. */
+const anySlicedStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 2, arbitrary: anyStep },
+  { weight: 3, arbitrary: fc.constant({ kind: 'slice' } as const) },
+)
+
+/** Each slice asks one question. */
+const sliced = { sliceCost: 1 }
+
 class History {
-  lab = openNftLab({ settings })
+  readonly #options: { readonly sliceCost?: number }
+  lab: NftLab
   readonly routes = new Map<string, Route>()
-  #watch = this.lab.nftables.watch()
+  #watch: NftWatch
+
+  constructor(options: { readonly sliceCost?: number } = {}) {
+    this.#options = options
+    this.lab = openNftLab({ settings, ...options })
+    this.#watch = this.lab.nftables.watch()
+  }
 
   async run(step: Step): Promise<void> {
     switch (step.kind) {
@@ -146,17 +164,37 @@ class History {
         break
       case 'restart':
         await this.#watch.close()
-        this.lab = openNftLab({ settings, namespace: this.lab.nftables.namespace })
+        this.lab = openNftLab({ settings, namespace: this.lab.nftables.namespace, ...this.#options })
         this.#watch = this.lab.nftables.watch()
         this.lab.claim(...this.routes.values())
         break
       case 'compare':
-        await this.lab.tables.look('full')
+        await this.lab.compare()
+        break
+      case 'slice': {
+        const { tables } = this.lab
+        if (!tables.isComparing) tables.noteChanges([{ kind: 'overrun' }])
+        await tables.look(tables.isComparing ? 'next' : 'full')
+      }
     }
     assert.equal(await this.lab.write(), true, JSON.stringify(this.lab.log.lines))
-    // The former forms of frontends that moved, and unneeded own chains, go.
+    await this.#settle()
+    if (this.#options.sliceCost === undefined) this.assertContent()
+  }
+
+  /** The former forms of frontends that moved, and unneeded own chains, go. */
+  async #settle(): Promise<void> {
     await this.lab.clock.advance(1000)
     for (let writes = 0; this.lab.tables.isWriteDue && writes < 3; writes++) await this.lab.write()
+  }
+
+  /** Compares what is left, and repairs it. */
+  async finish(): Promise<void> {
+    for (let round = 0; round < 2; round++) {
+      await this.lab.compare('partial')
+      assert.equal(await this.lab.write(), true)
+      await this.#settle()
+    }
     this.assertContent()
   }
 
@@ -171,7 +209,8 @@ class History {
     await new ModelNftables(nftables.namespace).apply(edit(this.lab))
     if (nftables.namespace.generation === generation) return
     tables.noteChanges((await this.#watch.next()) ?? [])
-    await tables.look('partial')
+    if (this.#options.sliceCost === undefined) await this.lab.compare('partial')
+    else await tables.look('partial')
   }
 
   /** One write fails as a whole. */
@@ -194,6 +233,18 @@ describe('properties of the table of nftables mode', () => {
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 12 }), async (steps) => {
         const history = new History()
         for (const step of steps) await history.run(step)
+        await history.close()
+      }),
+      { numRuns: 120 },
+    )
+  })
+
+  it('has the elements that the routes want when slices of comparisons and changes take turns', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anySlicedStep, { minLength: 1, maxLength: 25 }), async (steps) => {
+        const history = new History(sliced)
+        for (const step of steps) await history.run(step)
+        await history.finish()
         await history.close()
       }),
       { numRuns: 120 },

@@ -67,13 +67,13 @@ describe('a transaction of the table', () => {
       operation: 'add elements',
     })
     const failures = [{ operation, element: 0, error }]
-    const { owners, isDrift } = transaction.refusalOf({ state: 'refused', failures, handles: new Map() })
+    const { owners, drift } = transaction.refusalOf({ state: 'refused', failures, handles: new Map() })
     assert.deepEqual([...owners.values()], [error])
     assert.deepEqual(
       [...owners.keys()].flatMap((owner) => content.routesOf(owner)),
       [web.key],
     )
-    assert.equal(isDrift, false)
+    assert.equal(drift, undefined)
   })
 })
 
