@@ -53,7 +53,7 @@ async function matching(path: string, { list }: SavedFiles): Promise<readonly st
 
 /** The consequence of a saved table, one sentence. */
 export const savedTableConsequence =
-  'nft does not read every table back, for instance no rules of session affinity, and then refuses the whole file, so that the other rules in it, such as a firewall, are not loaded at the next boot.'
+  'nft does not read back all that it lists: version 1.0.6 refuses its own JSON, and what a newer version listed. It then refuses the whole file, so that the other rules in it, such as a firewall, are not loaded at the next boot.'
 /** The remedy, one sentence. */
 export const savedTableRemedy =
   'Remove the tables kube-proxy from the file, and save only your own tables: nft list table inet filter.'

@@ -17,11 +17,10 @@ describe('iptables mode of the flavour nft, saved with nft', { timeout: 240_000 
   let lab: SwitchLab
 
   before(async () => {
-    // No Service has session affinity: nft does not load its rules.
     saved = await SavedLab.create({
       mode: 'iptables',
       flags: withoutGuard,
-      services: ['web', 'dead', 'self'],
+      services: ['web', 'dead', 'self', 'sticky'],
     })
     lab = saved.lab
     for (const tool of ['iptables-nft', 'ip6tables-nft']) await lab.node.must(tool, '-P', 'FORWARD', 'DROP')

@@ -10,9 +10,8 @@ describe('nftables mode, saved with nft', { timeout: 240_000 }, () => {
   let saved: SavedLab
 
   before(async () => {
-    // No Service has session affinity: nft does not load its rules.
     const flags = ['--iptables-localhost-nodeports=false']
-    saved = await SavedLab.create({ mode: 'nftables', flags, services: ['web', 'dead'] })
+    saved = await SavedLab.create({ mode: 'nftables', flags, services: ['web', 'dead', 'sticky'] })
     await saved.start()
     await saved.lab.startLoad()
   })
