@@ -63,7 +63,6 @@ export class Comparison {
   #keyed: KeyedSet | undefined
   /** Sets that have more elements than are known. */
   readonly #crowded = new Set<string>()
-  #groups: FrontendGroups | undefined
 
   constructor(options: ComparisonOptions) {
     this.#options = options
@@ -104,7 +103,7 @@ export class Comparison {
     this.#sets.clear()
     this.#crowded.clear()
     this.#keyed = undefined
-    this.#groups = undefined
+    this.#options.content.groups = undefined
   }
 
   /** Compares the next parts, for some milliseconds. Throws KernelError. */
@@ -115,7 +114,7 @@ export class Comparison {
     let cost = 0
     while (!this.isDone && cost < sliceCost && clock.now() < endMs) cost += await this.#step(reading)
     content.compile()
-    if (this.isDone) this.#groups = undefined
+    this.#dropGroups()
   }
 
   /** Asks by key, at once, for objects of a set of whose elements the kernel has refused some. Throws KernelError. */
@@ -134,6 +133,7 @@ export class Comparison {
   /** Reads which sets and chains the kernel has, and all rules. Throws KernelError. */
   async readStructure(reading: Reading): Promise<void> {
     await this.#readObjects(reading)
+    this.#dropGroups()
     await this.#options.reader.readAllRules(reading)
   }
 
@@ -201,8 +201,12 @@ export class Comparison {
   }
 
   #openGroups(): FrontendGroups {
-    const { frontends, packer } = this.#options.content
-    return (this.#groups ??= new FrontendGroups(frontends.values(), packer))
+    const { content } = this.#options
+    return (content.groups ??= new FrontendGroups(content.frontends.values(), content.packer))
+  }
+
+  #dropGroups(): void {
+    if (this.isDone) this.#options.content.groups = undefined
   }
 
   async #compareSet(name: string, groups: FrontendGroups, reading: Reading): Promise<number> {

@@ -13,6 +13,7 @@ import { type ElementOwner, FrontendEntry, HeldEntry, type WantedFrontend } from
 import { type FlagSet, flagSets } from './frontend-elements.js'
 import { FormMoves } from './form-moves.js'
 import type { FormerClients } from './former-clients.js'
+import type { FrontendGroups } from './frontend-groups.js'
 import { packFrontend } from './frontend-state.js'
 import { OwnPorts } from './own-ports.js'
 import { type PackedBytes, Packer } from './packed.js'
@@ -51,6 +52,8 @@ export class TableContent {
   /** To be deleted, by the names of the sets. */
   readonly strays = new Map<string, Strays>()
   readonly counts = new ElementCounts()
+  /** The directory of a comparison in progress; undefined: there is none. */
+  groups: FrontendGroups | undefined
   readonly frontends = new ObjectTable<PackedBytes, FrontendEntry>()
   /** Held by the frontends on the address. */
   readonly clusterIPs: HeldSet

@@ -1,6 +1,6 @@
 // A directory of all frontends by what they have in the kernel: from it follows which frontends have an element in a set.
 import type { FrontendEntry } from './entries.js'
-import { absent, type FrontendState, splitSources } from './frontend-state.js'
+import { absent, type FrontendState, holeOf, splitSources } from './frontend-state.js'
 import type { FrontendId, Packer } from './packed.js'
 
 /** Frontends that have elements in the same sets. */
@@ -11,16 +11,19 @@ interface Group {
   readonly ids: FrontendId[]
 }
 
-/** Made in parts, before its first use. Later changes of frontends are not in it. */
+/** Made in parts, before its first use. Frontends that changed since its beginning are in it when `noteChanged` named them. */
 export class FrontendGroups {
   readonly #groups = new Map<string, Group>()
+  readonly #changed = new Set<FrontendEntry>()
   readonly #rest: Iterator<FrontendEntry>
-  readonly #packer: Pick<Packer, 'addressBytes'>
+  readonly #packer: Pick<Packer, 'addressBytes' | 'endpointBytes'>
+  readonly #hole: string
   #isWhole = false
 
-  constructor(frontends: Iterable<FrontendEntry>, packer: Pick<Packer, 'addressBytes'>) {
+  constructor(frontends: Iterable<FrontendEntry>, packer: Pick<Packer, 'addressBytes' | 'endpointBytes'>) {
     this.#rest = frontends[Symbol.iterator]()
     this.#packer = packer
+    this.#hole = holeOf(packer.endpointBytes)
   }
 
   /** All frontends are in it. */
@@ -40,18 +43,27 @@ export class FrontendGroups {
     }
   }
 
-  /** The frontends of a kind with a state of which this is true. */
+  /** The frontend's acknowledged state is another one than at the beginning. */
+  noteChanged(entry: FrontendEntry): void {
+    this.#changed.add(entry)
+  }
+
+  /** The frontends of a kind with a state of which this is true, at the beginning or now. */
   idsOf(isNodePort: boolean, isOne: (state: FrontendState) => boolean): readonly FrontendId[] {
     const ids: FrontendId[] = []
     for (const group of this.#groups.values()) {
       if (group.isNodePort !== isNodePort || !isOne(group.state)) continue
       for (const id of group.ids) ids.push(id)
     }
+    for (const { id, acknowledged, isNodePort: isOther } of this.#changed)
+      if (isOther === isNodePort && isOne(acknowledged)) ids.push(id)
     return ids
   }
 
   #add({ id, acknowledged: state, isNodePort }: FrontendEntry): void {
-    const key = this.#keyOf(state, isNodePort)
+    // Each has its own holes.
+    const hasHoles = state.endpoints.includes(this.#hole) || state.shortCircuit.includes(this.#hole)
+    const key = hasHoles ? id : this.#keyOf(state, isNodePort)
     const group = this.#groups.get(key)
     if (group === undefined) this.#groups.set(key, { state, isNodePort, ids: [id] })
     else group.ids.push(id)

@@ -180,7 +180,7 @@ export class ElementReader {
     { update, ids, strays = [], foreignIn = this.#foreignIn }: ReadParts,
     options: ElementOptions,
   ): ElementDrift {
-    const { frontends, counts } = this.#content
+    const { frontends, counts, groups } = this.#content
     const { keepsLeftovers, isFirst = false, asked } = options
     let changed = 0
     const foreign = new Sample()
@@ -195,6 +195,7 @@ export class ElementReader {
       }
       if (!isFirst) foreign.note(foreignIn(state, entry))
       entry.acknowledged = isSameState(state, absent) ? absent : state
+      groups?.noteChanged(entry)
       if (keepsLeftovers && entry.wanted === undefined) entry.keepLeftover()
       frontends.markDirty(entry)
       frontends.settle(entry)

@@ -60,6 +60,7 @@ type PlannedContent = Pick<
   | 'flagSets'
   | 'former'
   | 'frontends'
+  | 'groups'
   | 'moves'
   | 'own'
   | 'packer'
@@ -173,11 +174,12 @@ export class Transaction {
 
   /** The kernel took the transaction. */
   confirm(): void {
-    const { counts, former, frontends, moves, own, strays, structure } = this.#content
+    const { counts, former, frontends, groups, moves, own, strays, structure } = this.#content
     structure.confirm([...this.#first, ...this.#last])
     for (const [entry, target] of this.#frontends) {
       // A frontend without elements is absent, with or without an owner.
       entry.acknowledged = isSameState(target, absent) ? absent : target
+      groups?.noteChanged(entry)
       frontends.settle(entry)
       moves.confirm(entry)
     }

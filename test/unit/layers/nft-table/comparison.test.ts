@@ -166,6 +166,74 @@ describe('a comparison of the whole table', () => {
   })
 })
 
+/** Takes slices until the comparison reads elements. */
+async function toElements(lab: NftLab, reads: Reads): Promise<void> {
+  lab.tables.noteChanges([{ kind: 'overrun' }])
+  await lab.tables.look('full')
+  while (reads.dumped.length === 0) await lab.tables.look('next')
+  assert.equal(lab.tables.isComparing, true)
+}
+
+describe('another program, while a comparison goes on', () => {
+  it('removes an element of a frontend that came after the beginning', async () => {
+    const lab = await opened([web, api], 1)
+    await toElements(lab, watchReads(lab))
+    lab.claim(service(9, '10.244.0.9'))
+    assert.equal(await lab.write(), true)
+    const watch = lab.nftables.watch()
+    await change(lab, without(endpointAt(0), '10.96.0.9'))
+    lab.tables.noteChanges((await watch.next()) ?? [])
+    await lab.compare('partial')
+    assert.equal(await lab.write(), true)
+    assertContent(lab, [web, api, service(9, '10.244.0.9')])
+    await watch.close()
+  })
+
+  it('removes the table with a frontend that came after the beginning', async () => {
+    const lab = await opened([web, api], 1)
+    await toElements(lab, watchReads(lab))
+    lab.claim(service(9, '10.244.0.9'))
+    assert.equal(await lab.write(), true)
+    const watch = lab.nftables.watch()
+    await change(lab, { op: 'delete-table', table: { family: 'ipv4', table: 'kube-proxy' } })
+    lab.tables.noteChanges((await watch.next()) ?? [])
+    await lab.compare('partial')
+    assert.equal(await lab.write(), true)
+    assertContent(lab, [web, api, service(9, '10.244.0.9')])
+    await watch.close()
+  })
+
+  it('removes an endpoint, and one with the same index after it, while the kernel refuses the repair', async () => {
+    const lab = await opened([service(1, '10.244.0.1', '10.244.0.2'), service(2, '10.244.0.1', '10.244.0.2')])
+    for (const address of ['10.96.0.1', '10.96.0.2']) {
+      await change(lab, without(endpointAt(0), address))
+      lab.tables.noteChanges([{ kind: 'overrun' }])
+      assert.equal(await lab.compare(), true)
+      lab.nftables.plan = { transactionFault: () => constants.errno.ENOMEM }
+      assert.equal(await lab.write(), false)
+      lab.nftables.plan = {}
+    }
+    await lab.clock.advance(60_000)
+    assert.equal(await lab.write(), true)
+    assertContent(lab, [service(1, '10.244.0.1', '10.244.0.2'), service(2, '10.244.0.1', '10.244.0.2')])
+  })
+
+  it('removes the table twice, each time before a write', async () => {
+    const lab = await opened([web, api])
+    const gone: NfOp = { op: 'delete-table', table: { family: 'ipv4', table: 'kube-proxy' } }
+    for (let number = 8; number < 11; number++) {
+      await change(lab, gone)
+      lab.claim(service(number, '10.244.0.9'))
+      assert.equal(await lab.write(), true)
+      assertContent(lab, [
+        web,
+        api,
+        ...[8, 9, 10].filter((n) => n <= number).map((n) => service(n, '10.244.0.9')),
+      ])
+    }
+  })
+})
+
 describe('a change that meets what another program wrote', () => {
   for (const code of ['EEXIST', 'EBUSY'] as const)
     it(`reads what the change is about, by key, after ${code}`, async () => {
