@@ -60,7 +60,10 @@ export class Comparison {
   #areObjectsDue = false
   readonly #chains = new Set<string>()
   readonly #sets = new Set<string>()
-  #keyed: KeyedSet | undefined
+  /** Sets that an event named, and that one dump compares. They come before other sets. */
+  readonly #urgentSets = new Set<string>()
+  /** The last one goes on. */
+  readonly #keyed: KeyedSet[] = []
   /** Sets that have more elements than are known. */
   readonly #crowded = new Set<string>()
 
@@ -72,7 +75,7 @@ export class Comparison {
   get isDone(): boolean {
     return (
       !this.#areObjectsDue &&
-      this.#keyed === undefined &&
+      this.#keyed.length + this.#urgentSets.size === 0 &&
       this.#chains.size + this.#sets.size + this.#crowded.size === 0
     )
   }
@@ -82,16 +85,20 @@ export class Comparison {
     return this.#isWhole
   }
 
-  /** Adds parts to what is left. */
+  /** Adds parts to what is left. Those that events named come first: a comparison of everything may take long beside constant changes. */
   add({ isAll, hasObjects, sets, chains }: PartsToRead): void {
     if (this.isDone) this.clear()
     this.#isGenerationDue ||= isAll
     this.#isWhole ||= isAll
-    const { structure } = this.#options.content
+    const { structure, counts } = this.#options.content
     const isNew = [...sets].some((name) => !structure.hasSet({ set: name }))
     this.#areObjectsDue ||= isAll || hasObjects || isNew
-    for (const name of chains) this.#chains.add(name)
-    for (const name of sets) this.#sets.add(name)
+    putFirst(this.#chains, chains)
+    for (const name of sets) {
+      const isSmall = counts.get(name) <= mostDumped
+      if (isSmall) this.#sets.delete(name)
+      ;(isSmall ? this.#urgentSets : this.#sets).add(name)
+    }
   }
 
   /** Nothing is left, and nothing is known of the last comparison. */
@@ -101,8 +108,9 @@ export class Comparison {
     this.#areObjectsDue = false
     this.#chains.clear()
     this.#sets.clear()
+    this.#urgentSets.clear()
     this.#crowded.clear()
-    this.#keyed = undefined
+    this.#keyed.length = 0
     this.#options.content.groups = undefined
   }
 
@@ -150,7 +158,10 @@ export class Comparison {
       groups.takeIn(keysAtOnce)
       return keysAtOnce * costs.frontend
     }
-    if (this.#keyed !== undefined) return await this.#askNext(this.#keyed, reading)
+    const urgent = takeFirst(this.#urgentSets)
+    if (urgent !== undefined) return await this.#compareSet(urgent, groups, reading)
+    const keyed = this.#keyed.at(-1)
+    if (keyed !== undefined) return await this.#askNext(keyed, reading)
     const name = takeFirst(this.#sets)
     if (name !== undefined) return await this.#compareSet(name, groups, reading)
     return await this.#search(takeFirst(this.#crowded) ?? '', groups, reading)
@@ -182,6 +193,7 @@ export class Comparison {
         const members = reader.sets.elements.membersOf(name, groups)
         reader.sets.take(name, undefined, reading, { keepsLeftovers: false, members })
         this.#sets.delete(name)
+        this.#urgentSets.delete(name)
       }
     }
     // Another agent removes what no frontend needs any more: this one must not make it again.
@@ -215,13 +227,13 @@ export class Comparison {
     if (set === undefined || !content.structure.hasSet(set)) return 0
     const members = reader.sets.elements.membersOf(name, groups)
     if (Math.max(members.length, content.counts.get(name)) > mostDumped) {
-      this.#keyed = { set, asked: { ids: members }, done: 0 }
+      this.#keyed.push({ set, asked: { ids: members }, done: 0 })
       return 0
     }
     // With many more elements than are known, it is asked by key first.
     const count = await this.#countOf(set, members.length)
     if (count > mostDumped) {
-      this.#keyed = { set, asked: { ids: members }, done: 0 }
+      this.#keyed.push({ set, asked: { ids: members }, done: 0 })
       return costs.question
     }
     return await this.#dump(set, members, reading)
@@ -233,7 +245,7 @@ export class Comparison {
       this.#areObjectsDue = true
       return costs.question
     }
-    if (dumped.suspects !== undefined) this.#keyed = { set, asked: dumped.suspects, done: 0 }
+    if (dumped.suspects !== undefined) this.#keyed.push({ set, asked: dumped.suspects, done: 0 })
     return dumpCost(dumped.count)
   }
 
@@ -245,9 +257,10 @@ export class Comparison {
     const count = await reader.sets.readByKey(set, part, reading)
     keyed.done += ids.length
     if (count === 'gone') this.#areObjectsDue = true
-    if (count === 'gone' || keyed.done >= asked.ids.length) this.#keyed = undefined
+    const isLast = count === 'gone' || keyed.done >= asked.ids.length
+    if (isLast) this.#keyed.pop()
     if (count === 'gone') return costs.question
-    if (this.#keyed === undefined && asked.keys === undefined) {
+    if (isLast && asked.keys === undefined) {
       const known = content.counts.get(set.set)
       const real = await this.#countOf(set, known)
       if (real > known && real <= mostSearched) this.#crowded.add(set.set)
@@ -268,6 +281,13 @@ export class Comparison {
     const states = await orAbsent(async () => await this.#options.nftables.sets(set))
     return states?.[0]?.attributes.count ?? otherwise
   }
+}
+
+/** Puts the names before the others. */
+function putFirst(names: Set<string>, first: ReadonlySet<string>): void {
+  const others = [...names].filter((name) => !first.has(name))
+  names.clear()
+  for (const name of [...first, ...others]) names.add(name)
 }
 
 function takeFirst(names: Set<string>): string | undefined {

@@ -218,6 +218,34 @@ describe('another program, while a comparison goes on', () => {
     assertContent(lab, [service(1, '10.244.0.1', '10.244.0.2'), service(2, '10.244.0.1', '10.244.0.2')])
   })
 
+  it('removes an element of a set that was compared: the set comes next', async () => {
+    const lab = await opened([web, api], 1)
+    const reads = watchReads(lab)
+    await toElements(lab, reads)
+    const watch = lab.nftables.watch()
+    while (!reads.dumped.includes('service-endpoint-0')) await lab.tables.look('next')
+    await change(lab, without(endpointAt(0), '10.96.0.1'))
+    lab.tables.noteChanges((await watch.next()) ?? [])
+    assert.equal(await lab.tables.look('partial'), true)
+    await watch.close()
+  })
+
+  it('removes an element of a small set while a large one is asked by key', async () => {
+    const lab = await opened([...many, web], 1)
+    lab.tables.noteChanges([{ kind: 'overrun' }])
+    await lab.tables.look('full')
+    const reads = watchReads(lab)
+    while (reads.mostKeys === 0) await lab.tables.look('next')
+    const watch = lab.nftables.watch()
+    await change(lab, without(endpointAt(1), '10.96.0.1'))
+    lab.tables.noteChanges((await watch.next()) ?? [])
+    assert.equal(await lab.tables.look('partial'), true)
+    await lab.compare('partial')
+    assert.equal(await lab.write(), true)
+    assertContent(lab, [...many, web])
+    await watch.close()
+  })
+
   it('removes the table twice, each time before a write', async () => {
     const lab = await opened([web, api])
     const gone: NfOp = { op: 'delete-table', table: { family: 'ipv4', table: 'kube-proxy' } }

@@ -79,8 +79,8 @@ type Step =
   | { readonly kind: 'fault'; readonly fault: number | 'lost' }
   | { readonly kind: 'restart' }
   | { readonly kind: 'compare' }
-  /** The next slice of a comparison of everything. */
-  | { readonly kind: 'slice' }
+  /** So many slices of a comparison of everything. */
+  | { readonly kind: 'slices'; readonly count: number }
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -126,7 +126,10 @@ function winning(routes: readonly Route[]): ReturnType<typeof compileRoute>[] {
 /** Steps between slices: the changes of others are compared slice by slice as well. */
 const anySlicedStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: anyStep },
-  { weight: 3, arbitrary: fc.constant({ kind: 'slice' } as const) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('slices'), count: fc.integer({ min: 1, max: 60 }) }),
+  },
 )
 
 /** Each slice asks one question. */
@@ -171,10 +174,11 @@ class History {
       case 'compare':
         await this.lab.compare()
         break
-      case 'slice': {
+      case 'slices': {
         const { tables } = this.lab
         if (!tables.isComparing) tables.noteChanges([{ kind: 'overrun' }])
-        await tables.look(tables.isComparing ? 'next' : 'full')
+        for (let left = step.count; left > 0; left--)
+          if (await tables.look(tables.isComparing ? 'next' : 'full')) break
       }
     }
     assert.equal(await this.lab.write(), true, JSON.stringify(this.lab.log.lines))
