@@ -336,7 +336,8 @@ export class Family<S, D> implements Pipeline {
       const opened = await this.#questions.ask(question, async () => await layer.open?.(known))
       if (opened instanceof KernelError) return 'failed'
     }
-    const mayLook = this.#lookTurns.take(this.#isComplete && this.#intake.hasChanges && !layer.state.isBehind)
+    const { isBehind, isLooking } = layer.state
+    const mayLook = this.#lookTurns.take(this.#isComplete && this.#intake.hasChanges && !isBehind, isLooking)
     const look = (mayLook ? await layer.look?.(known) : undefined) ?? 'none'
     if (look === 'different') this.#followUp.recheckFlows()
     // Immediately before the settings: an event during the look makes the last addresses invalid.

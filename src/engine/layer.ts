@@ -50,6 +50,8 @@ export interface LayerState {
   readonly hasRefusals: boolean
   /** Milliseconds until there is work without an event; undefined: there is none. */
   readonly nextInMs: number | undefined
+  /** A look goes on, a slice in each pass. */
+  readonly isLooking?: boolean
   /** Another program keeps the objects from us. */
   readonly isDenied?: boolean
   /** Frontends are not served because the process lacks a right. */

@@ -160,6 +160,7 @@ export class NftLayer implements Layer<NftFamilySettings, DesiredRoute>, Watched
       isWriteDue: (isTableNext && table.isWriteDue) || fixedRules?.isWriteDue === true,
       isBehind: table.isBehind || fixedRules?.isBehind === true,
       hasRefusals: table.hasRefusals,
+      isLooking: table.isComparing,
       // Changes that wait go first: each pass compares one slice.
       nextInMs: Math.min(
         table.isComparing ? 0 : this.#lookSchedule.nextInMs(),
