@@ -66,6 +66,8 @@ export class Comparison {
   readonly #keyed: KeyedSet[] = []
   /** Sets that have more elements than are known. */
   readonly #crowded = new Set<string>()
+  /** Large sets that an event named: they may have such elements where the kernel does not count. */
+  readonly #named = new Set<string>()
 
   constructor(options: ComparisonOptions) {
     this.#options = options
@@ -97,6 +99,7 @@ export class Comparison {
     for (const name of sets) {
       const isSmall = counts.get(name) <= mostDumped
       if (isSmall) this.#sets.delete(name)
+      else this.#named.add(name)
       ;(isSmall ? this.#urgentSets : this.#sets).add(name)
     }
   }
@@ -110,6 +113,7 @@ export class Comparison {
     this.#sets.clear()
     this.#urgentSets.clear()
     this.#crowded.clear()
+    this.#named.clear()
     this.#keyed.length = 0
     this.#options.content.groups = undefined
   }
@@ -262,7 +266,7 @@ export class Comparison {
     if (count === 'gone') return costs.question
     if (isLast && asked.keys === undefined) {
       const known = content.counts.get(set.set)
-      const real = await this.#countOf(set, known)
+      const real = await this.#countOf(set, this.#named.delete(set.set) ? known + 1 : known)
       if (real > known && real <= mostSearched) this.#crowded.add(set.set)
     }
     return 2 * costs.question + costs.key * count

@@ -19,6 +19,9 @@ export class Reading {
   /** Content that this agent did not write, and does not want, by the names of the sets and chains: a sample of each. */
   readonly foreign = new Map<string, ForeignContent>()
 
+  /** Elements of others that were to be deleted are gone. */
+  hasLostStrays = false
+
   get isDifferent(): boolean {
     return this.drift.counts.size > 0
   }

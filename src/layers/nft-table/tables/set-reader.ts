@@ -118,15 +118,21 @@ export class SetReader {
     reading.note('elements-changed', name, changed)
     reading.note('element-unexpected', name, drift.strays.length)
     if (foreign !== undefined) reading.foreign.set(name, { kind: 'elements', sample: foreign })
-    this.#noteStrays(name, drift, options)
+    this.#noteStrays(name, drift, options, reading)
   }
 
-  #noteStrays(name: string, { strays: found }: ElementDrift, { asked }: ElementOptions): void {
+  #noteStrays(
+    name: string,
+    { strays: found }: ElementDrift,
+    { asked }: ElementOptions,
+    reading: Reading,
+  ): void {
     const { strays } = this.#content
     const set = this.elements.setOf(name)
     if (set === undefined) return
     const others = asked === undefined ? [] : (strays.get(name)?.keys ?? []).filter((key) => !asked.has(key))
     const keys = [...others, ...found]
+    if (keys.length < (strays.get(name)?.keys.length ?? 0)) reading.hasLostStrays = true
     if (keys.length > 0) strays.set(name, { set, keys })
     else strays.delete(name)
   }

@@ -346,7 +346,7 @@ export class NftTable {
     const reading = new Reading()
     if (isOfStructure) await this.#comparison.readStructure(reading)
     for (const { set, keys } of sets) await this.#comparison.ask(set, keys, reading)
-    if (reading.isDifferent) {
+    if (reading.isDifferent || reading.hasLostStrays) {
       this.#noteDrift(reading)
       return
     }

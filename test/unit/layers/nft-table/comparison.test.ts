@@ -246,6 +246,35 @@ describe('another program, while a comparison goes on', () => {
     await watch.close()
   })
 
+  it('removes its own element before this agent does: nothing else is read', async () => {
+    const lab = await opened([web, api])
+    await change(lab, withElement(withCount(2), '10.96.0.2'))
+    lab.tables.noteChanges([{ kind: 'overrun' }])
+    assert.equal(await lab.compare(), true)
+    const reads = watchReads(lab)
+    await change(lab, without(withCount(2), '10.96.0.2'))
+    assert.equal(await lab.write(), true)
+    assert.deepEqual([reads.dumped, reads.mostKeys], [[], 1])
+    assertContent(lab, [web, api])
+  })
+
+  it('adds an element to a large set, and the kernel does not count', async () => {
+    const lab = await opened(many)
+    const sets = lab.nftables.sets.bind(lab.nftables)
+    lab.nftables.sets = async (scope) =>
+      (await sets(scope)).map(({ attributes: { count: _, ...attributes }, ...each }) => ({
+        ...each,
+        attributes,
+      }))
+    const watch = lab.nftables.watch()
+    await change(lab, withElement(endpointAt(0), '10.96.0.79', 3))
+    lab.tables.noteChanges((await watch.next()) ?? [])
+    assert.equal(await lab.compare('partial'), true)
+    assert.equal(await lab.write(), true)
+    assertContent(lab, many)
+    await watch.close()
+  })
+
   it('removes the table twice, each time before a write', async () => {
     const lab = await opened([web, api])
     const gone: NfOp = { op: 'delete-table', table: { family: 'ipv4', table: 'kube-proxy' } }
