@@ -207,7 +207,23 @@ function content(lab: NftModeLab): readonly string[] {
         .replace(/^(add element \S+ kube-proxy \S+-endpoint)-\d+ /u, '$1-any ')
         .replaceAll(/meta mark & (0x[0-9a-f]+) \| \1/gu, 'slot'),
     )
+    .flatMap(withoutPlaces)
     .toSorted()
+}
+
+/** A rule of an own chain: apart, its share of the choices, and the rest of it with the endpoints of a map in order. */
+function withoutPlaces(line: string): readonly string[] {
+  const chain = /^add rule \S+ kube-proxy own-[A-Z2-7]{26}(?:-local)? /u.exec(line)?.[0]
+  if (chain === undefined) return [line]
+  const share = /numgen random mod \d+ 0 /u.exec(line)?.[0] ?? ''
+  const rest = line
+    .replace(share, '')
+    .replace(/ # \d+$/u, '')
+    .replace(/map \{ (.*?) \}/u, (_, endpoints: string) => {
+      const each = endpoints.split(', ').map((endpoint) => endpoint.replace(/^\S+ : /u, ''))
+      return `map { ${each.toSorted().join(', ')} }`
+    })
+  return [`${chain}share ${share}`, rest]
 }
 
 describe('properties of the pipeline of nftables mode', () => {

@@ -64,6 +64,7 @@ describe('openMetrics', () => {
       'viaduct_kernel_errors_total',
       'viaduct_ledger_objects',
       'viaduct_manifest_errors',
+      'viaduct_nftables_full_client_sets',
       'viaduct_nftables_transaction_seconds',
       'viaduct_objects_failed',
       'viaduct_proxy_mode',
