@@ -55,11 +55,13 @@ const anyForeignElement = fc
     const { keyBytes, dataBytes } = original.layout
     const key = Uint8Array.from(original.key(0))
     const data = Uint8Array.from(original.data(0))
-    const isData = dataBytes > 0 && also
+    const isVerdict = kept.set.data === 'verdict'
+    const isData = dataBytes > 0 && also && !isVerdict
     if (isData) data.fill(byte)
     else key[(at >> 4) % keyBytes] = byte
-    if (also && !isData && dataBytes > 0) data.fill(0)
-    const made = new NfElements(kept.set).add(key, dataBytes > 0 ? { data } : {})
+    if (also && !isData) data.fill(0)
+    const extras = isVerdict ? { verdict: original.verdict(0) } : dataBytes > 0 ? { data } : {}
+    const made = new NfElements(kept.set).add(key, extras)
     const isThere = [...kept.elements.values()].some((one) => {
       const other = new NfElements(kept.set)
       one.addTo(other)

@@ -38,17 +38,18 @@ export class FormMoves {
     else if (!this.#dueMs.has(entry)) this.#dueMs.set(entry, this.#clock.now() + overlapMs)
   }
 
-  /** The frontends whose former forms go now. */
+  /** The frontends whose former forms go now. Those that a former run left stay in both forms until all objects are known. */
   due(): readonly FrontendEntry[] {
     const nowMs = this.#clock.now()
-    return [...this.#dueMs].flatMap(([entry, dueMs]) => (dueMs <= nowMs ? [entry] : []))
+    return [...this.#dueMs].flatMap(([entry, dueMs]) => (dueMs <= nowMs && !entry.isLeftover ? [entry] : []))
   }
 
   /** Milliseconds until one is due; undefined: none moves. */
   nextInMs(): number | undefined {
     // In the order in which they were entered: the first is due first.
-    const [earliestMs] = this.#dueMs.values()
-    return earliestMs === undefined ? undefined : Math.max(0, earliestMs - this.#clock.now())
+    for (const [entry, dueMs] of this.#dueMs)
+      if (!entry.isLeftover) return Math.max(0, dueMs - this.#clock.now())
+    return undefined
   }
 }
 

@@ -267,7 +267,9 @@ export class NftTable {
     const times = [this.#retries.nextInMs()]
     if (!this.#isBehind) times.push(this.#leftOut.nextInMs())
     if (!this.#isBehind) times.push(this.#content.moves.nextInMs())
-    if (!this.#isBehind && !this.#retries.has('clean-up')) times.push(this.#cleanUp.nextInMs())
+    // What a former owner left goes when all objects are known.
+    const isCleanUpNext = this.#isComplete && !this.#isBehind && !this.#retries.has('clean-up')
+    if (isCleanUpNext) times.push(this.#cleanUp.nextInMs())
     const next = Math.min(...times.map((time) => time ?? Infinity))
     return next === Infinity ? undefined : next
   }
