@@ -83,7 +83,8 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await next.close()
     })
 
-    it('are adopted when iptables-nft has written them', async () => {
+    // iptables-nft keeps comments in a match, which nft 1.1.7 does not load.
+    it('are written once when iptables-nft has written them', async () => {
       const program = `${programs[family]}-nft`
       await mustRun([
         'sh',
@@ -91,8 +92,11 @@ for (const family of ['ipv4', 'ipv6'] as const) {
         `${program}-save | (text=$(cat); printf '%s\\n' "$text" | ${program}-restore)`,
       ])
       const kernel = openRealKernel()
-      assert.deepEqual(await write(kernel, family, 'nft'), [])
+      assert.deepEqual(await write(kernel, family, 'nft'), ['mangle', 'filter', 'nat'])
       await kernel.close()
+      const next = openRealKernel()
+      assert.deepEqual(await write(next, family, 'nft'), [])
+      await next.close()
     })
 
     it('are removed in both flavours by --cleanup, and then their sets, which nothing refers to any more', async () => {

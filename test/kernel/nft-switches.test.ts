@@ -112,7 +112,7 @@ describe('a node that changes its proxy', { timeout: 120_000 }, () => {
 
   it('from nftables mode to iptables mode of the flavour nft, and back', async () => {
     assertServed(await lab.during(async () => await start('iptables', { flavour: 'nft' })))
-    assert.match(await lab.node.must('iptables-nft-save'), /-A KUBE-POSTROUTING .*-j MASQUERADE/u)
+    assert.match(await lab.node.must('iptables-nft-save'), /-A POSTROUTING .*-j KUBE-POSTROUTING/u)
     assertServed(await lab.during(stop))
     assertServed(await lab.during(async () => await start('nftables', { leftovers: 'iptables mode' })))
     // KUBE-FIREWALL is kubelet's too.

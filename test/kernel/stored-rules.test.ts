@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
+import { withoutSlots } from '../support/plan-lab.js'
 import { treeFiles, treeRoot, treeText } from '../support/tree.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 import { foreignChains, writeForeignChains } from '../traffic/foreign-chains.js'
@@ -42,7 +43,7 @@ async function linesOf(node: Namespace): Promise<readonly string[]> {
     node.must('nft', 'list', 'ruleset'),
   ])
   return listed
-    .flatMap((text) => text.split('\n'))
+    .flatMap((text) => withoutSlots(text).split('\n'))
     .map((line) => line.replaceAll(/ \[\d+:\d+\]|counter packets \d+ bytes \d+/gu, '').trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
     .toSorted()

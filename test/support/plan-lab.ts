@@ -71,5 +71,10 @@ export async function loadedModules(node: Namespace): Promise<string> {
 
 /** Sorted: both families run at the same time. */
 export function linesOf(operations: readonly KernelOperation[]): readonly string[] {
-  return operations.map(({ tool, table = '', text }) => `${tool} ${table} ${text}`).toSorted()
+  return operations.map(({ tool, table = '', text }) => withoutSlots(`${tool} ${table} ${text}`)).toSorted()
+}
+
+/** The text of rules without the numbers of endpoints with session affinity: each agent draws its own. */
+export function withoutSlots(text: string): string {
+  return text.replaceAll(/meta mark & (0x[\da-f]+) \| \1/gu, 'slot')
 }

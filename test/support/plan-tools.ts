@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { printPlan, reportPlan } from '../../src/agent/testing.js'
 import type { KernelOperation } from '../../src/inspect/index.js'
 import type { Namespace } from './namespaces.js'
-import { stateOf } from './plan-lab.js'
+import { stateOf, withoutSlots } from './plan-lab.js'
 
 /** Gives each section of a printed plan to the command of its heading. */
 export async function runSections(node: Namespace, operations: readonly KernelOperation[]): Promise<void> {
@@ -32,7 +32,7 @@ export async function listedState(node: Namespace): Promise<readonly string[]> {
   const state = (await stateOf(node))
     .replaceAll(xtTable, '')
     .replaceAll(/elements = \{[^}]*\}/gu, sortedElements)
-  const lines = `${state}\n${rules}`
+  const lines = withoutSlots(`${state}\n${rules}`)
     .replaceAll(/^#.*|\[\d+:\d+\]/gmu, '')
     // A size of ipset's own, and random numbers: of a set, and the hardware address of a dummy device.
     .replaceAll(/ bucketsize \d+| initval 0x[\da-f]+|(?<=^kube-ipvs0 .*) [\da-f:]{17}/gmu, '')
