@@ -222,7 +222,7 @@ function withoutPlaces(line: string): readonly string[] {
     .replace(share, '')
     .replace(/ # \d+$/u, '')
     .replace(/map \{ (.*?) \}/u, (_, endpoints: string) => {
-      const each = endpoints.split(', ').map((endpoint) => endpoint.replace(/^\S+ : /u, ''))
+      const each = endpoints.split(', ').map((text) => text.replace(/^\S+ : /u, ''))
       return `map { ${each.toSorted().join(', ')} }`
     })
   return [`${chain}share ${share}`, rest]
