@@ -96,7 +96,7 @@ describe('rules of an older version', { timeout: 120_000 }, () => {
       await writeForeign(fresh)
       const other = start(fresh, each.flags)
       await other.synced()
-      // What nothing leads to any more goes a second later.
+      // The agent removes unused chains and sets a second later.
       const wanted = await linesOf(fresh)
       const found = await eventually(
         async () => await linesOf(node),

@@ -213,7 +213,7 @@ function content(lab: NftModeLab): readonly string[] {
     .toSorted()
 }
 
-/** A rule of an own chain: apart, its share of the choices, and the rest of it with the endpoints of a map in order. */
+/** A rule of an own chain: its share of the choices apart, and then the rest, with the endpoints of a map in order. */
 function withoutPlaces(line: string): readonly string[] {
   const chain = /^add rule \S+ kube-proxy own-[A-Z2-7]{26}(?:-local)? /u.exec(line)?.[0]
   if (chain === undefined) return [line]

@@ -43,7 +43,7 @@ export class FrontendGroups {
     }
   }
 
-  /** The frontend's acknowledged state is another one than at the beginning. */
+  /** The frontend's acknowledged state differs from that at the beginning. */
   noteChanged(entry: FrontendEntry): void {
     this.#changed.add(entry)
   }

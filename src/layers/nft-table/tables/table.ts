@@ -267,7 +267,7 @@ export class NftTable {
     const times = [this.#retries.nextInMs()]
     if (!this.#isBehind) times.push(this.#leftOut.nextInMs())
     if (!this.#isBehind) times.push(this.#content.moves.nextInMs())
-    // What a former owner left goes when all objects are known.
+    // Until all objects are known, the leftovers of a former owner stay.
     const isCleanUpNext = this.#isComplete && !this.#isBehind && !this.#retries.has('clean-up')
     if (isCleanUpNext) times.push(this.#cleanUp.nextInMs())
     const next = Math.min(...times.map((time) => time ?? Infinity))
