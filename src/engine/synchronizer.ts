@@ -48,9 +48,9 @@ interface FamilyRun {
  *
  * 1. Events of one delivery are in the same run ("gets what every mode gets from the engine: events, runs, health, its end",
  *    test/unit/engine/stub-mode.test.ts). The runs begin in the same turn (guarantee 2 of `BoundedRunner`).
- * 2. Between two syncs of a family lies the mode's minimum interval. The runs of one sync, each with a share of its changes, follow each other
- *    at once (guarantee 10 of `BoundedRunner`) ("minSyncPeriod lies between the end of a sync and the next, but
- *    delays no first one", test/scenario/periods.test.ts).
+ * 2. Between two syncs of a family lies the mode's minimum interval ("minSyncPeriod lies between the end of a sync and the next, but
+ *    delays no first one", test/scenario/periods.test.ts). The runs of one sync, each with a share of its changes, follow each other at
+ *    once (guarantee 10 of `BoundedRunner`).
  * 3. What other modes left is removed only when everything is in the kernel; `onInForce` is called once, at that time. `prepareNode` comes
  *    before the first run that may write, and not before the objects are known (test/unit/engine/stub-mode.test.ts).
  * 4. A stop ends the run in progress at its next batch, and nothing runs afterwards ("lets no other batch follow",
